@@ -1,13 +1,13 @@
-//! What the simulator answers: the same to the same request, whether it is streamed or not. Pure.
+//! Generates answers. The same request gets the same answer, streamed or not. Pure.
 
 use serde_json::{Value, json};
 
-use super::request::{Chat, Choice, Format, Function, Role};
+use super::request::{ChatRequest, Format, Function, Role, ToolChoice};
 use super::schema;
 use super::script::{self, Finish};
 use super::text::{count_words, fill, shorten, take_words};
 
-/// An answer, whole.
+/// A complete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) reasoning: Option<String>,
@@ -22,23 +22,23 @@ pub(super) struct Answer {
 pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
-    /// JSON, unless the script wants otherwise or the token limit cut it.
+    /// JSON, unless the script sets other text or the token limit truncated it.
     pub(super) arguments: String,
 }
 
-/// What the request costs. A token is a word.
+/// The token counts. A token is a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) prompt: u64,
-    /// All but the last message, as a prefix cache would have it.
+    /// All messages but the last, like a prefix cache.
     pub(super) cached: u64,
-    /// With reasoning, and a token per tool name.
+    /// Includes reasoning, and one token per tool name.
     pub(super) completion: u64,
     pub(super) reasoning: u64,
 }
 
-/// Answers `chat`.
-pub(super) fn answer(chat: &Chat) -> Answer {
+/// Returns the answer to `chat`.
+pub(super) fn answer(chat: &ChatRequest) -> Answer {
     let calls = calls(chat);
     let content = match &chat.script.say {
         Some(text) => Some(text.clone()),
@@ -56,8 +56,8 @@ pub(super) fn answer(chat: &Chat) -> Answer {
     answer
 }
 
-fn content(chat: &Chat) -> String {
-    let prose = |chat: &Chat| {
+fn content(chat: &ChatRequest) -> String {
+    let prose = |chat: &ChatRequest| {
         let results = chat.tool_results();
         let mut label = format!("Simulated answer to \"{}\"", shorten(&chat.prompt, 60));
         if !results.is_empty() {
@@ -78,7 +78,7 @@ fn content(chat: &Chat) -> String {
     }
 }
 
-fn reasoning(chat: &Chat) -> Option<String> {
+fn reasoning(chat: &ChatRequest) -> Option<String> {
     let (name, _) = script::split_model(&chat.model);
     let default = || {
         let label = format!("Simulated reasoning about \"{}\":", shorten(&chat.prompt, 60));
@@ -89,22 +89,23 @@ fn reasoning(chat: &Chat) -> Option<String> {
     given.or_else(|| name.starts_with("sim-reasoner").then(default)).filter(|it| !it.is_empty())
 }
 
-/// Chooses tools: those of the script, those that `tool_choice` demands, those that the user names.
-fn calls(chat: &Chat) -> Vec<Call> {
-    // the script still stands in the conversation when the results of its calls come back
+/// Selects the tools to call: those of the script, those that `tool_choice` requires, or those that
+/// the user's message names.
+fn calls(chat: &ChatRequest) -> Vec<Call> {
+    // The script is still in the conversation when the results of its calls arrive.
     let scripted = chat.messages.last().is_some_and(|last| last.role != Role::Tool);
     let spoken = chat.messages.last().is_some_and(|last| last.role == Role::User);
     let limit = if chat.parallel { usize::MAX } else { 1 };
     let arguments = |tool: Option<&Function>| {
         let sampled = tool.map(|tool| schema::sample(&tool.parameters));
-        // a tool without parameters has no schema, or an empty one, which any value satisfies
+        // A tool without parameters has no schema, or an empty one, for which any value is valid.
         sampled.filter(Value::is_object).unwrap_or_else(|| json!({})).to_string()
     };
     let find = |name: &str| chat.tools.iter().find(|tool| tool.name == name);
     let of = |tool: &Function| (tool.name.clone(), arguments(Some(tool)));
 
     let chosen: Vec<(String, String)> = match &chat.choice {
-        Choice::None => Vec::new(),
+        ToolChoice::None => Vec::new(),
         _ if scripted && !chat.script.calls.is_empty() => {
             let calls = chat.script.calls.iter().map(|call| {
                 let given = call.arguments.clone();
@@ -112,13 +113,13 @@ fn calls(chat: &Chat) -> Vec<Call> {
             });
             calls.collect()
         }
-        Choice::Required => chat.tools.first().map(of).into_iter().collect(),
-        Choice::Named(name) => find(name).map(of).into_iter().collect(),
-        Choice::Auto if spoken && chat.script.say.is_none() => {
+        ToolChoice::Required => chat.tools.first().map(of).into_iter().collect(),
+        ToolChoice::Named(name) => find(name).map(of).into_iter().collect(),
+        ToolChoice::Auto if spoken && chat.script.say.is_none() => {
             let named = chat.tools.iter().filter(|tool| names(&chat.prompt, &tool.name));
             named.take(limit).map(of).collect()
         }
-        Choice::Auto => Vec::new(),
+        ToolChoice::Auto => Vec::new(),
     };
     let with_id = |(at, (name, arguments))| Call {
         id: format!("call_{:016x}_{at}", chat.digest),
@@ -128,7 +129,7 @@ fn calls(chat: &Chat) -> Vec<Call> {
     chosen.into_iter().enumerate().map(with_id).collect()
 }
 
-/// Whether `text` has `name` in it, not as part of a longer name.
+/// Whether `text` contains `name`, and not as a part of a longer name.
 fn names(text: &str, name: &str) -> bool {
     let continues = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     !name.is_empty()
@@ -139,7 +140,7 @@ fn names(text: &str, name: &str) -> bool {
         })
 }
 
-fn usage_of(chat: &Chat, answer: &Answer) -> Usage {
+fn usage_of(chat: &ChatRequest, answer: &Answer) -> Usage {
     let prompt = chat.costs.iter().sum();
     let of = |text: &Option<String>| text.as_deref().map_or(0, count_words);
     let calls: u64 = answer.calls.iter().map(|call| 1 + count_words(&call.arguments)).sum();
@@ -154,7 +155,7 @@ fn usage_of(chat: &Chat, answer: &Answer) -> Usage {
 // === impl Answer ===
 
 impl Answer {
-    /// Keeps the first `limit` tokens. Returns whether there were more.
+    /// Truncates the answer to `limit` tokens. Returns whether it was longer.
     fn truncate(&mut self, limit: usize) -> bool {
         let mut left = limit;
         let mut cut = false;
@@ -201,7 +202,7 @@ mod tests {
         });
         let Value::Object(change) = change else { panic!("{change} is no object") };
         request.as_object_mut().expect("an object").extend(change);
-        answer(&Chat::read(request.to_string().as_bytes(), 1).expect("a request"))
+        answer(&ChatRequest::read(request.to_string().as_bytes(), 1).expect("a request"))
     }
 
     #[track_caller]
@@ -224,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn says_that_it_is_simulated_and_quotes_the_question() {
+    fn answer_is_marked_as_simulated_and_quotes_the_prompt() {
         let content = ask("What is up?", json!({})).content.expect("text");
         assert!(content.starts_with("Simulated answer to \"What is up?\": "), "{content}");
     }
 
     #[test]
-    fn the_script_sets_text_length_and_reasoning() {
+    fn script_sets_text_length_and_reasoning() {
         assert_eq!(ask("[sim say=\"Two words\"]", json!({})).content.as_deref(), Some("Two words"));
         assert_eq!(ask("Hi [sim words=50]", json!({})).usage.completion, 50);
         let thought = ask("[sim say=a reasoning=\"b c\"]", json!({}));
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_limit_cuts_reasoning_then_text_then_calls() {
+    fn token_limit_truncates_reasoning_text_and_calls_in_order() {
         let limited = |prompt: &str, limit: usize| ask(prompt, json!({ "max_tokens": limit }));
         let script = "[sim reasoning=\"a b\" say=\"c d\" tool=clock args='{\"a\": 1}']";
         let whole = limited(script, 7);
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_the_tools_that_the_user_names() {
+    fn calls_tools_that_the_user_names() {
         check_calls("Hello", json!({}), &[]);
         check_calls("Ask the clock, then find_all.", json!({}), &["find_all", "clock"]);
         check_calls("clock, find", json!({ "parallel_tool_calls": false }), &["find"]);
@@ -269,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn calls_the_tools_that_the_choice_demands() {
+    fn calls_tools_that_tool_choice_requires() {
         check_calls("Hello", json!({ "tool_choice": "required" }), &["find"]);
         let named = json!({ "type": "function", "function": { "name": "clock" } });
         check_calls("Hello", json!({ "tool_choice": named }), &["clock"]);
     }
 
     #[test]
-    fn calls_the_tools_of_the_script_just_so() {
+    fn calls_the_tools_of_the_script_exactly() {
         let calls =
             ask("clock [sim tool=find args='{\"city\":' tool=other tool=find]", json!({})).calls;
         let made: Vec<(&str, &str)> =
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_results_of_tools_it_answers_and_quotes_them() {
+    fn answers_tool_results_and_quotes_them() {
         check_calls("", json!({ "messages": after_results() }), &[]);
         let answer = ask("", json!({ "messages": after_results() }));
         let content = answer.content.expect("text");
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn structured_answers_have_their_structure() {
+    fn structured_answers_match_the_response_format() {
         let object = ask("Hi", json!({ "response_format": { "type": "json_object" } }));
         let object: Value = serde_json::from_str(&object.content.expect("text")).expect("JSON");
         assert_eq!(object["simulated"], true);

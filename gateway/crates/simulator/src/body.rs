@@ -1,7 +1,7 @@
-//! The body of an answer, with its pauses and faults.
+//! Response bodies with scripted pauses and faults.
 //!
-//! [`of_stream`] and [`of_plain`] say what happens in which order and are pure; [`play`] does it,
-//! as fast as the client reads. Nothing is spawned: an answer that nobody reads stands still.
+//! [`of_stream`] and [`of_plain`] are pure and return the sequence of steps; [`play`] executes it,
+//! as fast as the client reads. No task is spawned: a body makes progress only while it is polled.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -13,8 +13,8 @@ use futures_util::stream;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
 
+use super::cut::CutHandle;
 use super::frames::{self, Frame};
-use super::line::Cutter;
 use super::rejection::Rejection;
 use super::script::Script;
 use super::truth::{End, Record};
@@ -22,29 +22,30 @@ use super::truth::{End, Record};
 /// The body of any response.
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What happens next in a body.
+/// One step of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A piece is sent.
+    /// Sends a frame.
     Send(Frame),
-    /// A piece is sent that tells of an error; it is the last one.
+    /// Sends a frame with an error, which is the last one.
     Fail(Frame),
-    /// Time passes.
+    /// Pauses.
     Wait(Duration),
-    /// Nothing happens any more.
+    /// Sends nothing more and stays open.
     Stall,
-    /// The connection is dropped, when all before is sent.
+    /// Drops the connection after all earlier frames were sent.
     Cut,
 }
 
-struct Playing<I: Iterator<Item = Step>> {
+/// The state of a body in transmission.
+struct ScriptedBody<I: Iterator<Item = Step>> {
     steps: Peekable<I>,
     record: Record,
-    cutter: Cutter,
+    cut_handle: CutHandle,
 }
 
-/// Adds the pauses and faults of `script` to the events of a stream. A fault whose number of events
-/// the stream does not reach does not happen.
+/// Adds the pauses and faults of `script` to the events of a stream. A fault after more events than
+/// the stream has does not occur.
 pub(super) fn of_stream<I: Iterator<Item = Frame>>(
     frames: I,
     script: &Script,
@@ -74,7 +75,7 @@ pub(super) fn of_stream<I: Iterator<Item = Frame>>(
     })
 }
 
-/// Adds the faults of `script` to a plain body; they count bytes.
+/// Adds the faults of `script` to a plain body. Their positions are in bytes.
 pub(super) fn of_plain(frame: Frame, script: &Script) -> Vec<Step> {
     if script.garbage.is_some() {
         let data = Bytes::from_static(b"<html>simulated garbage</html>");
@@ -97,19 +98,19 @@ pub(super) fn of_plain(frame: Frame, script: &Script) -> Vec<Step> {
     part.into_iter().chain([fault]).collect()
 }
 
-/// Makes the body that goes through `steps` and notes in `record` how far it came.
+/// Returns a body that executes `steps` and records its progress in `record`.
 pub(super) fn play(
     steps: impl Iterator<Item = Step> + Send + 'static,
     record: Record,
-    cutter: Cutter,
+    cut_handle: CutHandle,
 ) -> Body {
-    let playing = Playing { steps: steps.peekable(), record, cutter };
-    StreamBody::new(stream::unfold(playing, Playing::next)).boxed_unsync()
+    let body = ScriptedBody { steps: steps.peekable(), record, cut_handle };
+    StreamBody::new(stream::unfold(body, ScriptedBody::next)).boxed_unsync()
 }
 
-// === impl Playing ===
+// === impl ScriptedBody ===
 
-impl<I: Iterator<Item = Step>> Playing<I> {
+impl<I: Iterator<Item = Step>> ScriptedBody<I> {
     async fn next(mut self) -> Option<(Result<http_body::Frame<Bytes>, Infallible>, Self)> {
         loop {
             match self.steps.next()? {
@@ -117,7 +118,7 @@ impl<I: Iterator<Item = Step>> Playing<I> {
                 Step::Stall => return pending().await,
                 Step::Cut => {
                     self.record.end(End::Cut);
-                    self.cutter.cut();
+                    self.cut_handle.cut();
                     return pending().await;
                 }
                 Step::Fail(frame) => return Some(self.send(frame, End::Error)),
@@ -126,8 +127,8 @@ impl<I: Iterator<Item = Step>> Playing<I> {
         }
     }
 
-    /// Sends `frame`. If it is the last, the answer has its end: hyper does not ask on when it has
-    /// as many bytes as the head promised.
+    /// Sends `frame`. The last frame also records the end of the answer, because hyper does not
+    /// poll the body again after `content-length` bytes.
     fn send(
         mut self,
         frame: Frame,
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_a_stream_come_after_their_number_of_events() {
+    fn stream_faults_occur_after_the_given_number_of_events() {
         check_stream("", "a b c");
         check_stream("pace_ms=5", "a 5ms b 5ms c");
         check_stream("cut=0", "cut");
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_a_plain_answer_come_after_their_number_of_bytes() {
+    fn plain_faults_occur_after_the_given_number_of_bytes() {
         check_plain("", "answer");
         check_plain("cut=0", "cut");
         check_plain("cut=3", "ans cut");

@@ -1,4 +1,4 @@
-//! An answer as it goes over the wire: one JSON body, or the events of a stream. Pure.
+//! Serialisation of answers: one JSON body, or the events of a stream. Pure.
 
 use std::num::NonZeroUsize;
 
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, Usage};
 use super::rejection::Rejection;
-use super::text::{Piece, pieces};
+use super::text::{TextChunk, split_chunks};
 
-/// The time that all answers carry, since the same request must give the same answer.
+/// The `created` time of all answers, which is fixed because answers are deterministic.
 const CREATED: u64 = 1_735_689_600;
 
-/// What is the same in all events of an answer.
+/// The fields that all events of an answer share.
 #[derive(Clone, Debug)]
 pub(super) struct Envelope {
     pub(super) id: String,
     pub(super) model: String,
 }
 
-/// How an answer is streamed.
+/// The options of a streamed answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streaming {
     /// Characters per chunk; a word per chunk if `None`.
@@ -28,17 +28,17 @@ pub(super) struct Streaming {
     pub(super) done: bool,
 }
 
-/// A piece of a body.
+/// A part of a body: one event of a stream, or a whole plain answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) data: Bytes,
-    /// The completion tokens in it.
+    /// The completion tokens in `data`.
     pub(super) tokens: u64,
-    /// Whether the usage is in it.
+    /// Whether `data` contains the usage.
     pub(super) usage: bool,
 }
 
-/// What one event of a stream says.
+/// One event of a stream.
 enum Event {
     Delta(Value, u64),
     Finish(&'static str),
@@ -70,7 +70,7 @@ pub(super) fn plain(envelope: &Envelope, answer: &Answer, usage: bool) -> Frame 
     Frame { data: body.to_string().into(), tokens: answer.usage.completion, usage }
 }
 
-/// Returns the events of a streamed answer, each made when it is asked for.
+/// Returns the events of a streamed answer, serialised lazily.
 pub(super) fn stream(
     envelope: Envelope,
     answer: &Answer,
@@ -84,18 +84,18 @@ pub(super) fn stream(
     events.into_iter().map(move |event| event.encode(&envelope, streaming.usage))
 }
 
-/// Returns an event that is no JSON.
+/// Returns an event with invalid JSON.
 pub(super) fn garbage() -> Frame {
     event("{\"id\":\"chatcmpl-sim\",\"choices\":[{\"delta\"")
 }
 
-/// Returns an event that tells of an error.
+/// Returns an event with an error.
 pub(super) fn error(rejection: &Rejection) -> Frame {
     event(&rejection.body().to_string())
 }
 
-/// Returns the first event. It has content so that whoever joins the pieces gets what the plain
-/// answer has, null for none.
+/// Returns the first event. Its `content` is empty, or null if the plain answer's is null, so that
+/// the concatenated deltas equal the plain answer.
 fn role(answer: &Answer) -> Event {
     let content = answer.content.as_ref().map(|_| "");
     Event::Delta(json!({ "role": "assistant", "content": content }), 0)
@@ -104,7 +104,7 @@ fn role(answer: &Answer) -> Event {
 fn deltas(answer: &Answer, chunk: Option<NonZeroUsize>) -> Vec<Event> {
     let mut events = Vec::new();
     let mut text = |text: &str, delta: &dyn Fn(String) -> Value| {
-        for Piece { text, words } in pieces(text, chunk) {
+        for TextChunk { text, words } in split_chunks(text, chunk) {
             events.push(Event::Delta(delta(text), words));
         }
     };
@@ -118,7 +118,7 @@ fn deltas(answer: &Answer, chunk: Option<NonZeroUsize>) -> Vec<Event> {
         let start =
             json!({ "index": index, "id": call.id, "type": "function", "function": function });
         events.push(Event::Delta(json!({ "tool_calls": [start] }), 1));
-        for Piece { text, words } in pieces(&call.arguments, chunk) {
+        for TextChunk { text, words } in split_chunks(&call.arguments, chunk) {
             let more = json!({ "index": index, "function": { "arguments": text } });
             events.push(Event::Delta(json!({ "tool_calls": [more] }), words));
         }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_events_of_a_stream_add_up_to_the_plain_answer() {
+    fn concatenated_events_equal_the_plain_answer() {
         for chunk in [0, 1, 2, 5, 1000] {
             check(&example(), chunk);
             check(&Answer { content: None, ..answer_of(11) }, chunk);

@@ -1,16 +1,16 @@
 //! The simulator: the built-in chat upstream (`sim:`), for trials, docs, tests and fault drills.
 //!
-//! A small server of chat completions that answers the same to the same request, misbehaves as a
-//! script in the request says (`script.rs`; it remembers only how often a fault with `times` has
-//! happened), and keeps a [`TruthLog`]. It knows no clock, draws nothing at random, spawns nothing,
-//! and imports nothing of ours, least of all `wire`: what it makes of a request must not depend on
-//! what we think it is. Start at [`Simulator::serve`], then `answer.rs`.
+//! A small chat-completions server with deterministic answers, faults on demand of a script in the
+//! request (`script.rs`), and a [`TruthLog`]. Its only other state is the number of times that a
+//! fault with `times` has occurred. It reads no clock, uses no randomness, spawns no tasks, and
+//! must not import other crates of this workspace, in particular `wire`: its interpretation of a
+//! request must be independent of the gateway's. Start at [`Simulator::serve`], then `answer.rs`.
 
 mod answer;
 mod body;
+mod cut;
 mod drill;
 mod frames;
-mod line;
 mod pairs;
 mod rejection;
 mod request;
@@ -35,17 +35,17 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::body::{Body, Step};
+use self::cut::{CutHandle, CuttableIo};
 use self::drill::Drills;
 use self::frames::{Envelope, Streaming};
-use self::line::{Cutter, Line};
 use self::rejection::Rejection;
 pub use self::request::CONTEXT_WINDOW;
-use self::request::Chat;
+use self::request::ChatRequest;
 pub use self::truth::{End, Entry, TruthLog};
 
-/// The largest request body.
+/// The maximum size of a request body.
 const MAX_REQUEST_BYTES: usize = 64 << 20;
-/// The models that are listed; every name that begins with `sim` is served.
+/// The listed models. Every name that begins with `sim` is served.
 const MODELS: [&str; 2] = ["sim-chat", "sim-reasoner"];
 
 /// The built-in chat upstream. Cheap to clone; clones share the truth log.
@@ -58,36 +58,40 @@ struct Inner {
     drills: Drills,
 }
 
-/// What a simulator is made with.
+/// The settings of a simulator.
 #[derive(Debug)]
 pub struct Settings {
-    /// Makes answers differ from those of another seed.
+    /// The seed of the generated text.
     pub seed: u64,
-    /// Where it notes what it was asked and what it sent.
+    /// The log of requests and answers.
     pub truth: TruthLog,
 }
 
 impl Simulator {
-    /// Makes a simulator.
+    /// Creates a simulator.
     pub fn new(settings: Settings) -> Self {
         Self(Arc::new(Inner { settings, drills: Drills::default() }))
     }
 
-    /// Serves one HTTP/1.1 connection until it ends: the client closes it, breaks the protocol, or
-    /// a script cuts it. Dropping the future drops the connection.
+    /// Serves one HTTP/1.1 connection until the client closes it or violates the protocol, or a
+    /// script cuts it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the connection.
     pub async fn serve<I>(&self, io: I)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let cutter = Cutter::default();
-        let io = TokioIo::new(Line::new(io, cutter.clone()));
-        let service = service_fn(|request| self.respond(request, cutter.clone()));
+        let cut_handle = CutHandle::default();
+        let io = TokioIo::new(CuttableIo::new(io, cut_handle.clone()));
+        let service = service_fn(|request| self.respond(request, cut_handle.clone()));
         if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
             tracing::debug!(%error, "a connection to the simulator broke");
         }
     }
 
-    /// Returns what it was asked and what it sent.
+    /// Returns the log of requests and answers.
     pub fn truth(&self) -> &TruthLog {
         &self.0.settings.truth
     }
@@ -95,12 +99,14 @@ impl Simulator {
     async fn respond(
         &self,
         request: Request<Incoming>,
-        cutter: Cutter,
+        cut_handle: CutHandle,
     ) -> Result<Response<Body>, Infallible> {
         let path = request.uri().path();
         let path = path.strip_prefix("/v1").unwrap_or(path);
         let (status, message) = match (path, request.method()) {
-            ("/chat/completions", &Method::POST) => return Ok(self.chat(request, cutter).await),
+            ("/chat/completions", &Method::POST) => {
+                return Ok(self.chat(request, cut_handle).await);
+            }
             ("/models", &Method::GET) => return Ok(json_response(StatusCode::OK, &models())),
             ("/chat/completions" | "/models", _) => {
                 (StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here")
@@ -110,31 +116,36 @@ impl Simulator {
         Ok(reject(&Rejection::new(status, None, message)))
     }
 
-    async fn chat(&self, request: Request<Incoming>, cutter: Cutter) -> Response<Body> {
+    async fn chat(&self, request: Request<Incoming>, cut_handle: CutHandle) -> Response<Body> {
         let id = request_id(request.headers());
         let body = match Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) => return reject(&Rejection::invalid(None, error.to_string())),
         };
-        match Chat::read(&body, self.0.settings.seed) {
+        match ChatRequest::read(&body, self.0.settings.seed) {
             Ok(mut chat) => {
                 if chat.script.times.is_some_and(|times| self.0.drills.is_over(chat.drill, times)) {
-                    chat.script.heal();
+                    chat.script.clear_faults();
                 }
-                self.answer(chat, id, cutter).await
+                self.answer(chat, id, cut_handle).await
             }
             Err(rejection) => {
                 let model = model_of(&body);
                 let entry = Entry { id, model, ..Entry::default() };
-                self.truth().ask(entry).end(End::Error);
+                self.truth().start(entry).end(End::Error);
                 reject(&rejection)
             }
         }
     }
 
-    async fn answer(&self, chat: Chat, id: Option<String>, cutter: Cutter) -> Response<Body> {
+    async fn answer(
+        &self,
+        chat: ChatRequest,
+        id: Option<String>,
+        cut_handle: CutHandle,
+    ) -> Response<Body> {
         let answer = answer::answer(&chat);
-        let mut record = self.truth().ask(Entry {
+        let mut record = self.truth().start(Entry {
             id,
             model: chat.model.clone(),
             stream: chat.stream,
@@ -143,7 +154,7 @@ impl Simulator {
             ..Entry::default()
         });
         let script = &chat.script;
-        // even a sleep of no length lasts until the next tick of the timer
+        // Even a zero sleep takes until the next tick of the timer.
         if !script.latency.is_zero() {
             tokio::time::sleep(script.latency).await;
         }
@@ -162,19 +173,19 @@ impl Simulator {
             let steps = body::of_stream(frames::stream(envelope, &answer, streaming), script);
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-            response.map(|()| body::play(steps, record, cutter))
+            response.map(|()| body::play(steps, record, cut_handle))
         } else {
             let frame = frames::plain(&envelope, &answer, script.usage);
-            let whole = frame.data.len();
+            let full_length = frame.data.len();
             let steps = body::of_plain(frame, script);
-            // where the body is cut or stalls, the client is told of bytes that do not come
+            // A body that is cut or stalls announces its full length.
             let length = match &steps[..] {
                 [Step::Send(frame) | Step::Fail(frame)] => frame.data.len(),
-                _ => whole,
+                _ => full_length,
             };
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-            response.map(|()| body::play(steps.into_iter(), record, cutter))
+            response.map(|()| body::play(steps.into_iter(), record, cut_handle))
         }
     }
 }
@@ -184,7 +195,7 @@ fn request_id(headers: &HeaderMap) -> Option<String> {
     Some(String::from_utf8_lossy(id.as_bytes()).into_owned())
 }
 
-/// Returns the model of a request that breaks a rule, for the truth log.
+/// Returns the model of an invalid request, for the truth log.
 fn model_of(body: &Bytes) -> String {
     let request: Value = serde_json::from_slice(body).unwrap_or_default();
     request["model"].as_str().unwrap_or_default().to_owned()

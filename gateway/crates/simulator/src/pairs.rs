@@ -1,9 +1,9 @@
-//! The syntax of scripts: `key=value` pairs, whatever their keys mean.
+//! The parser of script syntax: `key=value` pairs.
 //!
-//! A value may be quoted: `"…"` knows the escapes `\"`, `\\`, `\n`, `\r` and `\t`; `'…'` is taken
-//! as it stands, so that JSON fits in. Pure.
+//! A value may be quoted. `"…"` supports the escapes `\"`, `\\`, `\n`, `\r` and `\t`; `'…'` is
+//! literal, so that it can contain JSON. Pure.
 
-/// Why a script is invalid. `Display` is for the caller.
+/// The reason why a script is invalid. `Display` is for the caller.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ScriptError {
     #[error("unknown simulator key `{key}`; the keys are {keys}")]
@@ -18,10 +18,11 @@ pub(super) enum ScriptError {
     Unclosed,
 }
 
-/// Keys and their values, in the order in which they stand.
+/// Keys and values, in their order in the script.
 pub(super) type Pairs = Vec<(String, String)>;
 
-/// Takes pairs off `rest`, up to and with `end`, or all of it where there is no `end`.
+/// Parses pairs from the start of `rest` up to and including `end`, or to the end of the text
+/// without an `end`. Advances `rest`.
 pub(super) fn pairs(
     rest: &mut &str,
     separates: fn(char) -> bool,
@@ -61,7 +62,8 @@ fn take_until<'a>(rest: &mut &'a str, stops: impl Fn(char) -> bool) -> &'a str {
     taken
 }
 
-/// Takes a quoted value off `rest`; `None` if its second quote is missing or an escape unknown.
+/// Parses a quoted value and advances `rest`; `None` without a closing quote or with an invalid
+/// escape.
 fn quoted(rest: &mut &str, quote: char) -> Option<String> {
     let mut value = String::new();
     let mut chars = rest.char_indices().skip(1);

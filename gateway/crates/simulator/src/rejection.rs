@@ -1,26 +1,26 @@
-//! The error answers of the simulator, in the shape of OpenAI's. Pure.
+//! The simulator's error responses, in OpenAI's format. Pure.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// Why a request gets no answer.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rejection {
     pub(super) status: StatusCode,
     pub(super) code: Option<&'static str>,
     pub(super) param: Option<&'static str>,
     pub(super) message: String,
-    /// Seconds.
+    /// The `retry-after` header, in seconds.
     pub(super) retry_after: Option<u64>,
 }
 
 impl Rejection {
-    /// A request that breaks a rule, at `param`.
+    /// The error for an invalid request, with the invalid field `param`.
     pub(super) fn invalid(param: Option<&'static str>, message: impl Into<String>) -> Self {
         Self { param, ..Self::new(StatusCode::BAD_REQUEST, None, message) }
     }
 
-    /// An error of another kind.
+    /// An error with any status.
     pub(super) fn new(
         status: StatusCode,
         code: Option<&'static str>,
@@ -29,7 +29,7 @@ impl Rejection {
         Self { status, code, param: None, message: message.into(), retry_after: None }
     }
 
-    /// The error that a script asks for.
+    /// The error that a script requests.
     pub(super) fn scripted(status: u16, retry_after: Option<u64>) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let code = match status {
@@ -41,7 +41,7 @@ impl Rejection {
         Self { retry_after, ..Self::new(status, code, format!("simulated error {status}")) }
     }
 
-    /// Returns the body.
+    /// Returns the JSON body.
     pub(super) fn body(&self) -> Value {
         let kind = match self.status {
             StatusCode::TOO_MANY_REQUESTS => "requests",

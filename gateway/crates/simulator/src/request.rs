@@ -1,7 +1,7 @@
-//! A chat request, as far as the simulator looks at it, and the rules that it must keep.
+//! Parsing and validation of chat requests.
 //!
-//! Shares nothing with `wire`, on purpose: the simulator is a second opinion on what we send. Pure;
-//! start at [`Chat::read`].
+//! Deliberately shares no code with `wire`: the simulator checks the gateway's requests
+//! independently. Pure. Start at [`ChatRequest::read`].
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -12,18 +12,18 @@ use super::rejection::Rejection;
 use super::script::{self, Script};
 use super::text::count_words;
 
-/// The most that a model reads, in tokens: words, here.
+/// The context window of all models, in tokens. A token is a word.
 pub const CONTEXT_WINDOW: u64 = 128_000;
 
-/// A request that may be answered.
-pub(super) struct Chat {
-    /// As asked for, script and all.
+/// A valid request.
+pub(super) struct ChatRequest {
+    /// The requested model, including its script.
     pub(super) model: String,
     pub(super) messages: Vec<Message>,
-    /// What each message costs, in tokens.
+    /// The tokens of each message.
     pub(super) costs: Vec<u64>,
     pub(super) tools: Vec<Function>,
-    pub(super) choice: Choice,
+    pub(super) choice: ToolChoice,
     pub(super) parallel: bool,
     pub(super) format: Format,
     pub(super) max_tokens: Option<usize>,
@@ -32,9 +32,9 @@ pub(super) struct Chat {
     pub(super) script: Script,
     /// The last user message, without directives.
     pub(super) prompt: String,
-    /// Differs from request to request, but not between plain and stream.
+    /// The hash of the request, independent of whether it is streamed.
     pub(super) digest: u64,
-    /// The same for all requests whose last user message is the same.
+    /// The hash of the last user message, which identifies repetitions of a fault drill.
     pub(super) drill: u64,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Message {
     tool_calls: Option<Vec<PastCall>>,
 }
 
-/// Who speaks.
+/// The role of a message's author.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Role {
@@ -67,16 +67,16 @@ pub(super) struct Function {
     pub(super) parameters: Value,
 }
 
-/// Which tools must be called.
+/// A parsed `tool_choice`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum ToolChoice {
     None,
     Auto,
     Required,
     Named(String),
 }
 
-/// What the answer must look like.
+/// A `response_format`.
 #[derive(Default, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Format {
@@ -98,7 +98,7 @@ pub(super) struct JsonSchema {
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct RawRequest {
     model: String,
     messages: Vec<Message>,
     tools: Option<Vec<Tool>>,
@@ -124,7 +124,7 @@ enum Content {
 struct Part {
     #[serde(rename = "type")]
     _kind: String,
-    /// Images and the like have none.
+    /// `None` for images and other media.
     text: Option<String>,
 }
 
@@ -150,15 +150,15 @@ struct StreamOptions {
     include_usage: Option<bool>,
 }
 
-// === impl Chat ===
+// === impl ChatRequest ===
 
-impl Chat {
-    /// Reads a request body and checks it as a real server would.
+impl ChatRequest {
+    /// Parses a request body and validates it like a real server.
     pub(super) fn read(body: &[u8], seed: u64) -> Result<Self, Rejection> {
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| Rejection::invalid(None, format!("the body is not JSON: {error}")))?;
         let digest = digest(&value, seed);
-        let raw = Raw::deserialize(value)
+        let raw = RawRequest::deserialize(value)
             .map_err(|error| Rejection::invalid(None, format!("invalid request: {error}")))?;
         raw.check()?;
         let costs: Vec<_> = raw.messages.iter().map(Message::cost).collect();
@@ -166,12 +166,12 @@ impl Chat {
 
         let (_, in_model) = script::split_model(&raw.model);
         let last = raw.messages.iter().rfind(|message| message.role == Role::User);
-        let said = last.map(Message::text).unwrap_or_default();
-        let (script, prompt) = script::read(in_model, &said)
+        let text = last.map(Message::text).unwrap_or_default();
+        let (script, prompt) = script::read(in_model, &text)
             .map_err(|error| Rejection::invalid(None, error.to_string()))?;
         let mut tools: Vec<Function> =
             raw.tools.into_iter().flatten().map(Tool::into_inner).collect();
-        let choice = Choice::read(&raw.tool_choice, &mut tools)?;
+        let choice = ToolChoice::read(&raw.tool_choice, &mut tools)?;
         Ok(Self {
             model: raw.model,
             messages: raw.messages,
@@ -186,11 +186,11 @@ impl Chat {
             script,
             prompt,
             digest,
-            drill: hash(seed, &said),
+            drill: hash(seed, &text),
         })
     }
 
-    /// Returns the results of the tools, if they are what the answer must follow.
+    /// Returns the tool results at the end of the conversation.
     pub(super) fn tool_results(&self) -> Vec<String> {
         let others = self.messages.iter().rposition(|message| message.role != Role::Tool);
         let first = others.map_or(0, |at| at + 1);
@@ -198,7 +198,7 @@ impl Chat {
     }
 }
 
-/// Refuses more than a model reads.
+/// Refuses prompts that exceed the context window.
 fn check_window(tokens: u64) -> Result<(), Rejection> {
     if tokens <= CONTEXT_WINDOW {
         return Ok(());
@@ -212,8 +212,8 @@ fn check_window(tokens: u64) -> Result<(), Rejection> {
     })
 }
 
-/// Hashes the request, but for what only says how to send the answer and where to cut it: a shorter answer
-/// is the beginning of a longer one.
+/// Hashes the request without the fields that only determine how the answer is sent and where it is
+/// truncated, so that a shorter answer is a prefix of a longer one.
 fn digest(request: &Value, seed: u64) -> u64 {
     let mut request = request.clone();
     if let Some(fields) = request.as_object_mut() {
@@ -230,9 +230,9 @@ fn hash(seed: u64, text: &str) -> u64 {
     hash.finalize().iter().take(8).fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
-// === impl Raw ===
+// === impl RawRequest ===
 
-impl Raw {
+impl RawRequest {
     fn check(&self) -> Result<(), Rejection> {
         if !self.model.starts_with("sim") {
             let message = format!("the model `{}` does not exist", self.model);
@@ -277,7 +277,7 @@ impl Message {
         }
     }
 
-    /// Returns what the message costs in tokens: its text and the tool calls in it.
+    /// Returns the tokens of the message: its text and its tool calls.
     fn cost(&self) -> u64 {
         let mut text = self.text();
         for PastCall { function } in self.tool_calls.iter().flatten() {
@@ -287,10 +287,10 @@ impl Message {
     }
 }
 
-// === impl Choice ===
+// === impl ToolChoice ===
 
-impl Choice {
-    /// Reads `tool_choice`, and takes from `tools` those that it does not allow.
+impl ToolChoice {
+    /// Parses `tool_choice` and removes the tools that it does not allow from `tools`.
     fn read(choice: &Value, tools: &mut Vec<Function>) -> Result<Self, Rejection> {
         let refused = |message: &str| Rejection::invalid(Some("tool_choice"), message);
         if let Some(allowed) = choice.get("allowed_tools") {
@@ -336,14 +336,14 @@ mod tests {
 
     use super::*;
 
-    fn read(change: Value) -> Result<Chat, Rejection> {
+    fn read(change: Value) -> Result<ChatRequest, Rejection> {
         let tool = json!({ "type": "function", "function": { "name": "clock" } });
         let mut request = json!({
             "model": "sim-chat", "messages": [{ "role": "user", "content": "Hi" }], "tools": [tool],
         });
         let Value::Object(change) = change else { panic!("{change} is no object") };
         request.as_object_mut().expect("an object").extend(change);
-        Chat::read(request.to_string().as_bytes(), 1)
+        ChatRequest::read(request.to_string().as_bytes(), 1)
     }
 
     #[track_caller]
@@ -378,13 +378,13 @@ mod tests {
     }
 
     #[test]
-    fn broken_json_is_refused() {
-        let rejection = Chat::read(b"{\"model\":", 1).err().expect("a rejection");
+    fn refuses_invalid_json() {
+        let rejection = ChatRequest::read(b"{\"model\":", 1).err().expect("a rejection");
         assert_eq!(rejection.status, 400);
     }
 
     #[test]
-    fn allowed_tools_are_the_only_ones_left() {
+    fn removes_tools_that_are_not_allowed() {
         let allowed = json!({ "mode": "auto", "tools": [] });
         let chat =
             read(json!({ "tool_choice": { "type": "allowed_tools", "allowed_tools": allowed } }));
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_knows_the_seed_and_the_request_but_not_the_way_of_sending() {
+    fn digest_depends_on_seed_and_request_but_not_on_streaming() {
         let of = |change: Value| read(change).expect("a request").digest;
         let stream = json!({ "stream": true, "stream_options": { "include_usage": true } });
         assert_eq!(of(json!({})), of(stream));

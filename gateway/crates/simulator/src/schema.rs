@@ -1,17 +1,17 @@
-//! A value that satisfies a JSON schema, for structured answers and the arguments of tools.
+//! Generates a value that satisfies a JSON schema, for structured answers and tool arguments.
 //!
-//! Knows types (and unions of them), `enum`, `const`, objects, arrays, `anyOf`, `oneOf`, `allOf`,
-//! `$ref`, bounds of numbers and lengths, and the usual formats; not `pattern`, `not`, `if` or
-//! `uniqueItems`. Pure; start at [`sample`].
+//! Supports types (and unions of them), `enum`, `const`, objects, arrays, `anyOf`, `oneOf`,
+//! `allOf`, `$ref`, bounds of numbers and lengths, and the usual formats; not `pattern`, `not`,
+//! `if` or `uniqueItems`. Pure. Start at [`sample`].
 
 use serde_json::{Map, Number, Value, json};
 
-/// After so many references inside each other, no more is made than the schema demands, so that
-/// recursive schemas come to an end.
-const AMPLE_REFERENCES: u32 = 3;
-/// How deep a value may be.
+/// The number of nested references up to which optional values are generated. Beyond it, only
+/// required values are, so that recursive schemas terminate.
+const MAX_FULL_REFERENCES: u32 = 3;
+/// The maximum depth of a value.
 const MAX_DEPTH: u32 = 100;
-/// How many values may be made in all.
+/// The maximum number of values in total.
 const MAX_VALUES: u32 = 10_000;
 
 struct Sampler<'a> {
@@ -19,89 +19,92 @@ struct Sampler<'a> {
     values_left: u32,
 }
 
+/// The position of a value in the sample.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    /// The property that the value is for.
+struct Position<'a> {
+    /// The name of the property.
     name: &'a str,
     depth: u32,
     references: u32,
 }
 
-/// Returns a value that satisfies `schema`; the same one each time. Strings say `simulated`.
+/// Returns a value that satisfies `schema`. Deterministic. Strings contain `simulated`.
 pub(super) fn sample(schema: &Value) -> Value {
     let mut sampler = Sampler { root: schema, values_left: MAX_VALUES };
-    sampler.value(schema, Place { name: "value", depth: 0, references: 0 })
+    sampler.value(schema, Position { name: "value", depth: 0, references: 0 })
 }
 
 impl Sampler<'_> {
-    fn value(&mut self, schema: &Value, place: Place) -> Value {
-        if place.depth > MAX_DEPTH || self.values_left == 0 {
+    fn value(&mut self, schema: &Value, position: Position) -> Value {
+        if position.depth > MAX_DEPTH || self.values_left == 0 {
             return Value::Null;
         }
         self.values_left -= 1;
-        let inner = Place { depth: place.depth + 1, ..place };
+        let inner = Position { depth: position.depth + 1, ..position };
         if let Some(target) = schema["$ref"].as_str() {
             let root = self.root;
             let found = target.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
-            let inner = Place { references: place.references + 1, ..inner };
+            let inner = Position { references: position.references + 1, ..inner };
             return found.map_or(Value::Null, |schema| self.value(schema, inner));
         }
         if let Some(parts) = schema["allOf"].as_array().filter(|parts| !parts.is_empty()) {
             return self.value(&self.merged(schema, parts), inner);
         }
         if let Some(branches) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
-            let null = branches.iter().find(|it| it["type"] == "null").filter(|_| place.is_far());
+            let null =
+                branches.iter().find(|it| it["type"] == "null").filter(|_| position.is_minimal());
             return null.or(branches.first()).map_or(Value::Null, |it| self.value(it, inner));
         }
         if let Some(value) = schema.get("const").or_else(|| schema["enum"].get(0)) {
             return value.clone();
         }
-        match kind(schema, place) {
+        match kind(schema, position) {
             "object" => self.object(schema, inner),
             "array" => self.array(schema, inner),
             "integer" => integer(schema),
             "number" => number(schema),
             "boolean" => Value::Bool(true),
             "null" => Value::Null,
-            _ => Value::String(string(schema, place.name)),
+            _ => Value::String(string(schema, position.name)),
         }
     }
 
-    fn object(&mut self, schema: &Value, place: Place) -> Value {
+    fn object(&mut self, schema: &Value, position: Position) -> Value {
         let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
         let any = Value::Object(Map::new());
         let mut object = Map::new();
         for name in required.iter().filter_map(Value::as_str) {
             let property = schema["properties"].get(name).unwrap_or(&any);
-            object.insert(name.to_owned(), self.value(property, Place { name, ..place }));
+            object.insert(name.to_owned(), self.value(property, Position { name, ..position }));
         }
-        if !place.is_far() {
+        if !position.is_minimal() {
             for (name, property) in schema["properties"].as_object().into_iter().flatten() {
                 if !object.contains_key(name) {
-                    object.insert(name.clone(), self.value(property, Place { name, ..place }));
+                    object
+                        .insert(name.clone(), self.value(property, Position { name, ..position }));
                 }
             }
         }
         Value::Object(object)
     }
 
-    fn array(&mut self, schema: &Value, place: Place) -> Value {
-        let least = schema["minItems"].as_u64().unwrap_or(u64::from(!place.is_far()));
+    fn array(&mut self, schema: &Value, position: Position) -> Value {
+        let least = schema["minItems"].as_u64().unwrap_or(u64::from(!position.is_minimal()));
         let count = least.min(schema["maxItems"].as_u64().unwrap_or(u64::MAX));
         let any = Value::Object(Map::new());
         let items = schema.get("items").filter(|items| items.is_object()).unwrap_or(&any);
-        // without the bound on values, `minItems` alone could fill the memory
+        // Bounds the memory for a large `minItems`.
         let count = count.min(u64::from(self.values_left));
         (0..count)
             .map(|at| {
                 let at = usize::try_from(at).unwrap_or(usize::MAX);
                 let item = schema["prefixItems"].get(at).unwrap_or(items);
-                self.value(item, place)
+                self.value(item, position)
             })
             .collect()
     }
 
-    /// Joins the parts of an `allOf`, which mostly is one reference.
+    /// Merges the parts of an `allOf`, which usually is a single reference.
     fn merged(&self, schema: &Value, parts: &[Value]) -> Value {
         let mut whole = schema.clone();
         whole["allOf"].take();
@@ -122,17 +125,17 @@ impl Sampler<'_> {
     }
 }
 
-impl Place<'_> {
-    /// Whether to make no more than the schema demands.
-    fn is_far(self) -> bool {
-        self.references > AMPLE_REFERENCES
+impl Position<'_> {
+    /// Whether to generate required values only.
+    fn is_minimal(self) -> bool {
+        self.references > MAX_FULL_REFERENCES
     }
 }
 
-fn kind<'a>(schema: &'a Value, place: Place) -> &'a str {
+fn kind<'a>(schema: &'a Value, position: Position) -> &'a str {
     if let Some(union) = schema["type"].as_array() {
         let mut kinds = union.iter().filter_map(Value::as_str);
-        let wanted = kinds.clone().find(|kind| (*kind == "null") == place.is_far());
+        let wanted = kinds.clone().find(|kind| (*kind == "null") == position.is_minimal());
         return wanted.or_else(|| kinds.next()).unwrap_or("null");
     }
     match schema["type"].as_str() {
@@ -147,7 +150,7 @@ fn kind<'a>(schema: &'a Value, place: Place) -> &'a str {
 fn integer(schema: &Value) -> Value {
     let bound = |key: &str, round: fn(f64) -> f64| {
         let value = &schema[key];
-        #[expect(clippy::cast_possible_truncation, reason = "saturates, which is meant")]
+        #[expect(clippy::cast_possible_truncation, reason = "saturates, as intended")]
         value.as_i64().or_else(|| value.as_f64().map(|value| round(value) as i64))
     };
     let least = bound("minimum", f64::ceil)
@@ -177,7 +180,7 @@ fn number(schema: &Value) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// The least multiple of `multipleOf` that is not under the bound.
+/// Returns the smallest multiple of `multipleOf` that satisfies the lower bound.
 fn integer_multiple(schema: &Value) -> Value {
     let step = schema["multipleOf"].as_f64().filter(|step| *step > 0.0).unwrap_or(1.0);
     let least = schema["minimum"].as_f64();
@@ -209,7 +212,7 @@ fn string(schema: &Value, name: &str) -> String {
 
 fn sized(schema: &Value, text: &str) -> String {
     let length = |key: &str| schema[key].as_u64().and_then(|it| usize::try_from(it).ok());
-    // no one means megabytes
+    // Bounds the memory for a large `minLength`.
     let least = length("minLength").unwrap_or_default().min(100_000);
     let most = length("maxLength").unwrap_or(usize::MAX);
     let count = text.chars().count().max(least).min(most);
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_keep_their_bounds() {
+    fn integers_are_within_bounds() {
         check(&json!({ "type": "integer" }), &json!(1));
         check(&json!({ "type": "integer", "minimum": 5 }), &json!(5));
         check(&json!({ "type": "integer", "maximum": -5 }), &json!(-5));
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_their_bounds() {
+    fn numbers_are_within_bounds() {
         check(&json!({ "type": "number" }), &json!(1.5));
         check(&json!({ "minimum": 0, "maximum": 1 }), &json!(0.5));
         check(&json!({ "type": "number", "exclusiveMinimum": 10 }), &json!(11.5));
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn recursive_schemas_come_to_an_end() {
+    fn recursive_schemas_terminate() {
         let next = json!({ "anyOf": [{ "$ref": "#" }, { "type": "null" }] });
         let schema = json!({ "properties": { "next": next }, "required": ["next"] });
         let deepest = sample(&schema).pointer(&"/next".repeat(5)).cloned();
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn hopeless_schemas_come_to_an_end_too() {
+    fn unsatisfiable_and_huge_schemas_terminate() {
         check(&json!({ "$ref": "#" }), &json!(null));
         check(&json!({ "$ref": "#/nowhere" }), &json!(null));
         let all = json!({ "allOf": [{ "$ref": "#" }] });

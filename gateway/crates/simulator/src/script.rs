@@ -1,7 +1,8 @@
-//! What a request asks the simulator to do besides answering: `key=value` pairs.
+//! Scripts: instructions for the simulator in a request, as `key=value` pairs.
 //!
-//! They stand after the `?` of the model name (`sim-chat?latency_ms=20&usage=off`) and in the last
-//! user message (`[sim cut=3 say="two words"]`), which wins. Pure; start at [`KEYS`].
+//! Pairs are read after the `?` of the model name (`sim-chat?latency_ms=20&usage=off`) and from the
+//! last user message (`[sim cut=3 say="two words"]`), which takes precedence. Pure. Start at
+//! [`KEYS`].
 
 use std::num::NonZeroUsize;
 use std::str::FromStr;
@@ -9,10 +10,10 @@ use std::time::Duration;
 
 use super::pairs::{Pairs, ScriptError, pairs};
 
-/// The words of the longest answer that may be asked for.
+/// The maximum value of the key `words`.
 const MAX_WORDS: usize = 100_000;
 
-/// All that a script can say.
+/// A parsed script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Script {
     pub(super) latency: Duration,
@@ -32,39 +33,39 @@ pub(super) struct Script {
     pub(super) garbage: Option<usize>,
     pub(super) error: Option<usize>,
     pub(super) done: bool,
-    /// For how many requests with the same message the faults happen; for all if `None`.
+    /// The number of requests with the same message for which faults occur; all if `None`.
     pub(super) times: Option<u64>,
 }
 
-/// A tool call that must be made just so.
+/// A tool call that the script sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ScriptedCall {
     pub(super) name: String,
-    /// Made from the tool's schema if `None`.
+    /// Generated from the tool's schema if `None`.
     pub(super) arguments: Option<String>,
 }
 
-/// Why an answer ends.
+/// The `finish_reason` of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
     Stop,
     Length,
     ContentFilter,
     ToolCalls,
-    /// The answer does not say.
+    /// The answer has no `finish_reason`.
     Omitted,
 }
 
-/// A key of the script.
+/// A script key.
 struct Key {
     name: &'static str,
     /// Completes the sentence "it is …".
     means: &'static str,
-    /// Puts the value where it belongs, if it can be read.
+    /// Sets the parsed value; `None` if it is invalid.
     set: fn(&mut Script, &str) -> Option<()>,
 }
 
-/// Every key. Events are those of a stream; a plain answer counts bytes instead.
+/// All keys. Positions count events of a stream, or bytes of a plain answer.
 static KEYS: [Key; 18] = [
     Key {
         name: "latency_ms",
@@ -168,13 +169,13 @@ static KEYS: [Key; 18] = [
     },
 ];
 
-/// Splits a model name into the name proper and the script after its `?`.
+/// Splits a model name into the name itself and the script after the `?`.
 pub(super) fn split_model(model: &str) -> (&str, &str) {
     model.split_once('?').unwrap_or((model, ""))
 }
 
-/// Reads the script of the model name, then the directives of the last user message over it.
-/// Returns also that message without them.
+/// Parses the script of the model name, then the directives of the last user message, which take
+/// precedence. Also returns that message without its directives.
 pub(super) fn read(in_model: &str, message: &str) -> Result<(Script, String), ScriptError> {
     let mut script = Script::default();
     script.apply(pairs(&mut &*in_model, |c| c == '&', None)?)?;
@@ -252,14 +253,14 @@ impl Default for Script {
 }
 
 impl Script {
-    /// Takes the faults out.
-    pub(super) fn heal(&mut self) {
+    /// Removes all faults.
+    pub(super) fn clear_faults(&mut self) {
         (self.status, self.retry_after) = (None, None);
         (self.cut, self.stall, self.garbage, self.error) = (None, None, None, None);
         self.done = true;
     }
 
-    /// Sets what `pairs` say. Tools they name replace those named before, as with any other key.
+    /// Applies `pairs`. As with any other key, their tools replace the earlier ones.
     fn apply(&mut self, pairs: Pairs) -> Result<(), ScriptError> {
         if pairs.iter().any(|(key, _)| key == "tool") {
             self.calls.clear();
@@ -307,12 +308,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_script_gets_the_defaults() {
+    fn requests_without_a_script_use_the_defaults() {
         check("", "Hello [similar] text", &Script::default());
     }
 
     #[test]
-    fn the_model_name_sets_keys_and_the_message_overrides_them() {
+    fn keys_of_the_message_override_those_of_the_model_name() {
         let expected = Script {
             latency: Duration::from_millis(20),
             chunk: NonZeroUsize::new(3),
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_values_hold_separators_and_escapes() {
+    fn quoted_values_may_contain_separators_and_escapes() {
         let say = |text: &str| Script { say: Some(text.to_owned()), ..Script::default() };
         check("", r#"[sim say="a ] \"b\" \\\n"]"#, &say("a ] \"b\" \\\n"));
         check("", r"[sim say='a \n b']", &say(r"a \n b"));
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_take_the_arguments_after_them_and_replace_those_of_the_model_name() {
+    fn tools_of_the_message_replace_those_of_the_model_name() {
         let call = |name: &str, arguments: Option<&str>| ScriptedCall {
             name: name.to_owned(),
             arguments: arguments.map(str::to_owned),
@@ -346,22 +347,22 @@ mod tests {
     }
 
     #[test]
-    fn a_healed_script_has_no_faults_and_keeps_the_rest() {
+    fn clear_faults_keeps_other_keys() {
         let script =
             "[sim say=a status=503 retry_after=1 cut=1 stall=1 garbage=1 error=1 done=off]";
         let (mut script, _) = read("", script).expect("a script");
-        script.heal();
+        script.clear_faults();
         assert_eq!(script, Script { say: Some("a".to_owned()), ..Script::default() });
     }
 
     #[test]
-    fn the_directive_is_no_part_of_the_message() {
+    fn directives_are_removed_from_the_message() {
         let (_, message) = read("", "Weather? [sim cut=1] Now. [sim done=off]").expect("a script");
         assert_eq!(message, "Weather?  Now.");
     }
 
     #[test]
-    fn says_what_is_wrong_with_a_script() {
+    fn errors_name_the_invalid_key() {
         check_refused("latency=1", "", "unknown simulator key `latency`; the keys are latency_ms,");
         check_refused("chunk=0", "", "`chunk` cannot be `0`: it is the characters per chunk");
         check_refused("status=200", "", "400 to 599");

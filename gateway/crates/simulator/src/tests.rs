@@ -1,4 +1,4 @@
-//! The simulator as a client sees it, over a connection in memory.
+//! Tests of the simulator through an HTTP client on an in-memory connection.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::*;
 
 type Client = SendRequest<Full<Bytes>>;
 
-struct Got {
+struct Reply {
     status: StatusCode,
     headers: HeaderMap,
     text: String,
-    /// Whether the body came to its end.
-    whole: bool,
+    /// Whether the body is complete.
+    is_complete: bool,
 }
 
 fn simulator() -> Simulator {
@@ -42,10 +42,10 @@ fn request(method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Byt
     request.body(Full::new(body.into())).expect("a request")
 }
 
-async fn fetch(client: &mut Client, request: Request<Full<Bytes>>) -> Got {
+async fn fetch(client: &mut Client, request: Request<Full<Bytes>>) -> Reply {
     let (head, mut body) = client.send_request(request).await.expect("a head").into_parts();
     let mut bytes = Vec::new();
-    let whole = loop {
+    let is_complete = loop {
         match body.frame().await {
             Some(Ok(frame)) => bytes.extend_from_slice(frame.data_ref().expect("no trailers")),
             Some(Err(_)) => break false,
@@ -53,15 +53,15 @@ async fn fetch(client: &mut Client, request: Request<Full<Bytes>>) -> Got {
         }
     };
     let text = String::from_utf8(bytes).expect("text");
-    Got { status: head.status, headers: head.headers, text, whole }
+    Reply { status: head.status, headers: head.headers, text, is_complete }
 }
 
-/// Sends one request on a connection of its own.
-async fn ask(simulator: &Simulator, request: Request<Full<Bytes>>) -> Got {
+/// Sends one request on a new connection.
+async fn ask(simulator: &Simulator, request: Request<Full<Bytes>>) -> Reply {
     connected(simulator, async |mut client| fetch(&mut client, request).await).await
 }
 
-async fn ask_stream(simulator: &Simulator, model: &str) -> Got {
+async fn ask_stream(simulator: &Simulator, model: &str) -> Reply {
     let usage = json!({ "include_usage": true });
     ask(simulator, chat(json!({ "model": model, "stream": true, "stream_options": usage }))).await
 }
@@ -78,11 +78,11 @@ fn a_connection_can_be_served_by_any_thread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_answer_is_complete_and_on_record() {
+async fn a_plain_answer_is_complete_and_logged() {
     let simulator = simulator();
     let got = ask(&simulator, chat(json!({}))).await;
     let body: Value = serde_json::from_str(&got.text).expect("JSON");
-    assert_eq!((got.status, got.whole), (StatusCode::OK, true));
+    assert_eq!((got.status, got.is_complete), (StatusCode::OK, true));
     let content = body["choices"][0]["message"]["content"].as_str().expect("text");
     assert!(content.starts_with("Simulated answer to \"What is up?\":"), "{content}");
     assert_eq!(body["usage"]["prompt_tokens"], 3);
@@ -103,12 +103,12 @@ async fn a_plain_answer_is_complete_and_on_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_with_usage_and_done() {
+async fn streams_end_with_usage_and_done() {
     let simulator = simulator();
     let got = ask_stream(&simulator, "sim-chat?say='a b'&pace_ms=60000&latency_ms=3600000").await;
     assert_eq!(got.headers[header::CONTENT_TYPE], "text/event-stream");
     let events: Vec<&str> = got.text.split_terminator("\n\n").collect();
-    assert_eq!((events.len(), got.whole), (6, true));
+    assert_eq!((events.len(), got.is_complete), (6, true));
     assert!(events[0].contains("\"role\":\"assistant\""));
     assert!(events[1].contains("\"content\":\"a\""));
     assert!(events[2].contains("\"content\":\" b\""));
@@ -121,7 +121,7 @@ async fn a_stream_ends_with_usage_and_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_request_has_the_same_answer() {
+async fn answers_are_deterministic() {
     let of = async |seed, change| {
         let simulator = Simulator::new(Settings { seed, truth: TruthLog::memory() });
         ask(&simulator, chat(change)).await.text
@@ -132,11 +132,11 @@ async fn the_same_request_has_the_same_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_serves_one_request_after_the_other() {
+async fn a_connection_serves_several_requests() {
     let simulator = simulator();
     connected(&simulator, async |mut client| {
         for _ in 0..2 {
-            assert!(fetch(&mut client, chat(json!({ "stream": true }))).await.whole);
+            assert!(fetch(&mut client, chat(json!({ "stream": true }))).await.is_complete);
             client.ready().await.expect("still connected");
         }
         assert_eq!(fetch(&mut client, request("GET", "/models", "")).await.status, 200);
@@ -146,7 +146,7 @@ async fn a_connection_serves_one_request_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_request_gets_an_error_and_is_on_record() {
+async fn a_refused_request_gets_an_error_and_is_logged() {
     let simulator = simulator();
     for (body, status, model) in [
         ("{", StatusCode::BAD_REQUEST, ""),
@@ -165,7 +165,7 @@ async fn a_refused_request_gets_an_error_and_is_on_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn knows_its_paths_and_methods() {
+async fn unknown_paths_and_methods_are_refused() {
     for (method, path, status) in [
         ("GET", "/v1/models", 200),
         ("GET", "/v1/chat/completions", 405),
@@ -177,7 +177,7 @@ async fn knows_its_paths_and_methods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scripted_status_comes_with_its_header() {
+async fn a_scripted_status_has_its_retry_after_header() {
     let simulator = simulator();
     let got = ask(&simulator, chat(json!({ "model": "sim?status=429&retry_after=7" }))).await;
     assert_eq!(got.status, StatusCode::TOO_MANY_REQUESTS);
@@ -187,11 +187,11 @@ async fn a_scripted_status_comes_with_its_header() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_drops_the_connection_after_exactly_its_events() {
+async fn a_cut_drops_the_connection_after_exactly_the_given_events() {
     for events in [0, 1, 30] {
         let simulator = simulator();
         let got = ask_stream(&simulator, &format!("sim-chat?words=100&cut={events}")).await;
-        assert_eq!((got.text.matches("\n\n").count(), got.whole), (events, false));
+        assert_eq!((got.text.matches("\n\n").count(), got.is_complete), (events, false));
         let entry = last(&simulator);
         assert_eq!(entry.end, Some(End::Cut));
         assert_eq!(entry.completion_tokens, events.saturating_sub(1) as u64);
@@ -200,30 +200,30 @@ async fn a_cut_drops_the_connection_after_exactly_its_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_answer_is_cut_after_exactly_its_bytes() {
+async fn a_plain_answer_is_cut_after_exactly_the_given_bytes() {
     for bytes in [0, 1, 400] {
         let simulator = simulator();
         let model = format!("sim-chat?words=100&cut={bytes}");
         let got = ask(&simulator, chat(json!({ "model": model }))).await;
-        assert_eq!((got.text.len(), got.whole), (bytes, false));
+        assert_eq!((got.text.len(), got.is_complete), (bytes, false));
         let entry = last(&simulator);
         assert_eq!((entry.end, entry.completion_tokens), (Some(End::Cut), 0));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_and_garbage_come_within_the_stream() {
+async fn errors_and_garbage_are_sent_within_the_stream() {
     let simulator = simulator();
     let got = ask_stream(&simulator, "sim-chat?say=a&garbage=1&error=2").await;
     let events: Vec<&str> = got.text.split_terminator("\n\n").collect();
-    assert_eq!((events.len(), got.whole), (4, true));
+    assert_eq!((events.len(), got.is_complete), (4, true));
     assert!(serde_json::from_str::<Value>(events[1].trim_start_matches("data: ")).is_err());
     assert!(events[3].starts_with("data: {\"error\":"));
     assert_eq!(last(&simulator).end, Some(End::Error));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_hangs_up_is_gone_on_record() {
+async fn a_client_that_disconnects_is_logged_as_gone() {
     for (model, tokens) in [("sim?stall=3", 2), ("sim?latency_ms=900000", 0)] {
         let simulator = simulator();
         connected(&simulator, async |mut client| {
@@ -232,8 +232,8 @@ async fn a_client_that_hangs_up_is_gone_on_record() {
                 let mut body = client.send_request(request).await.expect("a head").into_body();
                 while body.frame().await.is_some() {}
             };
-            let patience = Duration::from_mins(1);
-            tokio::time::timeout(patience, read).await.expect_err("an end of the stream");
+            let timeout = Duration::from_mins(1);
+            tokio::time::timeout(timeout, read).await.expect_err("an end of the stream");
         })
         .await;
         let entry = last(&simulator);
@@ -242,15 +242,15 @@ async fn a_client_that_hangs_up_is_gone_on_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_that_happens_once_is_gone_when_the_message_comes_again() {
+async fn a_fault_with_times_does_not_recur() {
     let simulator = simulator();
     let cut = || {
         let messages = json!([{ "role": "user", "content": "[sim say=\"a b c\" cut=2 times=1]" }]);
         chat(json!({ "messages": messages, "stream": true }))
     };
-    assert!(!ask(&simulator, cut()).await.whole);
+    assert!(!ask(&simulator, cut()).await.is_complete);
     let again = ask(&simulator, cut()).await;
-    assert!(again.whole && again.text.ends_with("[DONE]\n\n"), "{}", again.text);
+    assert!(again.is_complete && again.text.ends_with("[DONE]\n\n"), "{}", again.text);
     let busy = ask(&simulator, chat(json!({ "model": "sim-chat?status=503&times=1" }))).await;
     assert_eq!(busy.status, StatusCode::SERVICE_UNAVAILABLE);
     let well = ask(&simulator, chat(json!({ "model": "sim-chat?status=503&times=1" }))).await;

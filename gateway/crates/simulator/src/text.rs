@@ -1,8 +1,8 @@
-//! Words: the simulator's tokens, its filler, and how it cuts text into chunks. Pure.
+//! Words, which are the simulator's tokens: counting, filler text, splitting into chunks. Pure.
 
 use std::num::NonZeroUsize;
 
-/// The filler of answers.
+/// The filler text of answers.
 const LOREM: [&str; 32] = [
     "lorem",
     "ipsum",
@@ -38,11 +38,11 @@ const LOREM: [&str; 32] = [
     "ea",
 ];
 
-/// A part of a text.
+/// A chunk of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct TextChunk {
     pub(super) text: String,
-    /// The words that begin in it.
+    /// The number of words that begin in this chunk.
     pub(super) words: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-/// Returns the start of `text` up to the end of its word number `words`.
+/// Returns the first `words` words of `text`, with the whitespace before and between them.
 pub(super) fn take_words(text: &str, words: usize) -> &str {
     let mut end = 0;
     for _ in 0..words {
@@ -66,7 +66,7 @@ pub(super) fn take_words(text: &str, words: usize) -> &str {
     &text[..end]
 }
 
-/// Appends filler to `text` until it has `words` words, or drops words if it has more.
+/// Extends `text` with filler, or truncates it, to exactly `words` words.
 pub(super) fn fill(mut text: String, words: usize, seed: u64) -> String {
     let have = text.split_whitespace().count();
     if have >= words {
@@ -80,7 +80,7 @@ pub(super) fn fill(mut text: String, words: usize, seed: u64) -> String {
     text
 }
 
-/// Shortens `text` to `limit` characters.
+/// Truncates `text` to `limit` characters, with an ellipsis.
 pub(super) fn shorten(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         None => text.to_owned(),
@@ -88,10 +88,10 @@ pub(super) fn shorten(text: &str, limit: usize) -> String {
     }
 }
 
-/// Cuts `text` after every `size` characters, or before the space between two words.
-pub(super) fn pieces(text: &str, size: Option<NonZeroUsize>) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let mut piece = Piece { text: String::new(), words: 0 };
+/// Splits `text` after every `size` characters, or before the whitespace between words.
+pub(super) fn split_chunks(text: &str, size: Option<NonZeroUsize>) -> Vec<TextChunk> {
+    let mut chunks = Vec::new();
+    let mut chunk = TextChunk { text: String::new(), words: 0 };
     let mut length = 0;
     let mut in_word = false;
     for c in text.chars() {
@@ -100,20 +100,20 @@ pub(super) fn pieces(text: &str, size: Option<NonZeroUsize>) -> Vec<Piece> {
             None => in_word && c.is_whitespace(),
         };
         if full {
-            pieces.push(std::mem::replace(&mut piece, Piece { text: String::new(), words: 0 }));
+            chunks.push(std::mem::replace(&mut chunk, TextChunk { text: String::new(), words: 0 }));
             length = 0;
         }
         if !in_word && !c.is_whitespace() {
-            piece.words += 1;
+            chunk.words += 1;
         }
         in_word = !c.is_whitespace();
-        piece.text.push(c);
+        chunk.text.push(c);
         length += 1;
     }
     if length > 0 {
-        pieces.push(piece);
+        chunks.push(chunk);
     }
-    pieces
+    chunks
 }
 
 #[cfg(test)]
@@ -121,22 +121,22 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_pieces(text: &str, size: usize, expected: &[&str]) {
-        let pieces = pieces(text, NonZeroUsize::new(size));
-        let texts: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
+    fn check_chunks(text: &str, size: usize, expected: &[&str]) {
+        let chunks = split_chunks(text, NonZeroUsize::new(size));
+        let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         assert_eq!(texts, expected);
-        assert_eq!(pieces.iter().map(|piece| piece.words).sum::<u64>(), count_words(text));
+        assert_eq!(chunks.iter().map(|chunk| chunk.words).sum::<u64>(), count_words(text));
     }
 
     #[test]
-    fn pieces_are_words_or_runs_of_characters_and_count_every_word_once() {
-        check_pieces("", 0, &[]);
-        check_pieces(" one  two\n", 0, &[" one", "  two", "\n"]);
-        check_pieces("grüße an alle", 4, &["grüß", "e an", " all", "e"]);
+    fn splits_by_words_or_characters_and_counts_every_word_once() {
+        check_chunks("", 0, &[]);
+        check_chunks(" one  two\n", 0, &[" one", "  two", "\n"]);
+        check_chunks("grüße an alle", 4, &["grüß", "e an", " all", "e"]);
     }
 
     #[test]
-    fn take_words_keeps_the_space_between_words() {
+    fn take_words_keeps_whitespace_between_words() {
         assert_eq!(take_words(" one  two three", 2), " one  two");
         assert_eq!(take_words("one two ", 2), "one two");
         assert_eq!(take_words("one ", 5), "one ");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn fill_makes_the_number_of_words_exact() {
+    fn fill_returns_the_exact_number_of_words() {
         for words in [0, 1, 2, 3, 100] {
             assert_eq!(count_words(&fill("two words".to_owned(), words, 7)), words as u64);
         }

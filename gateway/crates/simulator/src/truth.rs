@@ -1,8 +1,9 @@
-//! The truth log: what the simulator was asked and what it sent, to hold a ledger against.
+//! The truth log: the requests that the simulator received and the tokens that it sent, for
+//! reconciliation with a ledger.
 //!
-//! Counts what was handed to the connection; the client read as much, or less if the connection
-//! broke. Lines are written to the file at once and whole, so that they outlive the process,
-//! however it ends.
+//! Counts the tokens that were handed to the connection; if the connection broke, the client may
+//! have read less. Each line is written to the file immediately and in one write, so that it
+//! survives a crash of the process.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -12,59 +13,59 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-/// How many entries are kept in memory.
-const KEPT: usize = 10_000;
+/// The maximum number of entries in memory.
+const MAX_ENTRIES: usize = 10_000;
 
-/// A log of what was asked and sent. Cheap to clone; clones share the entries.
+/// A log of requests and answers. Cheap to clone; clones share the entries.
 #[derive(Clone, Debug)]
 pub struct TruthLog(Arc<Mutex<Inner>>);
 
-/// One request. In the file it has two lines, the first without `end`.
+/// One request. The file has two lines per request, the first without `end`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The number of the request, from 1; never used twice in one file.
+    /// The sequence number, from 1; unique in a file.
     pub seq: u64,
-    /// Its `x-request-id` header.
+    /// The `x-request-id` header.
     pub id: Option<String>,
-    /// The model as asked for, script and all; empty if the request cannot be read.
+    /// The requested model, including its script; empty if the request cannot be parsed.
     pub model: String,
-    /// Whether a stream was asked for.
+    /// Whether a stream was requested.
     pub stream: bool,
-    /// How it ended; `None` while it goes on.
+    /// The outcome; `None` while the request is in progress.
     pub end: Option<End>,
-    /// The tokens of the question; 0 if it was refused.
+    /// The tokens of the prompt; 0 if the request was refused.
     pub prompt_tokens: u64,
-    /// The tokens of the answer that were sent; of a plain answer, none before its last byte.
+    /// The answer tokens that were sent. A plain answer counts with its last byte only.
     pub completion_tokens: u64,
-    /// The tokens of the whole answer.
+    /// The tokens of the complete answer.
     pub completion_tokens_whole: u64,
     /// Whether the usage was sent.
     pub usage_sent: bool,
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
-    /// The answer was sent to its end.
+    /// The complete answer was sent.
     Answered,
-    /// An error was sent, as status or within the stream.
+    /// An error was sent, as a status or within the stream.
     Error,
-    /// The connection was dropped because the script said so.
+    /// The script dropped the connection.
     Cut,
-    /// The client hung up, or the simulator was stopped.
+    /// The client disconnected, or the simulator was stopped.
     Gone,
 }
 
 #[derive(Debug)]
 struct Inner {
-    /// Without gaps in `seq`.
+    /// Invariant: consecutive `seq`.
     entries: VecDeque<Entry>,
     last_seq: u64,
     file: Option<File>,
 }
 
-/// A request that is being answered. If it is dropped before its end, the client is gone.
+/// A request in progress. Dropping it before its end records [`End::Gone`].
 #[derive(Debug)]
 pub(super) struct Record {
     log: TruthLog,
@@ -74,16 +75,16 @@ pub(super) struct Record {
 // === impl TruthLog ===
 
 impl TruthLog {
-    /// Keeps the last 10,000 entries in memory.
+    /// Creates a log that keeps the last 10,000 entries in memory.
     pub fn memory() -> Self {
         Self::new(0, None)
     }
 
-    /// Keeps them also in the file at `path`, as JSON lines, after those that it has.
+    /// Creates a log that also appends its entries to the file at `path`, as JSON lines.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read and written.
+    /// The file cannot be read or written.
     pub fn file(path: impl AsRef<Path>) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         let text = std::fs::read_to_string(&path)?;
@@ -96,12 +97,12 @@ impl TruthLog {
         self.lock().entries.iter().cloned().collect()
     }
 
-    /// Notes that `entry` was asked; its `seq` is given here.
-    pub(super) fn ask(&self, mut entry: Entry) -> Record {
+    /// Records a new request. Assigns its `seq`.
+    pub(super) fn start(&self, mut entry: Entry) -> Record {
         let mut inner = self.lock();
         inner.last_seq += 1;
         entry.seq = inner.last_seq;
-        if inner.entries.len() == KEPT {
+        if inner.entries.len() == MAX_ENTRIES {
             inner.entries.pop_front();
         }
         inner.entries.push_back(entry.clone());
@@ -143,13 +144,13 @@ impl Inner {
 // === impl Record ===
 
 impl Record {
-    /// Notes that a piece of the answer was sent.
+    /// Records a sent part of the answer.
     pub(super) fn sent(&mut self, tokens: u64, usage: bool) {
         self.entry.completion_tokens += tokens;
         self.entry.usage_sent |= usage;
     }
 
-    /// Notes the end; the first one counts.
+    /// Records the outcome. Only the first call has an effect.
     pub(super) fn end(&mut self, end: End) {
         if self.entry.end.is_none() {
             self.entry.end = Some(end);
@@ -173,9 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_open_until_its_end_and_the_first_end_counts() {
+    fn only_the_first_end_is_recorded() {
         let log = TruthLog::memory();
-        let mut record = log.ask(asked("sim"));
+        let mut record = log.start(asked("sim"));
         assert_eq!(log.entries()[0].end, None);
         record.sent(2, false);
         record.sent(1, true);
@@ -192,31 +193,31 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_record_means_that_the_client_is_gone() {
+    fn dropping_a_record_records_gone() {
         let log = TruthLog::memory();
-        drop(log.ask(asked("sim")));
+        drop(log.start(asked("sim")));
         assert_eq!(log.entries()[0].end, Some(End::Gone));
     }
 
     #[test]
-    fn memory_is_bounded_and_late_ends_of_forgotten_entries_do_no_harm() {
+    fn memory_is_bounded_and_ends_of_evicted_entries_are_ignored() {
         let log = TruthLog::memory();
-        let first = log.ask(asked("first"));
-        for _ in 0..KEPT {
-            drop(log.ask(asked("other")));
+        let first = log.start(asked("first"));
+        for _ in 0..MAX_ENTRIES {
+            drop(log.start(asked("other")));
         }
         drop(first);
         let entries = log.entries();
-        assert_eq!((entries.len(), entries[0].seq), (KEPT, 2));
+        assert_eq!((entries.len(), entries[0].seq), (MAX_ENTRIES, 2));
         assert!(entries.iter().all(|entry| entry.model == "other"));
     }
 
     #[test]
-    fn the_file_has_a_line_for_each_question_and_each_end_and_goes_on_where_it_was() {
+    fn file_has_two_lines_per_request_and_continues_its_sequence() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("truth.jsonl");
-        drop(TruthLog::file(&path).expect("a log").ask(asked("a")));
-        drop(TruthLog::file(&path).expect("a log").ask(asked("b")));
+        drop(TruthLog::file(&path).expect("a log").start(asked("a")));
+        drop(TruthLog::file(&path).expect("a log").start(asked("b")));
         let text = std::fs::read_to_string(&path).expect("a file");
         let lines: Vec<Entry> =
             text.lines().map(|line| serde_json::from_str(line).expect("an entry")).collect();

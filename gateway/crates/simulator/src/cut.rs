@@ -1,7 +1,7 @@
-//! A connection that can be dropped from within, with nothing lost of what was sent before.
+//! A connection that the response body can abort after all earlier bytes were flushed.
 //!
-//! An error of the body would also end the connection, but hyper then throws away what it has not
-//! written yet, and the client would see a cut at a place of its own.
+//! A body error would also close the connection, but hyper then discards its write buffer, so the
+//! position of the cut would not be deterministic.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -11,30 +11,30 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection with a [`Cutter`].
-pub(super) struct Line<I> {
+/// A connection that its [`CutHandle`] can abort.
+pub(super) struct CuttableIo<I> {
     io: I,
-    cutter: Cutter,
+    cut_handle: CutHandle,
 }
 
-/// What drops the connection.
+/// A handle that aborts a connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cutter(Arc<AtomicBool>);
+pub(super) struct CutHandle(Arc<AtomicBool>);
 
-impl<I> Line<I> {
-    pub(super) fn new(io: I, cutter: Cutter) -> Self {
-        Self { io, cutter }
+impl<I> CuttableIo<I> {
+    pub(super) fn new(io: I, cut_handle: CutHandle) -> Self {
+        Self { io, cut_handle }
     }
 }
 
-impl Cutter {
-    /// Drops the connection at the next flush, which comes when the body has nothing to send.
+impl CutHandle {
+    /// Aborts the connection after the next flush, which happens when the body is pending.
     pub(super) fn cut(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Line<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for CuttableIo<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -44,7 +44,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Line<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Line<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for CuttableIo<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -55,7 +55,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Line<I> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.io).poll_flush(cx))?;
-        if self.cutter.0.load(Ordering::Relaxed) {
+        if self.cut_handle.0.load(Ordering::Relaxed) {
             return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
         }
         Poll::Ready(Ok(()))
