@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::money::Nanos;
 use proto::v1;
-use simulator::End;
+use simulator::RequestEnd;
 use tokio::task::JoinSet;
 
 use super::client::{Client, ObservedResponse, Shape};
@@ -158,7 +158,7 @@ impl Drill for ClientsGone {
         wrong.extend(self.check_spendable(&customer, &mut seen).await);
         let (mut verdict, evidence) = self.rig.reconcile_round(&customer, seen).await;
         verdict.differences.extend(wrong);
-        let stopped = evidence.truth.iter().filter(|it| it.end == Some(End::Gone)).count();
+        let stopped = evidence.truth.iter().filter(|it| it.end == Some(RequestEnd::Gone)).count();
         let kept = self.descriptors().map_or(0, |now| now.upstream);
         let figures = vec![
             Figure::Count("upstream answers stopped", stopped),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
-use simulator::{End, Entry};
+use simulator::{RequestEnd, TruthEntry};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -48,7 +48,7 @@ pub(super) struct LenientParser {
 /// The upstream. Stops on drop.
 pub(super) struct LenientUpstream {
     url: String,
-    served: Arc<Mutex<Vec<Entry>>>,
+    served: Arc<Mutex<Vec<TruthEntry>>>,
     _serving: JoinSet<()>,
 }
 
@@ -184,7 +184,7 @@ impl LenientUpstream {
     }
 
     /// Returns the requests and answers since the last call.
-    pub(super) fn take(&self) -> Vec<Entry> {
+    pub(super) fn take(&self) -> Vec<TruthEntry> {
         std::mem::take(&mut self.served.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -192,7 +192,7 @@ impl LenientUpstream {
 async fn answer(
     mut stream: TcpStream,
     parsers: &[LenientParser],
-    log: &Mutex<Vec<Entry>>,
+    log: &Mutex<Vec<TruthEntry>>,
 ) -> anyhow::Result<()> {
     let mut bytes = Vec::new();
     let (head, body) = loop {
@@ -218,16 +218,16 @@ async fn answer(
         Some(Json::Text(model)) => model.clone(),
         _ => String::new(),
     };
-    let mut entry = Entry {
+    let mut entry = TruthEntry {
         id: header(head, "x-request-id").map(str::to_owned),
         model,
         stream: is_stream,
-        end: Some(End::Gone),
+        end: Some(RequestEnd::Gone),
         prompt_tokens: PROMPT,
         completion_tokens: completion,
         completion_tokens_whole: completion,
         usage_sent: shows_usage,
-        ..Entry::default()
+        ..TruthEntry::default()
     };
     let sent = if is_stream {
         send_stream(&mut stream, tokens, choices, shows_usage).await
@@ -236,7 +236,7 @@ async fn answer(
         stream.write_all(json_answer(200, &body.to_string()).as_bytes()).await
     };
     if sent.is_ok() {
-        entry.end = Some(End::Answered);
+        entry.end = Some(RequestEnd::Answered);
     }
     log.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
     stream.shutdown().await?;

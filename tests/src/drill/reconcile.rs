@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 use domain::money::Nanos;
 use domain::usage::{Tokens, Usage};
 use proto::v1::{self, EntryKind, RequestStatus, UsageBasis};
-use simulator::{End, Entry};
+use simulator::{RequestEnd, TruthEntry};
 
 use super::client::{ObservedResponse, Shape};
 use super::rig::{balance, price_of};
@@ -24,7 +24,7 @@ pub struct Evidence {
     /// The responses that clients received to their end.
     pub seen: Vec<ObservedResponse>,
     /// The requests that the upstream received and the answers that it sent.
-    pub truth: Vec<Entry>,
+    pub truth: Vec<TruthEntry>,
     /// The credit that the account received.
     pub credit: Nanos,
 }
@@ -182,7 +182,7 @@ pub fn reconcile(evidence: &Evidence, books: &Books) -> Verdict {
         differences.extend(wrong.map(|what| format!("{seen:?} {what}: {record:?}")));
     }
     let answered =
-        evidence.truth.iter().filter(|it| it.end == Some(End::Answered) && it.usage_sent);
+        evidence.truth.iter().filter(|it| it.end == Some(RequestEnd::Answered) && it.usage_sent);
     for entry in answered {
         let Some(record) = entry.id.as_ref().and_then(|id| records.get(id)) else { continue };
         let reported = (entry.prompt_tokens, entry.completion_tokens);

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use simulator::Entry;
+use simulator::TruthEntry;
 
 /// The simulator's record of the requests it received and the answers it sent, by round.
 pub(super) struct TruthLogReader {
@@ -26,21 +26,21 @@ impl TruthLogReader {
     }
 
     /// Returns the last state of the round's requests, and starts a new round.
-    pub(super) fn take(&mut self) -> Vec<Entry> {
+    pub(super) fn take(&mut self) -> Vec<TruthEntry> {
         let (entries, read) = self.look();
         self.read = read;
         entries
     }
 
-    fn look(&self) -> (Vec<Entry>, u64) {
+    fn look(&self) -> (Vec<TruthEntry>, u64) {
         let mut text = String::new();
         let mut file = File::open(&self.path).unwrap();
         file.seek(SeekFrom::Start(self.read)).unwrap();
         file.read_to_string(&mut text).unwrap();
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let entries: BTreeMap<u64, Entry> = text[..whole]
+        let entries: BTreeMap<u64, TruthEntry> = text[..whole]
             .lines()
-            .map(|line| serde_json::from_str::<Entry>(line).unwrap())
+            .map(|line| serde_json::from_str::<TruthEntry>(line).unwrap())
             .map(|entry| (entry.seq, entry))
             .collect();
         (entries.into_values().collect(), self.read + whole as u64)

@@ -17,7 +17,7 @@ use super::cut::CutHandle;
 use super::frames::{self, Frame};
 use super::rejection::Rejection;
 use super::script::Script;
-use super::truth::{End, Record};
+use super::truth::{Record, RequestEnd};
 
 /// The body of any response.
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -117,12 +117,12 @@ impl<I: Iterator<Item = Step>> ScriptedBody<I> {
                 Step::Wait(time) => tokio::time::sleep(time).await,
                 Step::Stall => return pending().await,
                 Step::Cut => {
-                    self.record.end(End::Cut);
+                    self.record.end(RequestEnd::Cut);
                     self.cut_handle.cut();
                     return pending().await;
                 }
-                Step::Fail(frame) => return Some(self.send(frame, End::Error)),
-                Step::Send(frame) => return Some(self.send(frame, End::Answered)),
+                Step::Fail(frame) => return Some(self.send(frame, RequestEnd::Error)),
+                Step::Send(frame) => return Some(self.send(frame, RequestEnd::Answered)),
             }
         }
     }
@@ -132,7 +132,7 @@ impl<I: Iterator<Item = Step>> ScriptedBody<I> {
     fn send(
         mut self,
         frame: Frame,
-        end: End,
+        end: RequestEnd,
     ) -> (Result<http_body::Frame<Bytes>, Infallible>, Self) {
         self.record.sent(frame.tokens, frame.usage);
         if self.steps.peek().is_none() {

@@ -41,7 +41,7 @@ use self::frames::{Envelope, Streaming};
 use self::rejection::Rejection;
 pub use self::request::CONTEXT_WINDOW;
 use self::request::ChatRequest;
-pub use self::truth::{End, Entry, TruthLog};
+pub use self::truth::{RequestEnd, TruthEntry, TruthLog};
 
 /// The maximum size of a request body.
 const MAX_REQUEST_BYTES: usize = 64 << 20;
@@ -131,8 +131,8 @@ impl Simulator {
             }
             Err(rejection) => {
                 let model = model_of(&body);
-                let entry = Entry { id, model, ..Entry::default() };
-                self.truth().start(entry).end(End::Error);
+                let entry = TruthEntry { id, model, ..TruthEntry::default() };
+                self.truth().start(entry).end(RequestEnd::Error);
                 reject(&rejection)
             }
         }
@@ -145,13 +145,13 @@ impl Simulator {
         cut_handle: CutHandle,
     ) -> Response<Body> {
         let answer = answer::answer(&chat);
-        let mut record = self.truth().start(Entry {
+        let mut record = self.truth().start(TruthEntry {
             id,
             model: chat.model.clone(),
             stream: chat.stream,
             prompt_tokens: answer.usage.prompt,
             completion_tokens_whole: answer.usage.completion,
-            ..Entry::default()
+            ..TruthEntry::default()
         });
         let script = &chat.script;
         // Even a zero sleep takes until the next tick of the timer.
@@ -159,7 +159,7 @@ impl Simulator {
             tokio::time::sleep(script.latency).await;
         }
         if let Some(status) = script.status {
-            record.end(End::Error);
+            record.end(RequestEnd::Error);
             return reject(&Rejection::scripted(status, script.retry_after));
         }
 

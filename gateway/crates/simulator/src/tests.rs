@@ -66,7 +66,7 @@ async fn ask_stream(simulator: &Simulator, model: &str) -> Reply {
     ask(simulator, chat(json!({ "model": model, "stream": true, "stream_options": usage }))).await
 }
 
-fn last(simulator: &Simulator) -> Entry {
+fn last(simulator: &Simulator) -> TruthEntry {
     simulator.truth().entries().pop().expect("an entry")
 }
 
@@ -88,12 +88,12 @@ async fn a_plain_answer_is_complete_and_logged() {
     assert_eq!(body["usage"]["prompt_tokens"], 3);
 
     let tokens = content.split_whitespace().count() as u64;
-    let expected = Entry {
+    let expected = TruthEntry {
         seq: 1,
         id: Some("request 1".to_owned()),
         model: "sim-chat".to_owned(),
         stream: false,
-        end: Some(End::Answered),
+        end: Some(RequestEnd::Answered),
         prompt_tokens: 3,
         completion_tokens: tokens,
         completion_tokens_whole: tokens,
@@ -116,7 +116,7 @@ async fn streams_end_with_usage_and_done() {
     assert!(events[4].contains("\"completion_tokens\":2"));
     assert_eq!(events[5], "data: [DONE]");
     let entry = last(&simulator);
-    assert_eq!((entry.end, entry.completion_tokens), (Some(End::Answered), 2));
+    assert_eq!((entry.end, entry.completion_tokens), (Some(RequestEnd::Answered), 2));
     assert!(entry.usage_sent);
 }
 
@@ -160,7 +160,7 @@ async fn a_refused_request_gets_an_error_and_is_logged() {
             (status, &json!("invalid_request_error"))
         );
         assert_eq!(last(&simulator).model, model);
-        assert_eq!(last(&simulator).end, Some(End::Error));
+        assert_eq!(last(&simulator).end, Some(RequestEnd::Error));
     }
 }
 
@@ -183,7 +183,7 @@ async fn a_scripted_status_has_its_retry_after_header() {
     assert_eq!(got.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(got.headers[header::RETRY_AFTER], "7");
     assert!(got.text.contains("rate_limit_exceeded"));
-    assert_eq!(last(&simulator).end, Some(End::Error));
+    assert_eq!(last(&simulator).end, Some(RequestEnd::Error));
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +193,7 @@ async fn a_cut_drops_the_connection_after_exactly_the_given_events() {
         let got = ask_stream(&simulator, &format!("sim-chat?words=100&cut={events}")).await;
         assert_eq!((got.text.matches("\n\n").count(), got.is_complete), (events, false));
         let entry = last(&simulator);
-        assert_eq!(entry.end, Some(End::Cut));
+        assert_eq!(entry.end, Some(RequestEnd::Cut));
         assert_eq!(entry.completion_tokens, events.saturating_sub(1) as u64);
         assert_eq!((entry.completion_tokens_whole, entry.usage_sent), (100, false));
     }
@@ -207,7 +207,7 @@ async fn a_plain_answer_is_cut_after_exactly_the_given_bytes() {
         let got = ask(&simulator, chat(json!({ "model": model }))).await;
         assert_eq!((got.text.len(), got.is_complete), (bytes, false));
         let entry = last(&simulator);
-        assert_eq!((entry.end, entry.completion_tokens), (Some(End::Cut), 0));
+        assert_eq!((entry.end, entry.completion_tokens), (Some(RequestEnd::Cut), 0));
     }
 }
 
@@ -219,7 +219,7 @@ async fn errors_and_garbage_are_sent_within_the_stream() {
     assert_eq!((events.len(), got.is_complete), (4, true));
     assert!(serde_json::from_str::<Value>(events[1].trim_start_matches("data: ")).is_err());
     assert!(events[3].starts_with("data: {\"error\":"));
-    assert_eq!(last(&simulator).end, Some(End::Error));
+    assert_eq!(last(&simulator).end, Some(RequestEnd::Error));
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,7 +237,7 @@ async fn a_client_that_disconnects_is_logged_as_gone() {
         })
         .await;
         let entry = last(&simulator);
-        assert_eq!((entry.end, entry.completion_tokens), (Some(End::Gone), tokens));
+        assert_eq!((entry.end, entry.completion_tokens), (Some(RequestEnd::Gone), tokens));
     }
 }
 

@@ -22,7 +22,7 @@ pub struct TruthLog(Arc<Mutex<Inner>>);
 
 /// One request. The file has two lines per request, the first without `end`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct TruthEntry {
     /// The sequence number, from 1; unique in a file.
     pub seq: u64,
     /// The `x-request-id` header.
@@ -32,7 +32,7 @@ pub struct Entry {
     /// Whether a stream was requested.
     pub stream: bool,
     /// The outcome; `None` while the request is in progress.
-    pub end: Option<End>,
+    pub end: Option<RequestEnd>,
     /// The tokens of the prompt; 0 if the request was refused.
     pub prompt_tokens: u64,
     /// The answer tokens that were sent. A plain answer counts with its last byte only.
@@ -46,7 +46,7 @@ pub struct Entry {
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum End {
+pub enum RequestEnd {
     /// The complete answer was sent.
     Answered,
     /// An error was sent, as a status or within the stream.
@@ -60,16 +60,16 @@ pub enum End {
 #[derive(Debug)]
 struct Inner {
     /// Invariant: consecutive `seq`.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<TruthEntry>,
     last_seq: u64,
     file: Option<File>,
 }
 
-/// A request in progress. Dropping it before its end records [`End::Gone`].
+/// A request in progress. Dropping it before its end records [`RequestEnd::Gone`].
 #[derive(Debug)]
 pub(super) struct Record {
     log: TruthLog,
-    entry: Entry,
+    entry: TruthEntry,
 }
 
 // === impl TruthLog ===
@@ -88,17 +88,17 @@ impl TruthLog {
     pub fn file(path: impl AsRef<Path>) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         let text = std::fs::read_to_string(&path)?;
-        let known = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+        let known = text.lines().filter_map(|line| serde_json::from_str::<TruthEntry>(line).ok());
         Ok(Self::new(known.map(|entry| entry.seq).max().unwrap_or_default(), Some(file)))
     }
 
     /// Returns the entries of this process, oldest first.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<TruthEntry> {
         self.lock().entries.iter().cloned().collect()
     }
 
     /// Records a new request. Assigns its `seq`.
-    pub(super) fn start(&self, mut entry: Entry) -> Record {
+    pub(super) fn start(&self, mut entry: TruthEntry) -> Record {
         let mut inner = self.lock();
         inner.last_seq += 1;
         entry.seq = inner.last_seq;
@@ -123,7 +123,7 @@ impl TruthLog {
 // === impl Inner ===
 
 impl Inner {
-    fn finish(&mut self, entry: &Entry) {
+    fn finish(&mut self, entry: &TruthEntry) {
         let first = self.entries.front().map_or(0, |first| first.seq);
         let at = entry.seq.checked_sub(first).and_then(|at| usize::try_from(at).ok());
         if let Some(kept) = at.and_then(|at| self.entries.get_mut(at)) {
@@ -132,7 +132,7 @@ impl Inner {
         self.write(entry);
     }
 
-    fn write(&self, entry: &Entry) {
+    fn write(&self, entry: &TruthEntry) {
         let Some(mut file) = self.file.as_ref() else { return };
         let line = serde_json::to_string(entry).map(|line| line + "\n").map_err(io::Error::from);
         if let Err(error) = line.and_then(|line| file.write_all(line.as_bytes())) {
@@ -151,7 +151,7 @@ impl Record {
     }
 
     /// Records the outcome. Only the first call has an effect.
-    pub(super) fn end(&mut self, end: End) {
+    pub(super) fn end(&mut self, end: RequestEnd) {
         if self.entry.end.is_none() {
             self.entry.end = Some(end);
             self.log.lock().finish(&self.entry);
@@ -161,7 +161,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.end(End::Gone);
+        self.end(RequestEnd::Gone);
     }
 }
 
@@ -169,8 +169,8 @@ impl Drop for Record {
 mod tests {
     use super::*;
 
-    fn asked(model: &str) -> Entry {
-        Entry { model: model.to_owned(), ..Entry::default() }
+    fn asked(model: &str) -> TruthEntry {
+        TruthEntry { model: model.to_owned(), ..TruthEntry::default() }
     }
 
     #[test]
@@ -180,11 +180,11 @@ mod tests {
         assert_eq!(log.entries()[0].end, None);
         record.sent(2, false);
         record.sent(1, true);
-        record.end(End::Answered);
+        record.end(RequestEnd::Answered);
         drop(record);
-        let expected = Entry {
+        let expected = TruthEntry {
             seq: 1,
-            end: Some(End::Answered),
+            end: Some(RequestEnd::Answered),
             completion_tokens: 3,
             usage_sent: true,
             ..asked("sim")
@@ -196,7 +196,7 @@ mod tests {
     fn dropping_a_record_records_gone() {
         let log = TruthLog::memory();
         drop(log.start(asked("sim")));
-        assert_eq!(log.entries()[0].end, Some(End::Gone));
+        assert_eq!(log.entries()[0].end, Some(RequestEnd::Gone));
     }
 
     #[test]
@@ -219,10 +219,10 @@ mod tests {
         drop(TruthLog::file(&path).expect("a log").start(asked("a")));
         drop(TruthLog::file(&path).expect("a log").start(asked("b")));
         let text = std::fs::read_to_string(&path).expect("a file");
-        let lines: Vec<Entry> =
+        let lines: Vec<TruthEntry> =
             text.lines().map(|line| serde_json::from_str(line).expect("an entry")).collect();
         let seen: Vec<_> = lines.iter().map(|it| (it.seq, it.model.as_str(), it.end)).collect();
-        let gone = Some(End::Gone);
+        let gone = Some(RequestEnd::Gone);
         assert_eq!(seen, [(1, "a", None), (1, "a", gone), (2, "b", None), (2, "b", gone)]);
     }
 }
