@@ -18,7 +18,7 @@ use super::money::Nanos;
 use super::record::RequestStatus;
 use super::usage::Tokens;
 
-pub use parse::{Names, parse};
+pub use parse::{Resolver, parse};
 
 /// A parsed expression: the conjunction of all its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,15 +35,15 @@ pub struct Expression {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     /// The condition without its sign.
-    pub test: Test,
-    /// Whether the condition must not hold. An unknown value satisfies neither a test nor its
+    pub predicate: Predicate,
+    /// Whether the condition must not hold. An unknown value satisfies neither a predicate nor its
     /// negation.
     pub negated: bool,
 }
 
-/// A test of one field of a request record.
+/// A predicate of one field of a request record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Test {
+pub enum Predicate {
     /// The account is one of these.
     Account(Vec<AccountId>),
     /// The key is one of these.
@@ -59,18 +59,18 @@ pub enum Test {
     /// Whether the client requested a stream.
     Stream(bool),
     /// Compares the cost.
-    Cost(Relation, Nanos),
+    Cost(Comparison, Nanos),
     /// Compares the number of tokens, input and output together.
-    Tokens(Relation, Tokens),
+    Tokens(Comparison, Tokens),
     /// Compares the duration.
-    Duration(Relation, Duration),
+    Duration(Comparison, Duration),
     /// Compares the time to the first part of the answer.
-    Ttft(Relation, Duration),
+    Ttft(Comparison, Duration),
 }
 
 /// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub enum Comparison {
     /// `>`
     Above,
     /// `>=`

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::value;
-use super::{Expression, Relation, Term, Test};
+use super::{Comparison, Expression, Predicate, Term};
 use crate::Invalid;
 use crate::id::{AccountId, KeyId, ModelId};
 
@@ -16,7 +16,7 @@ const FIELDS: &str = "`model:`, `status:`, `key:`, `account:`, `endpoint:`, `err
     `cost>`, `tokens>`, `duration>`, `ttft>`, `since:` and `until:`";
 
 /// Resolves the names in an expression to ids.
-pub trait Names {
+pub trait Resolver {
     /// The error for an unknown name.
     type Error: From<Invalid>;
 
@@ -42,14 +42,14 @@ enum Operator {
     /// A colon: equal to one of the values.
     Is,
     /// A comparison.
-    Compares(Relation),
+    Compares(Comparison),
 }
 
 /// The parser of one expression.
 struct Parser<'a, N> {
     whole: &'a str,
     now: Timestamp,
-    names: &'a N,
+    resolver: &'a N,
 }
 
 /// Parses an expression. Relative times count from `now`.
@@ -57,13 +57,17 @@ struct Parser<'a, N> {
 /// # Errors
 /// A term is invalid: the message contains its position and the allowed input. Also errors of
 /// `names`.
-pub fn parse<N: Names>(text: &str, now: Timestamp, names: &N) -> Result<Expression, N::Error> {
+pub fn parse<N: Resolver>(
+    text: &str,
+    now: Timestamp,
+    resolver: &N,
+) -> Result<Expression, N::Error> {
     if text.len() > MAX_EXPRESSION_BYTES {
         return Err(
             invalid(&format!("nothing may be longer than {MAX_EXPRESSION_BYTES} bytes")).into()
         );
     }
-    let parser = Parser { whole: text, now, names };
+    let parser = Parser { whole: text, now, resolver };
     let mut expression = Expression::default();
     for (count, term) in (Part { text, start: 0 }).split(char::is_whitespace).enumerate() {
         if count == MAX_TERMS {
@@ -77,7 +81,7 @@ pub fn parse<N: Names>(text: &str, now: Timestamp, names: &N) -> Result<Expressi
 
 // === impl Parser ===
 
-impl<N: Names> Parser<'_, N> {
+impl<N: Resolver> Parser<'_, N> {
     fn add(&self, expression: &mut Expression, term: Part<'_>) -> Result<(), N::Error> {
         let negated = term.text.starts_with('-');
         let plain = term.after(usize::from(negated));
@@ -97,41 +101,45 @@ impl<N: Names> Parser<'_, N> {
                 expression.since = expression.since.max(Some(time));
             }
         } else {
-            let test = self.test(term, field, operator, value)?;
-            expression.terms.push(Term { test, negated });
+            let predicate = self.predicate(term, field, operator, value)?;
+            expression.terms.push(Term { predicate, negated });
         }
         Ok(())
     }
 
-    fn test(
+    fn predicate(
         &self,
         term: Part<'_>,
         field: Part<'_>,
         operator: Operator,
         value: Part<'_>,
-    ) -> Result<Test, N::Error> {
+    ) -> Result<Predicate, N::Error> {
         let owned = |text: &str| Ok(text.to_owned());
         Ok(match (field.text, operator) {
             ("account", Operator::Is) => {
-                let accounts = value.split(is_comma).map(|part| self.names.account(part.text));
-                Test::Account(accounts.collect::<Result<_, _>>()?)
+                let accounts = value.split(is_comma).map(|part| self.resolver.account(part.text));
+                Predicate::Account(accounts.collect::<Result<_, _>>()?)
             }
-            ("key", Operator::Is) => Test::Key(self.list(value, |text| Ok(KeyId::new(text)))?),
+            ("key", Operator::Is) => Predicate::Key(self.list(value, |text| Ok(KeyId::new(text)))?),
             ("model", Operator::Is) => {
-                Test::Model(self.list(value, |text| Ok(self.names.model(text)))?)
+                Predicate::Model(self.list(value, |text| Ok(self.resolver.model(text)))?)
             }
-            ("status", Operator::Is) => Test::Status(self.list(value, value::status)?),
-            ("endpoint", Operator::Is) => Test::Endpoint(self.list(value, value::endpoint)?),
-            ("error", Operator::Is) => Test::Error(self.list(value, owned)?),
-            ("stream", Operator::Is) => Test::Stream(self.one(value, value::yes_or_no)?),
-            ("cost", Operator::Compares(how)) => Test::Cost(how, self.one(value, value::amount)?),
+            ("status", Operator::Is) => Predicate::Status(self.list(value, value::status)?),
+            ("endpoint", Operator::Is) => Predicate::Endpoint(self.list(value, value::endpoint)?),
+            ("error", Operator::Is) => Predicate::Error(self.list(value, owned)?),
+            ("stream", Operator::Is) => Predicate::Stream(self.one(value, value::yes_or_no)?),
+            ("cost", Operator::Compares(how)) => {
+                Predicate::Cost(how, self.one(value, value::amount)?)
+            }
             ("tokens", Operator::Compares(how)) => {
-                Test::Tokens(how, self.one(value, value::tokens)?)
+                Predicate::Tokens(how, self.one(value, value::tokens)?)
             }
             ("duration", Operator::Compares(how)) => {
-                Test::Duration(how, self.one(value, value::span)?)
+                Predicate::Duration(how, self.one(value, value::span)?)
             }
-            ("ttft", Operator::Compares(how)) => Test::Ttft(how, self.one(value, value::span)?),
+            ("ttft", Operator::Compares(how)) => {
+                Predicate::Ttft(how, self.one(value, value::span)?)
+            }
             (name @ ("cost" | "tokens" | "duration" | "ttft"), Operator::Is) => {
                 let what = format!("`{name}` is compared: write `{name}>…` or `{name}<…`");
                 return Err(self.error_at(term, &what));
@@ -197,10 +205,10 @@ impl Part<'_> {
         let (field, rest) = self.text.split_at(at);
         let (operator, width) = match (rest.as_bytes()[0], rest[1..].starts_with('=')) {
             (b':', _) => (Operator::Is, 1),
-            (b'>', false) => (Operator::Compares(Relation::Above), 1),
-            (b'>', true) => (Operator::Compares(Relation::AtLeast), 2),
-            (_, false) => (Operator::Compares(Relation::Below), 1),
-            (_, true) => (Operator::Compares(Relation::AtMost), 2),
+            (b'>', false) => (Operator::Compares(Comparison::Above), 1),
+            (b'>', true) => (Operator::Compares(Comparison::AtLeast), 2),
+            (_, false) => (Operator::Compares(Comparison::Below), 1),
+            (_, true) => (Operator::Compares(Comparison::AtMost), 2),
         };
         Some((Self { text: field, start: self.start }, operator, self.after(at + width)))
     }

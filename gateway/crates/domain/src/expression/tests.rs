@@ -6,9 +6,9 @@ use super::*;
 use crate::Invalid;
 
 /// Resolves the account `ann` and the alias `fast`.
-struct TestNames;
+struct TestResolver;
 
-impl Names for TestNames {
+impl Resolver for TestResolver {
     type Error = Invalid;
 
     fn account(&self, text: &str) -> Result<AccountId, Invalid> {
@@ -30,13 +30,13 @@ fn noon() -> Timestamp {
 }
 
 fn read(text: &str) -> Result<Expression, Invalid> {
-    parse(text, noon(), &TestNames)
+    parse(text, noon(), &TestResolver)
 }
 
 /// Expects these terms and no time range.
 #[track_caller]
-fn check(text: &str, expected: impl IntoIterator<Item = (bool, Test)>) {
-    let terms = expected.into_iter().map(|(holds, test)| Term { test, negated: !holds });
+fn check(text: &str, expected: impl IntoIterator<Item = (bool, Predicate)>) {
+    let terms = expected.into_iter().map(|(holds, predicate)| Term { predicate, negated: !holds });
     let expected = Expression { terms: terms.collect(), ..Expression::default() };
     assert_eq!(read(text), Ok(expected), "{text}");
 }
@@ -45,27 +45,33 @@ fn check(text: &str, expected: impl IntoIterator<Item = (bool, Test)>) {
 fn parses_every_field() {
     let milliseconds = Duration::from_millis;
     check("", []);
-    check("  model:fast\t", [(true, Test::Model(vec![ModelId::new("gpt-5")]))]);
-    check("account:ann", [(true, Test::Account(vec![ann()]))]);
-    check("key:k1,k2", [(true, Test::Key(vec![KeyId::new("k1"), KeyId::new("k2")]))]);
+    check("  model:fast\t", [(true, Predicate::Model(vec![ModelId::new("gpt-5")]))]);
+    check("account:ann", [(true, Predicate::Account(vec![ann()]))]);
+    check("key:k1,k2", [(true, Predicate::Key(vec![KeyId::new("k1"), KeyId::new("k2")]))]);
     check(
         "-status:completed,cancelled stream:no",
         [
-            (false, Test::Status(vec![RequestStatus::Completed, RequestStatus::Cancelled])),
-            (true, Test::Stream(false)),
+            (false, Predicate::Status(vec![RequestStatus::Completed, RequestStatus::Cancelled])),
+            (true, Predicate::Stream(false)),
         ],
     );
-    check("endpoint:responses", [(true, Test::Endpoint(vec![Endpoint::Responses]))]);
-    check("-error:a,b", [(false, Test::Error(vec!["a".into(), "b".into()]))]);
-    check("cost>0.01", [(true, Test::Cost(Relation::Above, Nanos(10_000_000)))]);
-    check("tokens<=4000", [(true, Test::Tokens(Relation::AtMost, Tokens(4000)))]);
-    check("duration>=1.5s", [(true, Test::Duration(Relation::AtLeast, milliseconds(1_500)))]);
-    check("-ttft<250ms", [(false, Test::Ttft(Relation::Below, milliseconds(250)))]);
+    check("endpoint:responses", [(true, Predicate::Endpoint(vec![Endpoint::Responses]))]);
+    check("-error:a,b", [(false, Predicate::Error(vec!["a".into(), "b".into()]))]);
+    check("cost>0.01", [(true, Predicate::Cost(Comparison::Above, Nanos(10_000_000)))]);
+    check("tokens<=4000", [(true, Predicate::Tokens(Comparison::AtMost, Tokens(4000)))]);
+    check(
+        "duration>=1.5s",
+        [(true, Predicate::Duration(Comparison::AtLeast, milliseconds(1_500)))],
+    );
+    check("-ttft<250ms", [(false, Predicate::Ttft(Comparison::Below, milliseconds(250)))]);
 }
 
 #[test]
 fn values_may_contain_operators() {
-    check("model:a:b,c>d", [(true, Test::Model(vec![ModelId::new("a:b"), ModelId::new("c>d")]))]);
+    check(
+        "model:a:b,c>d",
+        [(true, Predicate::Model(vec![ModelId::new("a:b"), ModelId::new("c>d")]))],
+    );
 }
 
 #[test]

@@ -3,14 +3,14 @@
 
 use super::codec::{Count, Span, ToColumn};
 use super::condition::Condition;
-use domain::expression::{Relation, Term, Test};
+use domain::expression::{Comparison, Predicate, Term};
 use domain::id::AccountId;
 use domain::record::RequestStatus;
 
 /// Adds all of `terms` to the condition.
 pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Item = &'a Term>) {
-    for Term { test, negated } in terms {
-        let (clause, values) = clause(test);
+    for Term { predicate, negated } in terms {
+        let (clause, values) = clause(predicate);
         if *negated {
             // A null matches nothing, and NOT would leave it null.
             condition.and_all(&format!("({clause}) IS NOT TRUE"), values);
@@ -22,62 +22,64 @@ pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Ite
 
 /// Returns the account that the requests must belong to, if `terms` name one.
 pub(super) fn account(terms: &[Term]) -> Option<AccountId> {
-    terms.iter().find_map(|term| match (&term.test, term.negated) {
-        (Test::Account(accounts), false) if accounts.len() == 1 => accounts.first().copied(),
+    terms.iter().find_map(|term| match (&term.predicate, term.negated) {
+        (Predicate::Account(accounts), false) if accounts.len() == 1 => accounts.first().copied(),
         _ => None,
     })
 }
 
 /// Returns whether the sums of keys have the field of `term`.
 pub(super) fn is_summed(term: &Term) -> bool {
-    match term.test {
-        Test::Account(_) | Test::Key(_) | Test::Model(_) | Test::Status(_) => true,
-        Test::Endpoint(_)
-        | Test::Error(_)
-        | Test::Stream(_)
-        | Test::Cost(..)
-        | Test::Tokens(..)
-        | Test::Duration(..)
-        | Test::Ttft(..) => false,
+    match term.predicate {
+        Predicate::Account(_) | Predicate::Key(_) | Predicate::Model(_) | Predicate::Status(_) => {
+            true
+        }
+        Predicate::Endpoint(_)
+        | Predicate::Error(_)
+        | Predicate::Stream(_)
+        | Predicate::Cost(..)
+        | Predicate::Tokens(..)
+        | Predicate::Duration(..)
+        | Predicate::Ttft(..) => false,
     }
 }
 
 /// Returns whether the sums over all accounts have the field of `term`.
 pub(super) fn is_of_all(term: &Term) -> bool {
-    matches!(term.test, Test::Model(_) | Test::Status(_))
+    matches!(term.predicate, Predicate::Model(_) | Predicate::Status(_))
 }
 
 /// Returns whether `terms` concern the owner of requests, which the sums over all accounts do not have.
 pub(super) fn ask_whose(terms: &[Term]) -> bool {
-    terms.iter().any(|term| matches!(term.test, Test::Account(_) | Test::Key(_)))
+    terms.iter().any(|term| matches!(term.predicate, Predicate::Account(_) | Predicate::Key(_)))
 }
 
 /// Returns whether `terms` concern the model.
 pub(super) fn ask_for_models(terms: &[Term]) -> bool {
-    terms.iter().any(|term| matches!(term.test, Test::Model(_)))
+    terms.iter().any(|term| matches!(term.predicate, Predicate::Model(_)))
 }
 
 /// Returns whether `terms` exclude all completed requests.
 pub(super) fn exclude_completed(terms: &[Term]) -> bool {
-    terms.iter().any(|term| match &term.test {
-        Test::Status(statuses) => statuses.contains(&RequestStatus::Completed) == term.negated,
+    terms.iter().any(|term| match &term.predicate {
+        Predicate::Status(statuses) => statuses.contains(&RequestStatus::Completed) == term.negated,
         _ => false,
     })
 }
 
-fn clause(test: &Test) -> (String, Vec<Box<dyn ToColumn>>) {
-    match test {
-        Test::Account(accounts) => any_of("account", accounts),
-        Test::Key(keys) => any_of("key", keys),
-        Test::Model(models) => any_of("model", models),
-        Test::Status(statuses) => any_of("status", statuses),
-        Test::Endpoint(endpoints) => any_of("endpoint", endpoints),
-        Test::Error(codes) => any_of("error_code", codes),
-        Test::Stream(wanted) => any_of("stream", &[*wanted]),
-        Test::Cost(how, amount) => compared("cost", *how, *amount),
-        Test::Tokens(how, tokens) => compared("input + output", *how, Count(tokens.0)),
-        Test::Duration(how, length) => compared("duration", *how, Span(*length)),
-        Test::Ttft(how, length) => compared("ttft", *how, Span(*length)),
+fn clause(predicate: &Predicate) -> (String, Vec<Box<dyn ToColumn>>) {
+    match predicate {
+        Predicate::Account(accounts) => any_of("account", accounts),
+        Predicate::Key(keys) => any_of("key", keys),
+        Predicate::Model(models) => any_of("model", models),
+        Predicate::Status(statuses) => any_of("status", statuses),
+        Predicate::Endpoint(endpoints) => any_of("endpoint", endpoints),
+        Predicate::Error(codes) => any_of("error_code", codes),
+        Predicate::Stream(wanted) => any_of("stream", &[*wanted]),
+        Predicate::Cost(how, amount) => compared("cost", *how, *amount),
+        Predicate::Tokens(how, tokens) => compared("input + output", *how, Count(tokens.0)),
+        Predicate::Duration(how, length) => compared("duration", *how, Span(*length)),
+        Predicate::Ttft(how, length) => compared("ttft", *how, Span(*length)),
     }
 }
 
@@ -92,14 +94,14 @@ fn any_of<T: ToColumn + Clone + 'static>(
 
 fn compared(
     column: &str,
-    how: Relation,
+    how: Comparison,
     value: impl ToColumn + 'static,
 ) -> (String, Vec<Box<dyn ToColumn>>) {
     let sign = match how {
-        Relation::Above => ">",
-        Relation::AtLeast => ">=",
-        Relation::Below => "<",
-        Relation::AtMost => "<=",
+        Comparison::Above => ">",
+        Comparison::AtLeast => ">=",
+        Comparison::Below => "<",
+        Comparison::AtMost => "<=",
     };
     (format!("{column} {sign} ?"), vec![Box::new(value)])
 }

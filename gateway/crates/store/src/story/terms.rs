@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ALICE, BOB};
 use domain::endpoint::Endpoint;
-use domain::expression::{Relation, Term, Test};
+use domain::expression::{Comparison, Predicate, Term};
 use domain::id::{KeyId, ModelId};
 use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus};
@@ -15,57 +15,69 @@ pub(super) fn choices() -> Vec<Vec<Term>> {
     let (gpt, none) = (ModelId::new("gpt"), ModelId::new("none"));
     let trouble = vec![RequestStatus::Failed, RequestStatus::Rejected];
     let tests = [
-        Test::Account(vec![ALICE]),
-        Test::Account(vec![ALICE, BOB]),
-        Test::Key(vec![KeyId::new("a1"), KeyId::new("unknown")]),
-        Test::Model(vec![gpt.clone(), none]),
-        Test::Status(vec![RequestStatus::Completed]),
-        Test::Status(trouble.clone()),
-        Test::Endpoint(vec![Endpoint::Responses, Endpoint::Models]),
-        Test::Error(vec!["rate_limit_exceeded".to_owned(), "' OR 1 --".to_owned()]),
-        Test::Stream(true),
-        Test::Cost(Relation::Above, Nanos(900)),
-        Test::Cost(Relation::AtMost, Nanos(900)),
-        Test::Tokens(Relation::Below, Tokens(33)),
-        Test::Duration(Relation::AtLeast, Duration::from_micros(90 * 1_001)),
-        Test::Ttft(Relation::Above, Duration::from_micros(77)),
+        Predicate::Account(vec![ALICE]),
+        Predicate::Account(vec![ALICE, BOB]),
+        Predicate::Key(vec![KeyId::new("a1"), KeyId::new("unknown")]),
+        Predicate::Model(vec![gpt.clone(), none]),
+        Predicate::Status(vec![RequestStatus::Completed]),
+        Predicate::Status(trouble.clone()),
+        Predicate::Endpoint(vec![Endpoint::Responses, Endpoint::Models]),
+        Predicate::Error(vec!["rate_limit_exceeded".to_owned(), "' OR 1 --".to_owned()]),
+        Predicate::Stream(true),
+        Predicate::Cost(Comparison::Above, Nanos(900)),
+        Predicate::Cost(Comparison::AtMost, Nanos(900)),
+        Predicate::Tokens(Comparison::Below, Tokens(33)),
+        Predicate::Duration(Comparison::AtLeast, Duration::from_micros(90 * 1_001)),
+        Predicate::Ttft(Comparison::Above, Duration::from_micros(77)),
     ];
-    let both = |test: Test| [false, true].map(|negated| vec![Term { test: test.clone(), negated }]);
+    let both = |predicate: Predicate| {
+        [false, true].map(|negated| vec![Term { predicate: predicate.clone(), negated }])
+    };
     let mut choices: Vec<_> = tests.into_iter().flat_map(both).collect();
-    let term = |negated, test| Term { test, negated };
+    let term = |negated, predicate| Term { predicate, negated };
     choices.extend([
-        vec![term(false, Test::Status(trouble)), term(true, Test::Model(vec![gpt]))],
-        vec![term(true, Test::Stream(true)), term(true, Test::Key(vec![KeyId::new("a2")]))],
-        vec![term(false, Test::Account(vec![ALICE])), term(false, Test::Account(vec![BOB]))],
+        vec![term(false, Predicate::Status(trouble)), term(true, Predicate::Model(vec![gpt]))],
+        vec![
+            term(true, Predicate::Stream(true)),
+            term(true, Predicate::Key(vec![KeyId::new("a2")])),
+        ],
+        vec![
+            term(false, Predicate::Account(vec![ALICE])),
+            term(false, Predicate::Account(vec![BOB])),
+        ],
     ]);
     choices
 }
 
 /// Whether `term` holds for `record`.
 pub(super) fn holds(term: &Term, record: &RequestRecord) -> bool {
-    let test = match &term.test {
-        Test::Account(accounts) => accounts.contains(&record.account),
-        Test::Key(keys) => keys.contains(&record.key),
-        Test::Model(models) => record.model.as_ref().is_some_and(|model| models.contains(model)),
-        Test::Status(statuses) => statuses.contains(&record.status),
-        Test::Endpoint(endpoints) => endpoints.contains(&record.endpoint),
-        Test::Error(codes) => record.error_code.as_ref().is_some_and(|code| codes.contains(code)),
-        Test::Stream(wanted) => record.stream == *wanted,
-        Test::Cost(how, amount) => compares(record.cost, *how, *amount),
-        Test::Tokens(how, tokens) => {
+    let predicate = match &term.predicate {
+        Predicate::Account(accounts) => accounts.contains(&record.account),
+        Predicate::Key(keys) => keys.contains(&record.key),
+        Predicate::Model(models) => {
+            record.model.as_ref().is_some_and(|model| models.contains(model))
+        }
+        Predicate::Status(statuses) => statuses.contains(&record.status),
+        Predicate::Endpoint(endpoints) => endpoints.contains(&record.endpoint),
+        Predicate::Error(codes) => {
+            record.error_code.as_ref().is_some_and(|code| codes.contains(code))
+        }
+        Predicate::Stream(wanted) => record.stream == *wanted,
+        Predicate::Cost(how, amount) => compares(record.cost, *how, *amount),
+        Predicate::Tokens(how, tokens) => {
             compares(record.usage.map(|usage| usage.total()), *how, *tokens)
         }
-        Test::Duration(how, length) => compares(Some(record.duration), *how, *length),
-        Test::Ttft(how, length) => compares(record.ttft, *how, *length),
+        Predicate::Duration(how, length) => compares(Some(record.duration), *how, *length),
+        Predicate::Ttft(how, length) => compares(record.ttft, *how, *length),
     };
-    test != term.negated
+    predicate != term.negated
 }
 
-fn compares<T: PartialOrd + Copy>(known: Option<T>, how: Relation, value: T) -> bool {
+fn compares<T: PartialOrd + Copy>(known: Option<T>, how: Comparison, value: T) -> bool {
     known.is_some_and(|known| match how {
-        Relation::Above => known > value,
-        Relation::AtLeast => known >= value,
-        Relation::Below => known < value,
-        Relation::AtMost => known <= value,
+        Comparison::Above => known > value,
+        Comparison::AtLeast => known >= value,
+        Comparison::Below => known < value,
+        Comparison::AtMost => known <= value,
     })
 }
