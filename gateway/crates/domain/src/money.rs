@@ -15,7 +15,7 @@ pub struct Nanos(pub i64);
 /// The error for a text that is not an amount of dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an amount: give US dollars as a decimal with at most nine places, such as `12.50`")]
-pub struct NotAnAmount;
+pub struct ParseAmountError;
 
 // === impl Nanos ===
 
@@ -66,9 +66,9 @@ impl fmt::Display for Nanos {
 }
 
 impl FromStr for Nanos {
-    type Err = NotAnAmount;
+    type Err = ParseAmountError;
 
-    fn from_str(text: &str) -> Result<Self, NotAnAmount> {
+    fn from_str(text: &str) -> Result<Self, ParseAmountError> {
         let (negative, digits) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -76,13 +76,13 @@ impl FromStr for Nanos {
         let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
         let is_number = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
         if whole.is_empty() || !is_number(whole) || !is_number(part) || part.len() > 9 {
-            return Err(NotAnAmount);
+            return Err(ParseAmountError);
         }
         if digits.ends_with('.') {
-            return Err(NotAnAmount);
+            return Err(ParseAmountError);
         }
-        let nanos: i128 = format!("{whole}{part:0<9}").parse().map_err(|_| NotAnAmount)?;
-        i64::try_from(if negative { -nanos } else { nanos }).map(Self).map_err(|_| NotAnAmount)
+        let nanos: i128 = format!("{whole}{part:0<9}").parse().map_err(|_| ParseAmountError)?;
+        i64::try_from(if negative { -nanos } else { nanos }).map(Self).map_err(|_| ParseAmountError)
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
         for text in
             ["", "-", ".5", "1.", "1e3", "0.0000000001", "9223372036.854775808", "1,5", "+1", " 1"]
         {
-            assert_eq!(text.parse::<Nanos>(), Err(NotAnAmount), "{text:?}");
+            assert_eq!(text.parse::<Nanos>(), Err(ParseAmountError), "{text:?}");
         }
     }
 }
