@@ -9,7 +9,7 @@ use super::{Caller, Control, ControlError};
 use domain::id::AccountId;
 use domain::ledger::{Entry, HOUSE, HOUSE_NAME};
 use domain::money::Nanos;
-use domain::proof::{Difference, Proof};
+use domain::verification::{Difference, VerificationReport};
 use store::Cursor;
 
 /// How often a balance that differs is compared again. A charge is in memory at once, but in the
@@ -35,7 +35,7 @@ pub struct EntryView {
 #[derive(Clone, Debug)]
 pub struct LedgerVerification {
     /// The recomputed balances and sums.
-    pub proof: Proof,
+    pub proof: VerificationReport,
     /// The number of balances that kept changing, so that memory and store could not be compared.
     pub under_way: u64,
     /// The differences, each with the name of the affected account, if there is one.
@@ -105,7 +105,7 @@ impl Control {
             (difference.clone(), account)
         };
         let differences: Vec<_> = proof.differences.iter().map(named).collect();
-        if !proof.holds() {
+        if !proof.is_consistent() {
             let first = differences.first().map(|(difference, _)| difference.to_string());
             tracing::error!(differences = proof.found, first, "the ledger does not add up");
         }
@@ -114,7 +114,7 @@ impl Control {
 
     /// Adds to `proof` the balances in memory that permanently differ from the stored balance plus
     /// the entries that wait to be written. Returns the number of balances that kept changing.
-    async fn compare_memory(&self, proof: &mut Proof) -> Result<u64, ControlError> {
+    async fn compare_memory(&self, proof: &mut VerificationReport) -> Result<u64, ControlError> {
         let stored: HashMap<_, _> = proof.balances.iter().copied().collect();
         let waiting = self.ledger.waiting_entries();
         let with_waiting = |waiting: &HashMap<_, Nanos>, account, stored: Nanos| {
@@ -156,7 +156,7 @@ impl Control {
             if is_changing {
                 under_way += 1;
             } else {
-                proof.note(Difference::Memory { account, stored, memory });
+                proof.add(Difference::Memory { account, stored, memory });
             }
         }
         Ok(under_way)

@@ -23,7 +23,6 @@ pub mod model;
 pub mod money;
 pub mod plan;
 pub mod price;
-pub mod proof;
 pub mod record;
 pub mod refusal;
 pub mod response;
@@ -31,6 +30,7 @@ pub mod source;
 pub mod text;
 pub mod upstream;
 pub mod usage;
+pub mod verification;
 pub mod wire;
 
 /// A validation error: a value from the caller that violates a rule of the domain.

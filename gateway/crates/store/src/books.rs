@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::{Cursor, StoreError};
 use domain::id::AccountId;
 use domain::ledger::Entry;
-use domain::proof::Proof;
+use domain::verification::VerificationReport;
 
 /// Reads the ledger as a whole.
 #[async_trait]
@@ -21,5 +21,5 @@ pub trait Books: Send + Sync {
     /// Recomputes balances, charges and sums from their parts, in one consistent view, beside all other work.
     /// Memory grows by some bits per record. Runs one at a time and never beside a
     /// [copy](super::Upkeep::copy). Dropping the future cancels it.
-    async fn prove(&self) -> Result<Proof, StoreError>;
+    async fn prove(&self) -> Result<VerificationReport, StoreError>;
 }

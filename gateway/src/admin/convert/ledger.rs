@@ -5,7 +5,7 @@ use proto::v1;
 use super::time;
 use crate::control::ledger::{EntryView, LedgerVerification};
 use domain::ledger::EntryKind;
-use domain::proof::Difference;
+use domain::verification::Difference;
 
 pub(in super::super) fn entry(view: EntryView) -> v1::LedgerEntry {
     let EntryView { cursor, entry, account } = view;
@@ -30,7 +30,7 @@ pub(in super::super) fn entry(view: EntryView) -> v1::LedgerEntry {
 pub(in super::super) fn verdict(verdict: LedgerVerification) -> v1::VerifyLedgerResponse {
     let LedgerVerification { proof, under_way, differences } = verdict;
     v1::VerifyLedgerResponse {
-        ok: proof.holds(),
+        ok: proof.is_consistent(),
         balances: proof.balances.len() as u64,
         entries: proof.entries,
         charges: proof.charges,

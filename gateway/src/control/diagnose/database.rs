@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Finding;
 use crate::control::{Caller, Control};
-use domain::proof::Difference;
+use domain::verification::Difference;
 use store::StoreError;
 
 /// The remedy for a database that cannot be written.
@@ -38,10 +38,10 @@ pub(super) async fn ledger(control: Arc<Control>, caller: Caller) -> Vec<Finding
         Err(error) => return vec![read_failure(&error)],
     };
     let held_up = control.ledger.records_held_up();
-    if verification.proof.holds() && held_up == 0 {
+    if verification.proof.is_consistent() && held_up == 0 {
         return vec![Finding::ok("balances, entries, charges and sums agree")];
     }
-    if verification.proof.holds() {
+    if verification.proof.is_consistent() {
         let text = format!(
             "the stored ledger is consistent; balances include {held_up} request records that wait \
              to be written"

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::usage::RequestQuery;
 use super::*;
-use domain::proof::Difference;
+use domain::verification::Difference;
 
 #[tokio::test]
 async fn members_list_their_own_entries_and_operators_all_entries() {
@@ -40,7 +40,7 @@ async fn verification_covers_all_records_and_requires_an_operator() {
     let refused = bench.control.verify_ledger(&ann).await;
     assert!(matches!(refused, Err(ControlError::Forbidden(_))));
     let verification = bench.control.verify_ledger(&bench.operator).await.unwrap();
-    assert!(verification.proof.holds(), "{verification:?}");
+    assert!(verification.proof.is_consistent(), "{verification:?}");
     assert_eq!(
         (verification.proof.requests, verification.proof.charges, verification.under_way),
         (4, 4, 0)

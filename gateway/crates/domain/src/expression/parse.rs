@@ -56,7 +56,7 @@ struct Parser<'a, N> {
 ///
 /// # Errors
 /// A term is invalid: the message contains its position and the allowed input. Also errors of
-/// `names`.
+/// `resolver`.
 pub fn parse<N: Resolver>(
     text: &str,
     now: Timestamp,

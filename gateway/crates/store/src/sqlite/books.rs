@@ -11,7 +11,7 @@ use super::{SqliteStore, prove};
 use crate::{Books, Cursor, StoreError};
 use domain::id::AccountId;
 use domain::ledger::{Entry, EntryKind};
-use domain::proof::Proof;
+use domain::verification::VerificationReport;
 
 #[async_trait]
 impl Books for SqliteStore {
@@ -24,7 +24,7 @@ impl Books for SqliteStore {
         self.read(move |tx| page(tx, account, before, limit)).await
     }
 
-    async fn prove(&self) -> Result<Proof, StoreError> {
+    async fn prove(&self) -> Result<VerificationReport, StoreError> {
         self.background_reads.run(prove::prove).await
     }
 }

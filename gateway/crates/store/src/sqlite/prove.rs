@@ -17,7 +17,7 @@ use super::saturated::Saturated;
 use crate::StoreError;
 use domain::id::{AccountId, RequestId};
 use domain::money::Nanos;
-use domain::proof::{Difference, Proof};
+use domain::verification::{Difference, VerificationReport};
 
 /// The code of a charge in `ledger_entries.kind`.
 const CHARGE: i64 = 3;
@@ -46,9 +46,12 @@ struct Sums {
 }
 
 /// Verifies the ledger.
-pub(super) fn prove(source: &mut Connection, wanted: &CancelHandle) -> Result<Proof, StoreError> {
+pub(super) fn prove(
+    source: &mut Connection,
+    wanted: &CancelHandle,
+) -> Result<VerificationReport, StoreError> {
     let tx = source.transaction()?;
-    let mut proof = Proof::default();
+    let mut proof = VerificationReport::default();
     let mut charged = ChargedPositions::over(&tx)?;
     let unrecorded = check_entries(&tx, wanted, &mut charged, &mut proof)?;
     let mut sums = Sums { saturated: Saturated::find(&tx)?, ..Sums::default() };
@@ -56,10 +59,10 @@ pub(super) fn prove(source: &mut Connection, wanted: &CancelHandle) -> Result<Pr
     add_sums(&tx, wanted, &mut sums, &mut proof)?;
     let removed = subtract_forgotten(&tx, wanted, &mut sums)?;
     for hour in differing(&sums.hours, sums.saturated.wrong_hours(), HOUR) {
-        proof.note(Difference::Sums { hour });
+        proof.add(Difference::Sums { hour });
     }
     for day in differing(&sums.days, sums.saturated.wrong_days(), DAY) {
-        proof.note(Difference::KeySums { day });
+        proof.add(Difference::KeySums { day });
     }
     check_unrecorded(&unrecorded, &removed, &mut proof);
     Ok(proof)
@@ -71,7 +74,7 @@ fn check_entries(
     tx: &Transaction<'_>,
     wanted: &CancelHandle,
     charged: &mut ChargedPositions,
-    proof: &mut Proof,
+    proof: &mut VerificationReport,
 ) -> Result<HashMap<AccountId, i128>, StoreError> {
     let mut balances = HashMap::<AccountId, i128>::new();
     let mut unrecorded = HashMap::<AccountId, i128>::new();
@@ -85,7 +88,7 @@ fn check_entries(
         proof.entries += 1;
         let (account, amount): (AccountId, Nanos) = (row.column(0)?, row.column(1)?);
         if !listed.holds(tx, account, row.column(7)?)? {
-            proof.note(Difference::Unlisted { account });
+            proof.add(Difference::Unlisted { account });
         }
         *balances.entry(account).or_default() += i128::from(amount.0);
         if row.column::<i64>(2)? != CHARGE {
@@ -99,13 +102,13 @@ fn check_entries(
         };
         let (payer, cost): (AccountId, Option<Nanos>) = (row.column(5)?, row.column(6)?);
         if payer != account {
-            proof.note(Difference::Payer { request, account });
+            proof.add(Difference::Payer { request, account });
         }
         if cost != Some(-amount) {
-            proof.note(Difference::Amount { request, cost, charged: -amount });
+            proof.add(Difference::Amount { request, cost, charged: -amount });
         }
         if charged.mark(seq) {
-            proof.note(Difference::Twice { request });
+            proof.add(Difference::Twice { request });
         }
     }
     drop(rows);
@@ -113,12 +116,12 @@ fn check_entries(
     for (account, stored) in proof.balances.clone() {
         let entries = clamped(balances.remove(&account).unwrap_or_default());
         if entries != stored {
-            proof.note(Difference::Balance { account, stored, entries });
+            proof.add(Difference::Balance { account, stored, entries });
         }
     }
     for (account, entries) in balances {
         let (stored, entries) = (Nanos::ZERO, clamped(entries));
-        proof.note(Difference::Balance { account, stored, entries });
+        proof.add(Difference::Balance { account, stored, entries });
     }
     Ok(unrecorded)
 }
@@ -129,7 +132,7 @@ fn check_requests(
     wanted: &CancelHandle,
     charged: &ChargedPositions,
     sums: &mut Sums,
-    proof: &mut Proof,
+    proof: &mut VerificationReport,
 ) -> Result<(), StoreError> {
     let mut hours = HashMap::new();
     let mut select = tx.prepare("SELECT hour, first, last FROM request_hours")?;
@@ -149,14 +152,14 @@ fn check_requests(
         let hour = row.column::<i64>(1)?.div_euclid(HOUR);
         let (cost, seq) = (row.column::<Nanos>(10)?, row.column::<i64>(11)?);
         if cost != Nanos::ZERO && !charged.has(seq) {
-            proof.note(Difference::Uncharged { request: row.column(12)?, cost });
+            proof.add(Difference::Uncharged { request: row.column(12)?, cost });
         }
         if !hours.get(&hour).is_some_and(|(first, last)| (first..=last).contains(&&seq)) {
-            proof.note(Difference::Time { request: row.column(12)? });
+            proof.add(Difference::Time { request: row.column(12)? });
         }
         let account = row.column(0)?;
         if !listed.holds(tx, account, seq)? {
-            proof.note(Difference::Unlisted { account });
+            proof.add(Difference::Unlisted { account });
         }
         // Once in its key's sums, and once in the sums over all accounts.
         let Sums { hours, saturated, .. } = &mut *sums;
@@ -175,7 +178,7 @@ fn add_sums(
     tx: &Transaction<'_>,
     wanted: &CancelHandle,
     sums: &mut Sums,
-    proof: &mut Proof,
+    proof: &mut VerificationReport,
 ) -> Result<(), StoreError> {
     let mut select = tx.prepare("SELECT * FROM request_sums")?;
     let mut rows = select.query([])?;
@@ -245,7 +248,7 @@ fn subtract_forgotten(
 fn check_unrecorded(
     unrecorded: &HashMap<AccountId, i128>,
     removed: &HashMap<AccountId, i128>,
-    proof: &mut Proof,
+    proof: &mut VerificationReport,
 ) {
     let mut accounts: Vec<_> = unrecorded.keys().chain(removed.keys()).copied().collect();
     accounts.sort_unstable();
@@ -254,7 +257,7 @@ fn check_unrecorded(
         let of = |sums: &HashMap<AccountId, i128>| sums.get(&account).copied().unwrap_or_default();
         if of(unrecorded) != of(removed) {
             let (charged, removed) = (clamped(of(unrecorded)), clamped(of(removed)));
-            proof.note(Difference::Unrecorded { account, charged, removed });
+            proof.add(Difference::Unrecorded { account, charged, removed });
         }
     }
 }

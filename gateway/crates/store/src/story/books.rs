@@ -49,7 +49,7 @@ async fn entries_come_page_by_page(store: &dyn Store) {
 
 async fn proves(store: &dyn Store) {
     let proof = store.prove().await.unwrap();
-    assert!(proof.holds(), "{:?}", proof.differences);
+    assert!(proof.is_consistent(), "{:?}", proof.differences);
     let end = store.newest().await.unwrap();
     let all = RequestFilter::default();
     assert_eq!(proof.requests, store.count_requests(&all, Cursor(0), end).await.unwrap());

@@ -11,8 +11,8 @@ use super::{SqliteStore, assert_plan, batch, place};
 use crate::sqlite::books::page_sql;
 use crate::{Books, Cursor, RequestFilter, Requests, RetentionCutoff, Upkeep};
 use domain::id::AccountId;
-use domain::proof::Difference;
 use domain::usage::{Tokens, Usage};
+use domain::verification::Difference;
 
 /// A store of 50 requests, the first 10 of them forgotten.
 async fn store(path: &std::path::Path) -> SqliteStore {
@@ -110,7 +110,7 @@ async fn sums_at_the_end_of_their_range_are_proved() {
         for part in records.chunks(7) {
             store.commit(Arc::new(part.to_vec())).await.unwrap();
         }
-        assert!(store.prove().await.unwrap().holds());
+        assert!(store.prove().await.unwrap().is_consistent());
         let summary = store.summarize(&RequestFilter::default()).await.unwrap();
         let huge = i64::MAX.unsigned_abs();
         assert_eq!(summary.totals.requests, 20);
@@ -123,7 +123,12 @@ async fn sums_at_the_end_of_their_range_are_proved() {
         assert_eq!(store.forget_requests(wish, 100).await.unwrap(), 8);
         Connection::open(&path).unwrap().execute_batch(damage).unwrap();
         let proof = store.prove().await.unwrap();
-        assert_eq!(proof.holds(), damage == damages[0], "{damage}: {:?}", proof.differences);
+        assert_eq!(
+            proof.is_consistent(),
+            damage == damages[0],
+            "{damage}: {:?}",
+            proof.differences
+        );
     }
 }
 
@@ -139,14 +144,14 @@ async fn a_copy_and_a_proof_are_of_one_moment_while_the_writer_commits() {
     };
     let read = async {
         for n in 0..5 {
-            assert!(store.prove().await.unwrap().holds());
+            assert!(store.prove().await.unwrap().is_consistent());
             let mut copy = store.copy().await.unwrap();
             let place = folder.path().join(format!("copy-{n}.db"));
             let mut file = std::fs::File::create(&place).unwrap();
             std::io::copy(&mut copy.file, &mut file).unwrap();
             file.flush().unwrap();
             let copied = SqliteStore::open(&place).unwrap();
-            assert!(copied.prove().await.unwrap().holds());
+            assert!(copied.prove().await.unwrap().is_consistent());
             assert_eq!(copied.newest().await.unwrap().0 % 10, 0, "whole batches");
         }
     };
@@ -164,7 +169,7 @@ async fn a_proof_that_nobody_waits_for_ends() {
     assert!(futures_util::poll!(&mut proof).is_pending());
     drop(proof);
     // The next one gets its turn, which it could not while the first held it for good.
-    assert!(store.prove().await.unwrap().holds());
+    assert!(store.prove().await.unwrap().is_consistent());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::money::Nanos;
 
 /// The result of a ledger verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Proof {
+pub struct VerificationReport {
     /// The stored balances.
     pub balances: Vec<(AccountId, Nanos)>,
     /// The number of ledger entries.
@@ -106,17 +106,17 @@ pub enum Difference {
     },
 }
 
-impl Proof {
+impl VerificationReport {
     /// The maximum number of differences in the report.
     pub const MAX_EXAMPLES: usize = 100;
 
     /// Whether no differences were found.
-    pub fn holds(&self) -> bool {
+    pub fn is_consistent(&self) -> bool {
         self.found == 0
     }
 
     /// Adds a difference to the report.
-    pub fn note(&mut self, difference: Difference) {
+    pub fn add(&mut self, difference: Difference) {
         self.found += 1;
         if self.differences.len() < Self::MAX_EXAMPLES {
             self.differences.push(difference);
