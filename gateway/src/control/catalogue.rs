@@ -15,7 +15,7 @@ use super::upstreams::{self, UpstreamChange};
 use super::{Caller, Control, ControlError};
 use crate::directory::Catalogue;
 use domain::audit::{AuditAction, AuditEntry};
-use domain::difference;
+use domain::audit_diff;
 use domain::id::{ModelId, UpstreamName};
 use store::CatalogueUpdate;
 
@@ -127,7 +127,7 @@ impl StagedCatalogue<'_> {
                     return Err(ControlError::Exists("it exists already".to_owned()));
                 }
                 let upstream = self.context.new_upstream(name.clone(), change)?;
-                let details = difference::all_of(&upstream);
+                let details = audit_diff::describe(&upstream);
                 catalogue.upstreams.insert(name.clone(), Arc::new(upstream));
                 self.add_audit_entry(AuditAction::UpstreamAdd, name.as_str(), details);
             }
@@ -145,7 +145,7 @@ impl StagedCatalogue<'_> {
                 self.add_audit_entry(
                     AuditAction::UpstreamRemove,
                     &name,
-                    difference::all_of(&*before),
+                    audit_diff::describe(&*before),
                 );
             }
             CatalogueChange::AddModel(id, change) => {
@@ -154,7 +154,7 @@ impl StagedCatalogue<'_> {
                 }
                 check_limits(&change.limits)?;
                 let model = change.into_new(id.clone(), self.context.clock.now());
-                let details = difference::all_of(&model);
+                let details = audit_diff::describe(&model);
                 catalogue.models.insert(id.clone(), Arc::new(model));
                 self.add_audit_entry(AuditAction::ModelAdd, id.as_str(), details);
             }
@@ -162,14 +162,14 @@ impl StagedCatalogue<'_> {
                 let before = catalogue.models.get(id.as_str());
                 let before = before.ok_or_else(|| ControlError::missing("model", &id))?;
                 let after = change.apply_to(before);
-                let details = difference::between(&**before, &after);
+                let details = audit_diff::describe_changes(&**before, &after);
                 catalogue.models.insert(after.id.clone(), Arc::new(after));
                 self.add_audit_entry(AuditAction::ModelUpdate, &id, details);
             }
             CatalogueChange::RemoveModel(id) => {
                 let before = catalogue.models.remove(id.as_str());
                 let before = before.ok_or_else(|| ControlError::missing("model", &id))?;
-                self.add_audit_entry(AuditAction::ModelRemove, &id, difference::all_of(&*before));
+                self.add_audit_entry(AuditAction::ModelRemove, &id, audit_diff::describe(&*before));
             }
             CatalogueChange::PutPlan(request) => {
                 request.check()?;

@@ -14,7 +14,7 @@ use super::plans::check_limits;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
 use domain::Invalid;
 use domain::audit::AuditAction;
-use domain::difference;
+use domain::audit_diff;
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::key::{ClientGone, Key, NewKeyText, Translation};
 use domain::limit::Limits;
@@ -106,7 +106,7 @@ impl Control {
         let account = caller.account.name.clone();
         let view = self
             .write(Some(caller), move |control| async move {
-                let details = difference::all_of(&key);
+                let details = audit_diff::describe(&key);
                 let audit = control.audit_entry(
                     AuditAction::KeyCreate,
                     key.id.as_str(),

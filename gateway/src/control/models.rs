@@ -11,7 +11,7 @@ use super::{Caller, Control, ControlError};
 use crate::directory::Catalogue;
 use domain::Invalid;
 use domain::audit::AuditAction;
-use domain::difference;
+use domain::audit_diff;
 use domain::id::{ModelId, UpstreamName};
 use domain::limit::Limits;
 use domain::model::{Ability, Deployment, Modality, Model};
@@ -124,7 +124,7 @@ impl Control {
                 )));
             }
             let model = change.into_new(id, control.clock.now());
-            let details = difference::all_of(&model);
+            let details = audit_diff::describe(&model);
             put_model(&control, AuditAction::ModelAdd, model, details).await
         })
         .await
@@ -148,7 +148,7 @@ impl Control {
             let model = control.directory.catalogue().models.get(id.as_str()).cloned();
             let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
             let changed = change.apply_to(&model);
-            let details = difference::between(&*model, &changed);
+            let details = audit_diff::describe_changes(&*model, &changed);
             put_model(&control, AuditAction::ModelUpdate, changed, details).await
         })
         .await
@@ -168,7 +168,7 @@ impl Control {
         self.write(Some(caller), move |control| async move {
             let model = control.directory.catalogue().models.get(id.as_str()).cloned();
             let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
-            let details = difference::all_of(&*model);
+            let details = audit_diff::describe(&*model);
             let entry =
                 control.audit_entry(AuditAction::ModelRemove, model.id.as_str(), None, details);
             control.store.remove_model(&model.id, &entry).await?;

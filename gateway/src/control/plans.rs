@@ -7,7 +7,7 @@ use super::{Caller, Control, ControlError, MAX_BALANCE};
 use crate::directory::Catalogue;
 use domain::Invalid;
 use domain::audit::AuditAction;
-use domain::difference;
+use domain::audit_diff;
 use domain::id::PlanName;
 use domain::limit::Limits;
 use domain::money::Nanos;
@@ -114,8 +114,8 @@ impl NewPlan {
 /// has one.
 pub(super) fn plan_details(plan: &Plan, catalogue: &Catalogue) -> String {
     match catalogue.plans.get(&plan.name) {
-        Some(before) => difference::between(&**before, plan),
-        None => difference::all_of(plan),
+        Some(before) => audit_diff::describe_changes(&**before, plan),
+        None => audit_diff::describe(plan),
     }
 }
 

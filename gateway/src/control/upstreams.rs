@@ -12,7 +12,7 @@ use crate::directory::Catalogue;
 use crate::secrets::bearer_token_problem;
 use domain::Invalid;
 use domain::audit::AuditAction;
-use domain::difference;
+use domain::audit_diff;
 use domain::id::UpstreamName;
 use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
 use store::StoreError;
@@ -90,7 +90,7 @@ impl Control {
                 )));
             }
             let upstream = control.new_upstream(name, change)?;
-            let details = difference::all_of(&upstream);
+            let details = audit_diff::describe(&upstream);
             put_upstream(&control, AuditAction::UpstreamAdd, upstream, details).await
         })
         .await
@@ -136,7 +136,7 @@ impl Control {
             let upstream = catalogue.upstreams.get(name.as_str());
             let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
             ensure_unused(&name, &catalogue)?;
-            let details = difference::all_of(&**upstream);
+            let details = audit_diff::describe(&**upstream);
             let entry =
                 control.audit_entry(AuditAction::UpstreamRemove, name.as_str(), None, details);
             let removed = control.store.remove_upstream(&upstream.name, &entry).await;
@@ -291,10 +291,10 @@ async fn put_upstream(
 /// Returns the audit details of a change. A replaced sealed credential is reported without its
 /// content.
 pub(super) fn describe_change(before: &Upstream, after: &Upstream) -> String {
-    let details = difference::between(before, after);
+    let details = audit_diff::describe_changes(before, after);
     match (&before.credential, &after.credential) {
         (CredentialSource::Sealed(old), CredentialSource::Sealed(new)) if old != new => {
-            let others = Some(details).filter(|details| details != difference::NO_CHANGE);
+            let others = Some(details).filter(|details| details != audit_diff::NO_CHANGE);
             let others = others.map(|details| format!("{details}, ")).unwrap_or_default();
             format!("{others}credential: sealed -> sealed anew")
         }

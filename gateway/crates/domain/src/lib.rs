@@ -6,8 +6,8 @@
 pub mod account;
 pub mod account_name;
 pub mod audit;
+pub mod audit_diff;
 pub mod consumption;
-pub mod difference;
 pub mod durability;
 pub mod endpoint;
 pub mod expression;

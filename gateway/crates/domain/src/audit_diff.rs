@@ -32,7 +32,7 @@ pub trait Audited {
 }
 
 /// Describes an object that is added or removed by its set fields: `input_usd: 1, rpm: 60`.
-pub fn all_of(object: &impl Audited) -> String {
+pub fn describe(object: &impl Audited) -> String {
     let set = object.audited_fields().into_iter().filter_map(|(name, value)| {
         let value = value?;
         Some(format!("{name}: {value}"))
@@ -42,7 +42,7 @@ pub fn all_of(object: &impl Audited) -> String {
 
 /// Describes the changed fields between two states of an object: `input_usd: 1 -> 2, rpm: none ->
 /// 60`.
-pub fn between<T: Audited>(before: &T, after: &T) -> String {
+pub fn describe_changes<T: Audited>(before: &T, after: &T) -> String {
     let fields = before.audited_fields().into_iter().zip(after.audited_fields());
     let differing =
         fields.filter(|(before, after)| before != after).map(|((name, before), (_, after))| {
@@ -270,15 +270,15 @@ mod tests {
 
     #[test]
     fn describes_only_the_changed_fields() {
-        assert_eq!(all_of(&plan()), "trial_credit_usd: 5, rpm: 60");
+        assert_eq!(describe(&plan()), "trial_credit_usd: 5, rpm: 60");
         let limits = Limits { tpm: Some(9), observe: true, ..Limits::default() };
         let models = vec![ModelId::new("a"), ModelId::new("b")];
         let after = Plan { limits, models, ..plan() };
         assert_eq!(
-            between(&plan(), &after),
+            describe_changes(&plan(), &after),
             "rpm: 60 -> none, tpm: none -> 9, observe: none -> true, models: none -> [a, b]"
         );
-        assert_eq!(between(&plan(), &plan()), NO_CHANGE);
+        assert_eq!(describe_changes(&plan(), &plan()), NO_CHANGE);
     }
 
     #[test]
