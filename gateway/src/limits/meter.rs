@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::month::Month;
 use super::window::Window;
 use super::{Cause, Moment};
-use domain::limit::{Demand, Gauge, LimitKind, LimitStatus, Limits};
+use domain::limit::{Demand, LimitKind, LimitState, LimitStatus, Limits};
 
 /// A request is admitted if a limit on tokens per minute has room for its input and the first part of its
 /// output, or for `limit / OUTPUT_SHARE_DIVISOR` of output if that is less. Without this bound, a low limit
@@ -157,13 +157,13 @@ impl SubjectCounts {
     pub(super) fn show(&self, limits: &Limits, now: Moment, standing: &mut LimitStatus) {
         let gauge = |window: Option<&Window>, limit: u64| {
             let (used, reset) = state(window, now);
-            Gauge { limit, remaining: limit.saturating_sub(used), reset }
+            LimitState { limit, remaining: limit.saturating_sub(used), reset }
         };
         if let Some(limit) = limits.rpm {
-            standing.see_requests(gauge(self.requests.as_deref(), limit));
+            standing.add_requests(gauge(self.requests.as_deref(), limit));
         }
         if let Some(limit) = limits.tpm {
-            standing.see_tokens(gauge(self.tokens.as_deref(), limit));
+            standing.add_tokens(gauge(self.tokens.as_deref(), limit));
         }
     }
 

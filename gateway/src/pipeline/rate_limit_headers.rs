@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use domain::limit::{Gauge, LimitStatus};
+use domain::limit::{LimitState, LimitStatus};
 
 /// The header names for one kind of limit.
 struct HeaderNames {
@@ -35,7 +35,7 @@ pub fn show(headers: &mut HeaderMap, standing: &LimitStatus) {
     }
     let mut text = BytesMut::with_capacity(MAX_VALUE_BYTES);
     for (names, gauge) in [(REQUESTS, standing.requests), (TOKENS, standing.tokens)] {
-        let Some(Gauge { limit, remaining, reset }) = gauge else { continue };
+        let Some(LimitState { limit, remaining, reset }) = gauge else { continue };
         headers.insert(names.limit, number(&mut text, limit));
         headers.insert(names.remaining, number(&mut text, remaining));
         headers.insert(names.reset, span(&mut text, reset));
@@ -97,7 +97,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         show(&mut headers, &LimitStatus::default());
         assert!(headers.is_empty());
-        let gauge = Gauge { limit: 9, remaining: 2, reset: Duration::from_secs(61) };
+        let gauge = LimitState { limit: 9, remaining: 2, reset: Duration::from_secs(61) };
         show(&mut headers, &LimitStatus { tokens: Some(gauge), requests: None });
         assert_eq!(headers.len(), 3);
         assert_eq!(headers["x-ratelimit-limit-tokens"], "9");

@@ -66,7 +66,7 @@ pub struct Demand {
 
 /// The state of one limit, for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gauge {
+pub struct LimitState {
     /// The limit.
     pub limit: u64,
     /// The unused part of the limit.
@@ -79,9 +79,9 @@ pub struct Gauge {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitStatus {
     /// Requests per minute.
-    pub requests: Option<Gauge>,
+    pub requests: Option<LimitState>,
     /// Tokens per minute.
-    pub tokens: Option<Gauge>,
+    pub tokens: Option<LimitState>,
 }
 
 // === impl Limits ===
@@ -124,20 +124,20 @@ impl LimitKind {
 
 impl LimitStatus {
     /// Adds a limit on requests per minute. The tightest one is kept.
-    pub fn see_requests(&mut self, gauge: Gauge) {
-        tighten(&mut self.requests, gauge);
+    pub fn add_requests(&mut self, state: LimitState) {
+        tighten(&mut self.requests, state);
     }
 
     /// Adds a limit on tokens per minute. The tightest one is kept.
-    pub fn see_tokens(&mut self, gauge: Gauge) {
-        tighten(&mut self.tokens, gauge);
+    pub fn add_tokens(&mut self, state: LimitState) {
+        tighten(&mut self.tokens, state);
     }
 }
 
-/// Replaces `tightest` if `gauge` has less remaining, or the same and a lower limit.
-fn tighten(tightest: &mut Option<Gauge>, gauge: Gauge) {
-    let order = |gauge: &Gauge| (gauge.remaining, gauge.limit);
-    if tightest.as_ref().is_none_or(|tightest| order(&gauge) < order(tightest)) {
-        *tightest = Some(gauge);
+/// Replaces `tightest` if `state` has less remaining, or the same and a lower limit.
+fn tighten(tightest: &mut Option<LimitState>, state: LimitState) {
+    let order = |state: &LimitState| (state.remaining, state.limit);
+    if tightest.as_ref().is_none_or(|tightest| order(&state) < order(tightest)) {
+        *tightest = Some(state);
     }
 }

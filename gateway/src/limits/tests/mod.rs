@@ -5,7 +5,7 @@ mod tokens;
 
 use super::*;
 use domain::hold::HoldPolicy;
-use domain::limit::Gauge;
+use domain::limit::LimitState;
 
 const NONE: Limits =
     Limits { rpm: None, tpm: None, concurrency: None, monthly_tokens: None, observe: false };
@@ -167,8 +167,8 @@ fn clients_are_told_of_the_tightest_limit_of_each_kind() {
     let key = Limits { rpm: Some(5), ..NONE };
     let standing = fixture.decide([plan, NONE, key], demand(20, 80), 500).standing;
     let reset = Duration::from_millis(60_500);
-    let requests = Gauge { limit: 5, remaining: 4, reset };
-    let tokens = Gauge { limit: 1_000, remaining: 900, reset };
+    let requests = LimitState { limit: 5, remaining: 4, reset };
+    let tokens = LimitState { limit: 1_000, remaining: 900, reset };
     assert_eq!(standing, LimitStatus { requests: Some(requests), tokens: Some(tokens) });
     let refused =
         fixture.decide([plan, NONE, Limits { rpm: Some(1), ..NONE }], demand(20, 80), 500);
@@ -176,7 +176,7 @@ fn clients_are_told_of_the_tightest_limit_of_each_kind() {
     assert_eq!(refused.standing.requests.unwrap().remaining, 0);
     assert_eq!(
         refused.standing.tokens,
-        Some(Gauge { limit: 1_000, remaining: 1_000, reset: Duration::ZERO })
+        Some(LimitState { limit: 1_000, remaining: 1_000, reset: Duration::ZERO })
     );
     assert_eq!(fixture.decide([NONE; 3], demand(1, 1), 500).standing, LimitStatus::default());
 }
