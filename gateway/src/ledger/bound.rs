@@ -65,13 +65,13 @@ impl Size {
     /// Returns the tokens that the request may use, with an input of about `estimate` and at most `max_input`
     /// tokens.
     pub(super) fn demand(&self, model: &Model, estimate: u64, max_input: u64) -> Demand {
-        let (longest, choices) = (self.longest_answer(model), self.choices.max(1));
+        let (max_answer, choices) = (self.longest_answer(model), self.choices.max(1));
         Demand {
             input: estimate.min(max_input),
             max_input,
-            output: longest.min(self.slice()).saturating_mul(choices),
+            output: max_answer.min(self.slice()).saturating_mul(choices),
             step: SLICE,
-            longest,
+            max_answer,
             choices,
             policy: self.policy(),
         }

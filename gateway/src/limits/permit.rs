@@ -76,7 +76,7 @@ impl Grant {
     pub(super) fn of(demand: &Demand, output: u64, month_left: Option<u64>) -> Self {
         let allowed = month_left.map(|left| {
             let payable = left.saturating_sub(demand.max_input) / demand.choices;
-            demand.policy.allowed(demand.longest, payable)
+            demand.policy.allowed(demand.max_answer, payable)
         });
         let max_output = allowed.map(|allowed| allowed.saturating_mul(demand.choices));
         let month_output = match demand.policy {
@@ -88,7 +88,7 @@ impl Grant {
             output,
             month_extra: month_output.saturating_sub(output).saturating_add(month_input),
             max_output,
-            cap: allowed.filter(|&allowed| allowed < demand.longest),
+            cap: allowed.filter(|&allowed| allowed < demand.max_answer),
         }
     }
 }

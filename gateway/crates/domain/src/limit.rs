@@ -57,7 +57,7 @@ pub struct Demand {
     /// The increment by which the reservation grows with the answer.
     pub step: u64,
     /// The maximum length of each answer.
-    pub longest: u64,
+    pub max_answer: u64,
     /// The number of answers (`n`); at least one.
     pub choices: u64,
     /// Whether answers are streamed or plain.

@@ -68,7 +68,7 @@ fn demand(input: u64, output: u64) -> Demand {
         max_input: input,
         output,
         step: 100,
-        longest: output,
+        max_answer: output,
         choices: 1,
         policy: HoldPolicy::Stream,
     }

@@ -101,7 +101,7 @@ fn play(fixture: &Fixture, steps: Vec<Step>, honest: bool) -> Result<Model, Test
         match step {
             Step::Wait(millis) => model.now += millis,
             Step::Admit(input, output) => {
-                let demand = Demand { longest: output * 2, ..demand(input, output) };
+                let demand = Demand { max_answer: output * 2, ..demand(input, output) };
                 let decision = fixture.decide(limits(), demand, model.now);
                 let Ok(permit) = decision.permit else { continue };
                 let reserved = permit.reserved();

@@ -27,7 +27,7 @@ fn little_room_reserves_what_there_is_and_less_than_an_eighth_waits() {
     let fixture = Fixture::new();
     let limits = tpm(1_000);
     let _first = fixture.decide(limits, demand(500, 100), 0).permit.unwrap();
-    let huge = Demand { longest: 100_000, ..demand(50, 1_024) };
+    let huge = Demand { max_answer: 100_000, ..demand(50, 1_024) };
     let second = fixture.decide(limits, huge, 0).permit.unwrap();
     assert_eq!(fixture.used(limits[0], 0), [(LimitKind::Tokens, 1_000)]);
     assert_eq!(second.cap(), None, "a minute's limit does not shorten an answer");
@@ -79,7 +79,7 @@ fn a_request_that_no_minute_has_room_for_is_told_so() {
 fn a_month_is_used_to_its_end_and_no_further() {
     let fixture = Fixture::new();
     let limits = monthly(1_000);
-    let long = Demand { longest: 100_000, ..demand(100, 400) };
+    let long = Demand { max_answer: 100_000, ..demand(100, 400) };
     let mut place = fixture.decide(limits, long, 0).permit.unwrap();
     assert_eq!(place.cap(), Some(900));
     assert!(place.ensure_covered(800, || Duration::ZERO));
