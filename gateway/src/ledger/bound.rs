@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 
-use domain::hold::{HoldPolicy, SLICE};
+use domain::hold::{HOLD_STEP, HoldPolicy};
 use domain::id::ModelId;
 use domain::limit::Demand;
 use domain::model::Model;
@@ -70,7 +70,7 @@ impl Size {
             input: estimate.min(max_input),
             max_input,
             output: max_answer.min(self.slice()).saturating_mul(choices),
-            step: SLICE,
+            step: HOLD_STEP,
             max_answer,
             choices,
             policy: self.policy(),
@@ -97,10 +97,10 @@ impl Size {
 
     /// Returns the part of each choice that counts under per-minute limits at first, in tokens.
     fn slice(&self) -> u64 {
-        const MAX_PLAIN_SLICE: u64 = 4 * SLICE;
+        const MAX_PLAIN_SLICE: u64 = 4 * HOLD_STEP;
         match (self.stream, self.max_output) {
             (false, Some(cap)) if cap <= MAX_PLAIN_SLICE => cap,
-            _ => SLICE,
+            _ => HOLD_STEP,
         }
     }
 
@@ -128,11 +128,11 @@ impl Bound {
         let rest = spendable.0.checked_sub(input.0).filter(|rest| *rest >= 0)?;
         let payable = tokens_for(Nanos(rest), model.price.output) / choices;
         let wanted = size.longest_answer(model);
-        let allowed = size.policy().allowed(wanted, payable);
+        let allowed = size.policy().output_cap(wanted, payable);
         if allowed == 0 {
             return None;
         }
-        let output_tokens = size.policy().initial(allowed, payable).saturating_mul(choices);
+        let output_tokens = size.policy().initial_hold(allowed, payable).saturating_mul(choices);
         Some(Self {
             amount: input + cost(output_tokens, model.price.output),
             output_tokens,

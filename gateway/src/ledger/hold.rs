@@ -2,7 +2,7 @@
 
 use super::bound::{Bound, cost, tokens_for};
 use super::funds::{FundsHold, FundsWait};
-use domain::hold::{growth_step, kept, tolerated, tolerated_if_lowered};
+use domain::hold::{growth_step, max_tolerated_if_lowered, max_tolerated_output, retained_hold};
 use domain::money::Nanos;
 use domain::price::Price;
 
@@ -51,14 +51,20 @@ impl Hold {
             return false;
         }
         let max = self.max_output_tokens;
-        let tolerated = if self.cap.is_some() { tolerated_if_lowered(max) } else { tolerated(max) };
+        let tolerated = if self.cap.is_some() {
+            max_tolerated_if_lowered(max)
+        } else {
+            max_tolerated_output(max)
+        };
         bound <= self.output_tokens.max(tolerated)
     }
 
     /// Returns whether an answer of about `estimate` tokens keeps to a cap of the client that is held in
     /// full. Such an answer need not be counted, because its whole possible charge is held.
     pub fn is_within_client_cap(&self, estimate: u64) -> bool {
-        self.is_complete() && self.cap.is_none() && estimate <= tolerated(self.max_output_tokens)
+        self.is_complete()
+            && self.cap.is_none()
+            && estimate <= max_tolerated_output(self.max_output_tokens)
     }
 
     /// Returns whether `bytes` of text can be added to an answer of at most `bound` tokens without growing
@@ -70,7 +76,7 @@ impl Hold {
     /// Releases what exceeds an answer of `output_tokens` so far, except for a margin. A hold that covers the
     /// whole answer is kept.
     pub fn shrink(&mut self, output_tokens: u64) {
-        let keep = kept(output_tokens);
+        let keep = retained_hold(output_tokens);
         if !self.is_complete() && self.output_tokens > keep {
             let price = self.output_price;
             self.held.shrink(cost(self.output_tokens, price) + -cost(keep, price));

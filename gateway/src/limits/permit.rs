@@ -7,7 +7,9 @@ use jiff::Timestamp;
 
 use super::Moment;
 use super::meter::{SubjectCounts, SubjectMeter};
-use domain::hold::{HoldPolicy, growth_step, kept, tolerated, tolerated_if_lowered};
+use domain::hold::{
+    HoldPolicy, growth_step, max_tolerated_if_lowered, max_tolerated_output, retained_hold,
+};
 use domain::limit::{Demand, Limits};
 
 /// The concurrency slots and reserved tokens of an admitted request. Dropping it releases both.
@@ -76,7 +78,7 @@ impl Grant {
     pub(super) fn of(demand: &Demand, output: u64, month_left: Option<u64>) -> Self {
         let allowed = month_left.map(|left| {
             let payable = left.saturating_sub(demand.max_input) / demand.choices;
-            demand.policy.allowed(demand.max_answer, payable)
+            demand.policy.output_cap(demand.max_answer, payable)
         });
         let max_output = allowed.map(|allowed| allowed.saturating_mul(demand.choices));
         let month_output = match demand.policy {
@@ -168,7 +170,7 @@ impl Permit {
     pub fn shrink(&mut self, output_tokens: u64) {
         let Some(reservation) = &mut self.reservation else { return };
         let is_bounded = reservation.max_output.is_some_and(|max| reservation.output < max);
-        let surplus = reservation.output.saturating_sub(kept(output_tokens));
+        let surplus = reservation.output.saturating_sub(retained_hold(output_tokens));
         if is_bounded && surplus > 0 {
             reservation.output -= reservation.give_back(&self.meters, self.began, surplus);
         }
@@ -322,7 +324,12 @@ impl Reservation {
     fn is_within_cap(&self, output_tokens: u64) -> bool {
         self.max_output.is_none_or(|max| {
             let is_lowered = self.cap.is_some();
-            output_tokens <= if is_lowered { tolerated_if_lowered(max) } else { tolerated(max) }
+            output_tokens
+                <= if is_lowered {
+                    max_tolerated_if_lowered(max)
+                } else {
+                    max_tolerated_output(max)
+                }
         })
     }
 

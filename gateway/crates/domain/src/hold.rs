@@ -4,19 +4,20 @@
 //! output cap and grows. A plain answer cannot be stopped early: its hold covers the whole output
 //! cap, and the cap is lowered to the part that the hold covers.
 
-/// The initial hold of a stream if the balance is sufficient, in tokens per answer.
-pub const SLICE: u64 = 1_024;
+/// The step of a reservation, and the initial hold of a stream with a small but sufficient balance, in
+/// tokens per answer.
+pub const HOLD_STEP: u64 = 1_024;
 /// The output cap that a plain answer gets even if it exceeds half of the balance, in tokens.
 const MIN_PLAIN_CAP: u64 = 4_096;
 /// The divisor of the spendable tokens for one step of a hold. Holds take a small part, so that
 /// their unneeded rest does not block concurrent requests.
-const PART_OF_PLENTY: u64 = 64;
-/// The divisor for small balances, of which [`PART_OF_PLENTY`] would be less than [`SLICE`].
-const PART_OF_LITTLE: u64 = 16;
+const HOLD_DIVISOR: u64 = 64;
+/// The divisor for small balances, whose part by [`HOLD_DIVISOR`] is less than [`HOLD_STEP`].
+const SMALL_BALANCE_DIVISOR: u64 = 16;
 /// The minimum growth of a hold, in tokens.
 const MIN_STEP: u64 = 16;
 /// The maximum growth of a hold beyond the required amount, in tokens.
-const MAX_STEP: u64 = 16 * SLICE;
+const MAX_STEP: u64 = 16 * HOLD_STEP;
 
 /// The factor by which an answer may exceed a client's output cap. An answer that ends at the
 /// upstream's cap may have more tokens by our tokenizer than by the upstream's. Beyond this factor
@@ -46,7 +47,7 @@ impl HoldPolicy {
     ///
     /// A plain answer that must be shortened anyway, or that has no client cap, gets half of
     /// `payable`: the rest remains for concurrent requests.
-    pub fn allowed(self, wanted: u64, payable: u64) -> u64 {
+    pub fn output_cap(self, wanted: u64, payable: u64) -> u64 {
         let share = (payable / 2).max(payable.min(MIN_PLAIN_CAP));
         match self {
             Self::Stream => wanted.min(payable),
@@ -56,11 +57,11 @@ impl HoldPolicy {
     }
 
     /// Returns the initial hold of an answer with an output cap of `allowed`, in tokens.
-    pub fn initial(self, allowed: u64, payable: u64) -> u64 {
+    pub fn initial_hold(self, allowed: u64, payable: u64) -> u64 {
         match self {
             Self::Stream => {
-                let little = (payable / PART_OF_LITTLE).clamp(MIN_STEP, SLICE);
-                allowed.min((payable / PART_OF_PLENTY).max(little))
+                let small = (payable / SMALL_BALANCE_DIVISOR).clamp(MIN_STEP, HOLD_STEP);
+                allowed.min((payable / HOLD_DIVISOR).max(small))
             }
             Self::Plain { .. } => allowed,
         }
@@ -70,23 +71,23 @@ impl HoldPolicy {
 /// Returns the tokens by which a growing hold exceeds the required amount, if the balance covers
 /// `payable` tokens.
 pub fn growth_step(payable: u64) -> u64 {
-    (payable / PART_OF_PLENTY).clamp(MIN_STEP, MAX_STEP)
+    (payable / HOLD_DIVISOR).clamp(MIN_STEP, MAX_STEP)
 }
 
 /// Returns the tokens that an answer of `tokens` keeps of its hold while other requests wait for
 /// the unneeded rest.
-pub const fn kept(tokens: u64) -> u64 {
+pub const fn retained_hold(tokens: u64) -> u64 {
     tokens.saturating_add(MIN_STEP)
 }
 
 /// Returns the maximum length of an answer whose upstream obeys a client's `cap`, in tokens of our
 /// tokenizer.
-pub const fn tolerated(cap: u64) -> u64 {
+pub const fn max_tolerated_output(cap: u64) -> u64 {
     cap.saturating_mul(CLIENT_CAP_FACTOR).saturating_add(CAP_TOLERANCE)
 }
 
-/// Like [`tolerated`], for a cap that was lowered to the balance.
-pub const fn tolerated_if_lowered(cap: u64) -> u64 {
+/// Like [`max_tolerated_output`], for a cap that was lowered to the balance.
+pub const fn max_tolerated_if_lowered(cap: u64) -> u64 {
     cap.saturating_mul(LOWERED_CAP_FACTOR).saturating_add(CAP_TOLERANCE)
 }
 
@@ -97,8 +98,8 @@ mod tests {
     #[test]
     fn streams_start_with_a_partial_hold_and_plain_answers_with_a_full_one() {
         let check = |policy: HoldPolicy, wanted, payable, expected: (u64, u64)| {
-            let allowed = policy.allowed(wanted, payable);
-            let found = (allowed, policy.initial(allowed, payable));
+            let allowed = policy.output_cap(wanted, payable);
+            let found = (allowed, policy.initial_hold(allowed, payable));
             assert_eq!(found, expected, "{policy:?} {wanted} {payable}");
         };
         let (capped, uncapped) =
