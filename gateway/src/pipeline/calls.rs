@@ -128,7 +128,7 @@ mod tests {
     fn pieces_are_put_together_by_index() {
         let expected = ["weather", r#"{"city":"Rome"}"#, "clock", "{}"];
         let whole = r#"[{"function":{"name":"weather","arguments":"{\"city\":\"Rome\"}"}},{"function":{"name":"clock","arguments":"{}"}}]"#;
-        let whole = calls(AnswerForm::Whole, &[whole]);
+        let whole = calls(AnswerForm::Plain, &[whole]);
         assert_eq!(texts(whole), expected);
         let pieces = [
             r#"[{"index":0,"id":"a","function":{"name":"weather","arguments":""}}]"#,
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn the_calls_of_a_whole_answer_are_one_each() {
         let list = r#"[{"id":"","function":{"name":"f","arguments":"{}"}},{"id":"","function":{"arguments":"{}"}},{"id":"7","function":{"name":"g"}},{"id":"7","function":{"name":"g"}}]"#;
-        let calls = calls(AnswerForm::Whole, &[list]);
+        let calls = calls(AnswerForm::Plain, &[list]);
         assert_eq!(texts(calls), ["f", "{}", "", "{}", "g", "", "g", ""]);
     }
 
@@ -171,7 +171,7 @@ mod tests {
     fn calls_without_end_are_text_of_the_last_one() {
         let one = r#"{"function":{"name":"f","arguments":"{}"}}"#;
         let list = format!("[{}]", vec![one; 3 * MAX_CALLS].join(","));
-        for form in [AnswerForm::Whole, AnswerForm::Stream] {
+        for form in [AnswerForm::Plain, AnswerForm::Stream] {
             let texts = texts(calls(form, &[&list]));
             assert_eq!(texts.len(), 2 * MAX_CALLS);
             let arguments: usize = texts.iter().skip(1).step_by(2).map(String::len).sum();

@@ -169,7 +169,7 @@ impl PlainAnswer for PlainChat<'_> {
             let error = parse_error(&error);
             UpstreamError::Invalid(format!("its answer is not a chat answer: {error}"))
         })?;
-        meter.observe(&view, AnswerForm::Whole);
+        meter.observe(&view, AnswerForm::Plain);
         if let Some(error) = view.reported_error(json) {
             return Err(UpstreamError::Reported(error));
         }

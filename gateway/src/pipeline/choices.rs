@@ -40,7 +40,7 @@ impl Choices {
         *state = match (*state, choice.finish()) {
             (ChoiceState::Ended, _) => ChoiceState::Ended,
             (_, None) => ChoiceState::Open,
-            (_, Some(FinishReason::Unnamed)) => ChoiceState::Unnamed,
+            (_, Some(FinishReason::Empty)) => ChoiceState::Unnamed,
             (_, Some(_)) => ChoiceState::Ended,
         };
     }

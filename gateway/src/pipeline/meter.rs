@@ -109,7 +109,7 @@ impl Meter {
                 self.choices.observe(choice);
                 let finish = choice.finish();
                 self.cut |= matches!(finish, Some(FinishReason::Length | FinishReason::Filter));
-                self.broken |= finish == Some(FinishReason::Broken);
+                self.broken |= finish == Some(FinishReason::Failed);
             }
         }
         if let Some(reported) = view.usage.and_then(UsageReport::parse) {

@@ -345,7 +345,7 @@ impl PlainAnswer for PlainResponse {
 
     fn check(&self, json: &str, meter: &mut Meter) -> Result<answer::WholeAnswer, UpstreamError> {
         answer::parse_whole(json, &self.envelope, self.plan.clone(), |view| {
-            meter.observe(view, AnswerForm::Whole);
+            meter.observe(view, AnswerForm::Plain);
         })
         .map_err(responses_stream::violation)
     }

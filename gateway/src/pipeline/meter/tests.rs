@@ -52,7 +52,7 @@ fn calls_come_one_each_in_a_whole_answer_and_in_pieces_in_a_stream() {
         meter.take_produced().output
     };
     let two = r#"[{"index":0,"function":{"name":"f","arguments":"{}"}},{"index":0,"function":{"name":"g","arguments":"{}"}}]"#;
-    assert_eq!(texts(AnswerForm::Whole, &[two]), ["f", "{}", "g", "{}"]);
+    assert_eq!(texts(AnswerForm::Plain, &[two]), ["f", "{}", "g", "{}"]);
     let begin = r#"[{"index":0,"function":{"name":"f","arguments":"{"}}]"#;
     let end = r#"[{"index":0,"function":{"arguments":"}"}}]"#;
     assert_eq!(texts(AnswerForm::Stream, &[begin, end]), ["f", "{}"]);

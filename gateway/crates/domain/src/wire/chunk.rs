@@ -29,7 +29,7 @@ pub const LENGTH_LIMIT_CHUNK: &str = concat!(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerForm {
     /// Plain, in one body.
-    Whole,
+    Plain,
     /// In chunks.
     Stream,
 }
@@ -210,10 +210,10 @@ impl<'a> ChoiceView<'a> {
     /// and placeholders such as `"null"` count as no reason.
     pub fn finish(&self) -> Option<FinishReason> {
         if self.error.is_some_and(|error| !is_empty_error(error)) {
-            return Some(FinishReason::Broken);
+            return Some(FinishReason::Failed);
         }
         match self.finish_reason?.get().strip_prefix('"')?.strip_suffix('"')? {
-            "stop" | "tool_calls" => Some(FinishReason::Whole),
+            "stop" | "tool_calls" => Some(FinishReason::Complete),
             reason => FinishReason::named(reason),
         }
     }
@@ -422,17 +422,17 @@ mod tests {
             ("content_filter", FinishReason::Filter),
             ("safety", FinishReason::Filter),
             ("refusal", FinishReason::Filter),
-            ("error", FinishReason::Broken),
-            ("abort", FinishReason::Broken),
+            ("error", FinishReason::Failed),
+            ("abort", FinishReason::Failed),
             ("MAX_TOKENS", FinishReason::Length),
             ("model_context_window_exceeded", FinishReason::Length),
             ("RECITATION", FinishReason::Filter),
-            ("insufficient_system_resource", FinishReason::Broken),
-            ("network_error", FinishReason::Broken),
-            ("an unknown reason", FinishReason::Whole),
-            ("", FinishReason::Unnamed),
-            ("stop", FinishReason::Whole),
-            ("tool_calls", FinishReason::Whole),
+            ("insufficient_system_resource", FinishReason::Failed),
+            ("network_error", FinishReason::Failed),
+            ("an unknown reason", FinishReason::Complete),
+            ("", FinishReason::Empty),
+            ("stop", FinishReason::Complete),
+            ("tool_calls", FinishReason::Complete),
         ] {
             let json = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
             let finish = ChunkView::parse(&json).unwrap().choices()[0].finish();
@@ -476,9 +476,9 @@ mod tests {
         }
         assert_eq!(finish(r#"{"error":null,"finish_reason":null}"#), None);
         let failed = r#"{"error":{"message":"boom"},"finish_reason":"stop"}"#;
-        assert_eq!(finish(failed), Some(FinishReason::Broken));
+        assert_eq!(finish(failed), Some(FinishReason::Failed));
         let whole = r#"{"error":"","finish_reason":"stop"}"#;
-        assert_eq!(finish(whole), Some(FinishReason::Whole));
+        assert_eq!(finish(whole), Some(FinishReason::Complete));
     }
 
     #[test]

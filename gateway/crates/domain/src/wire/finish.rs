@@ -4,16 +4,16 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
     /// The answer is complete, or the model calls a tool.
-    Whole,
+    Complete,
     /// A length limit truncated the answer.
     Length,
     /// A content filter truncated the answer.
     Filter,
     /// The upstream failed.
-    Broken,
+    Failed,
     /// The reason is an empty string. Some servers send it with every chunk, so it only ends the
     /// choice if the stream's end marker follows.
-    Unnamed,
+    Empty,
 }
 
 impl FinishReason {
@@ -38,7 +38,7 @@ impl FinishReason {
         "spii",
     ];
     /// Failures of vLLM and SGLang, `DeepSeek`, Zhipu and `OpenRouter`.
-    const BROKEN: [&str; 8] = [
+    const FAILED: [&str; 8] = [
         "error",
         "abort",
         "aborted",
@@ -49,23 +49,23 @@ impl FinishReason {
         "insufficient_system_resource",
     ];
     /// Placeholders that some servers send with chunks before the last one.
-    const NONE: [&str; 2] = ["null", "none"];
+    const PLACEHOLDERS: [&str; 2] = ["null", "none"];
 
     /// Returns the reason with this name, case-insensitively; `None` for a placeholder.
     pub(super) fn named(name: &str) -> Option<Self> {
         let is_in = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
         if name.is_empty() {
-            Some(Self::Unnamed)
-        } else if is_in(&Self::NONE) {
+            Some(Self::Empty)
+        } else if is_in(&Self::PLACEHOLDERS) {
             None
         } else if is_in(&Self::LENGTH) {
             Some(Self::Length)
         } else if is_in(&Self::FILTER) {
             Some(Self::Filter)
-        } else if is_in(&Self::BROKEN) {
-            Some(Self::Broken)
+        } else if is_in(&Self::FAILED) {
+            Some(Self::Failed)
         } else {
-            Some(Self::Whole)
+            Some(Self::Complete)
         }
     }
 }

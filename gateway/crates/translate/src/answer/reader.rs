@@ -56,7 +56,7 @@ impl AnswerReader {
         }
         self.finish = match self.finish {
             // An empty reason is not the end if another chunk follows.
-            None | Some(FinishReason::Unnamed) => choice.finish(),
+            None | Some(FinishReason::Empty) => choice.finish(),
             named => named,
         };
         Ok(())
@@ -90,7 +90,7 @@ impl AnswerReader {
 
     /// Checks that an answer which has ended can be delivered.
     pub(super) fn check_end(&mut self) -> Result<(), ProtocolViolation> {
-        if self.finish == Some(FinishReason::Broken) {
+        if self.finish == Some(FinishReason::Failed) {
             let message = Some("the upstream broke its answer off".to_owned());
             return Err(ProtocolViolation::Reported(ForeignError {
                 message,

@@ -53,7 +53,7 @@ impl Slots {
         piece: &CallPiece<'_>,
         form: AnswerForm,
     ) -> Result<Option<usize>, ProtocolViolation> {
-        let found = if form == AnswerForm::Whole { None } else { self.find(piece) };
+        let found = if form == AnswerForm::Plain { None } else { self.find(piece) };
         if found.is_some() || piece.is_empty() {
             return Ok(found);
         }

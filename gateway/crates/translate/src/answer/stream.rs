@@ -124,7 +124,7 @@ impl ResponseStream {
     /// must call [`fail`](Self::fail).
     pub fn close(&mut self) -> Result<(), ProtocolViolation> {
         match (self.reader.finish, self.is_done) {
-            (Some(FinishReason::Unnamed) | None, false) => Err(ProtocolViolation::CutOff),
+            (Some(FinishReason::Empty) | None, false) => Err(ProtocolViolation::CutOff),
             (None, true) => Err(ProtocolViolation::Invalid(sse::UNFINISHED.to_owned())),
             (Some(_), _) => self.reader.check_end(),
         }

@@ -46,7 +46,7 @@ pub fn parse_whole(
     let Some(choice) = view.choices().iter().find(|choice| choice.index == 0) else {
         return Err(ProtocolViolation::Invalid("its answer has no `choices`".to_owned()));
     };
-    reader.choice(choice, AnswerForm::Whole, &mut Events::discarded())?;
+    reader.choice(choice, AnswerForm::Plain, &mut Events::discarded())?;
     reader.check_end()?;
     Ok(WholeAnswer { head, reader })
 }
