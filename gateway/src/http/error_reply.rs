@@ -19,7 +19,7 @@ use crate::upstream::UpstreamError;
 use domain::limit::LimitStatus;
 use domain::record::RequestStatus;
 use domain::refusal::{Refusal, RequestFault};
-use domain::wire::error::{ErrorBody, ForeignError};
+use domain::wire::error::{ErrorBody, ReportedError};
 use translate::answer::StreamFailure;
 
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -287,7 +287,7 @@ impl From<&UpstreamError> for ErrorReply {
 }
 
 /// Maps an error inside an answer to the refusal that it would have been.
-fn reported(said: &ForeignError) -> ErrorReply {
+fn reported(said: &ReportedError) -> ErrorReply {
     let status = match said.code.as_deref() {
         _ if said.is_context_overflow() => 400,
         Some("rate_limit_exceeded" | "insufficient_quota" | "429") => 429,
@@ -298,7 +298,7 @@ fn reported(said: &ForeignError) -> ErrorReply {
 
 /// Maps an upstream's refusal (mapping §6): it keeps its status if it concerns the request, and becomes a 5xx
 /// if it concerns our credential or the upstream's health.
-fn refused(status: u16, said: &ForeignError, headers: &HeaderMap) -> ErrorReply {
+fn refused(status: u16, said: &ReportedError, headers: &HeaderMap) -> ErrorReply {
     let text = message(said, status);
     let failed = |status, code: &str| ErrorReply::new(status, "server_error", code, text.as_str());
     match status {
@@ -354,7 +354,7 @@ fn copy_retry_after(from: &HeaderMap, to: &mut HeaderMap) {
     }
 }
 
-fn message(said: &ForeignError, status: u16) -> String {
+fn message(said: &ReportedError, status: u16) -> String {
     said.message.clone().unwrap_or_else(|| format!("upstream returned HTTP {status}"))
 }
 

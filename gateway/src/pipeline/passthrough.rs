@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::meter::Meter;
 use crate::upstream::UpstreamError;
 use domain::wire::chunk::{AnswerForm, ChunkView, LENGTH_LIMIT_CHUNK};
-use domain::wire::error::ForeignError;
+use domain::wire::error::ReportedError;
 use domain::wire::parse_error;
 use domain::wire::splice::splice_into;
 use domain::wire::sse::{self, Fields, Splitter};
@@ -106,7 +106,7 @@ impl ChatPassthrough {
 pub(super) fn check_not_broken(meter: &Meter) -> Result<(), UpstreamError> {
     if meter.broken {
         let message = Some("the upstream broke its answer off".to_owned());
-        return Err(UpstreamError::Reported(ForeignError { message, ..ForeignError::default() }));
+        return Err(UpstreamError::Reported(ReportedError { message, ..ReportedError::default() }));
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ impl EventRules {
     ) -> Result<(), UpstreamError> {
         let Fields { data, is_error } = sse::fields(event);
         if is_error {
-            return Err(UpstreamError::Reported(ForeignError::parse(&data.unwrap_or_default())));
+            return Err(UpstreamError::Reported(ReportedError::parse(&data.unwrap_or_default())));
         }
         let Some(data) = data else {
             // A comment or an unknown field; it must still be text.

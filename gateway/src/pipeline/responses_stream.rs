@@ -16,7 +16,7 @@ use domain::id::{AccountId, RequestId};
 use domain::record::RequestStatus;
 use domain::response::StoredResponse;
 use domain::wire::chunk::{AnswerForm, LENGTH_LIMIT_CHUNK};
-use domain::wire::error::ForeignError;
+use domain::wire::error::ReportedError;
 use domain::wire::sse::{self, Fields, Splitter};
 use domain::wire::usage::AnswerUsage;
 use translate::answer::{
@@ -195,7 +195,7 @@ fn push_event(
 ) -> Result<(), UpstreamError> {
     let Fields { data, is_error } = sse::fields(event);
     if is_error {
-        return Err(UpstreamError::Reported(ForeignError::parse(&data.unwrap_or_default())));
+        return Err(UpstreamError::Reported(ReportedError::parse(&data.unwrap_or_default())));
     }
     let Some(data) = data else { return Ok(()) };
     let json = std::str::from_utf8(&data)

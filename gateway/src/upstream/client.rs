@@ -27,7 +27,7 @@ use super::stats::UpstreamStats;
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use domain::health::Health;
 use domain::upstream::{Profile, Upstream};
-use domain::wire::error::ForeignError;
+use domain::wire::error::ReportedError;
 use domain::wire::splice::Payload;
 
 /// The maximum length of an error body that is read.
@@ -226,8 +226,8 @@ impl UpstreamClient {
         let read = read_whole(body, MAX_ERROR_BODY_BYTES);
         let read = tokio::time::timeout(self.idle_deadline(), read).await;
         let body = match (read, check_encoding(&head.headers)) {
-            (Ok(Ok(body)), Ok(())) => ForeignError::parse(&body),
-            _ => ForeignError::default(),
+            (Ok(Ok(body)), Ok(())) => ReportedError::parse(&body),
+            _ => ReportedError::default(),
         };
         let status = match head.status {
             // Redirects are not followed: the operator's address is wrong.

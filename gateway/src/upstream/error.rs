@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use http::HeaderMap;
 
-use domain::wire::error::ForeignError;
+use domain::wire::error::ReportedError;
 
 /// Any error.
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -30,13 +30,13 @@ pub enum UpstreamError {
         /// The HTTP status.
         status: u16,
         /// The error body.
-        body: ForeignError,
+        body: ReportedError,
         /// The headers, for `retry-after` and the like.
         headers: Box<HeaderMap>,
     },
     /// The upstream reported an error inside an answer that had begun.
     #[error("upstream reported an error: {}", .0.message.as_deref().unwrap_or("(no message)"))]
-    Reported(ForeignError),
+    Reported(ReportedError),
     /// The answer is not a chat answer; the text describes what is wrong.
     #[error("upstream sent an invalid response: {0}")]
     Invalid(String),

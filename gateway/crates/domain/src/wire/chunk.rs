@@ -16,7 +16,7 @@ use super::call::CallPiece;
 use super::fields::{Unknown, view_fields};
 use super::finish::FinishReason;
 use super::text::{FieldKind, Strings, is_label, strings_in, text_of};
-use super::{error::ForeignError, parse_error, range_in};
+use super::{error::ReportedError, parse_error, range_in};
 
 /// The chunk that ends an answer as a limit on its length does.
 pub const LENGTH_LIMIT_CHUNK: &str = concat!(
@@ -155,15 +155,15 @@ impl<'a> ChunkView<'a> {
     /// Returns the error that the upstream sent in place of an answer or a chunk; `json` must be
     /// the parsed text. Servers send it in `error`, mark it in `object` (vLLM), or send its fields
     /// at the top level.
-    pub fn reported_error(&self, json: &str) -> Option<ForeignError> {
+    pub fn reported_error(&self, json: &str) -> Option<ReportedError> {
         if let Some(error) = self.error.filter(|error| !is_empty_error(error)) {
-            return Some(ForeignError::parse(error.get().as_bytes()));
+            return Some(ReportedError::parse(error.get().as_bytes()));
         }
         let is_error = self.object.is_some_and(|object| object.get() == r#""error""#);
         if !is_error && (self.choices.is_some() || self.usage.is_some()) {
             return None;
         }
-        let error = ForeignError::parse(json.as_bytes());
+        let error = ReportedError::parse(json.as_bytes());
         (is_error || error.message.is_some()).then_some(error)
     }
 

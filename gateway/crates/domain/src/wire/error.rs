@@ -20,7 +20,7 @@ pub struct ErrorBody<'a> {
 
 /// An upstream's error, parsed from any known form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ForeignError {
+pub struct ReportedError {
     /// The message; at most [`MAX_MESSAGE_CHARS`] characters.
     pub message: Option<String>,
     /// The invalid field of the request.
@@ -46,7 +46,7 @@ impl ErrorBody<'_> {
     }
 }
 
-impl ForeignError {
+impl ReportedError {
     /// Whether the prompt exceeds the model's context window. Recognised by the messages of known
     /// servers, since few of them send a code.
     pub fn is_context_overflow(&self) -> bool {
@@ -135,8 +135,8 @@ mod tests {
     fn check(body: &str, message: Option<&str>, param: Option<&str>, code: Option<&str>) {
         let owned = |text: Option<&str>| text.map(str::to_owned);
         let expected =
-            ForeignError { message: owned(message), param: owned(param), code: owned(code) };
-        assert_eq!(ForeignError::parse(body.as_bytes()), expected, "{body}");
+            ReportedError { message: owned(message), param: owned(param), code: owned(code) };
+        assert_eq!(ReportedError::parse(body.as_bytes()), expected, "{body}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::plan::ReasoningSealer;
-use domain::wire::error::ForeignError;
+use domain::wire::error::ReportedError;
 pub use domain::wire::usage::AnswerUsage;
 pub use stream::{KeepAlive, ResponseStream};
 pub use whole::{WholeAnswer, parse_whole};
@@ -88,7 +88,7 @@ pub enum ProtocolViolation {
     Invalid(String),
     /// The upstream reported an error.
     #[error("the upstream reports: {}", .0.message.as_deref().unwrap_or("an error"))]
-    Reported(ForeignError),
+    Reported(ReportedError),
     /// The stream ended early.
     #[error("upstream closed the stream early")]
     CutOff,

@@ -14,7 +14,7 @@ use super::object::{self, ResponseHead, ResponseState};
 use super::{AnswerOutcome, AnswerUsage, Envelope, ProtocolViolation};
 use crate::plan::ResponsePlan;
 use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
-use domain::wire::error::ForeignError;
+use domain::wire::error::ReportedError;
 use domain::wire::finish::FinishReason;
 use domain::wire::first_byte;
 use domain::wire::text::text_of;
@@ -92,9 +92,9 @@ impl AnswerReader {
     pub(super) fn check_end(&mut self) -> Result<(), ProtocolViolation> {
         if self.finish == Some(FinishReason::Failed) {
             let message = Some("the upstream broke its answer off".to_owned());
-            return Err(ProtocolViolation::Reported(ForeignError {
+            return Err(ProtocolViolation::Reported(ReportedError {
                 message,
-                ..ForeignError::default()
+                ..ReportedError::default()
             }));
         }
         self.items.check_end()

@@ -198,9 +198,9 @@ fn r_12_an_answer_without_choices_is_invalid() {
     for body in ["{}", r#"{"choices":[]}"#, r#"{"choices":[{"index":1}]}"#, "<html>", "[]"] {
         assert!(matches!(check(body), ProtocolViolation::Invalid(_)), "{body}");
     }
-    let reported = ProtocolViolation::Reported(ForeignError {
+    let reported = ProtocolViolation::Reported(ReportedError {
         message: Some("m".to_owned()),
-        ..ForeignError::default()
+        ..ReportedError::default()
     });
     assert_eq!(check(r#"{"error":{"message":"m"}}"#), reported);
     assert_eq!(check(r#"{"object":"error","message":"m"}"#), reported);
