@@ -8,7 +8,7 @@ use super::{Caller, Control, ControlError};
 use domain::Invalid;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::AccountId;
-use domain::idempotency::{AdminCall, DoneCall};
+use domain::idempotency::{AdminCall, CompletedCall};
 
 const MAX_KEY_BYTES: usize = 255;
 
@@ -24,7 +24,7 @@ pub(super) trait ReplayExt<T> {
     /// Replaces [`ControlError::Repeated`] by the result of `replay`.
     fn or_replay(
         self,
-        replay: impl FnOnce(DoneCall) -> Result<T, ControlError>,
+        replay: impl FnOnce(CompletedCall) -> Result<T, ControlError>,
     ) -> Result<T, ControlError>;
 }
 
@@ -132,7 +132,7 @@ impl Control {
     pub(super) async fn find_completed_call(
         &self,
         caller: &Caller,
-    ) -> Result<Option<DoneCall>, ControlError> {
+    ) -> Result<Option<CompletedCall>, ControlError> {
         let Some(call) = &caller.call else { return Ok(None) };
         let done = self.store.find_call(caller.account.id, call).await?;
         if done.as_ref().is_some_and(|done| done.digest != call.digest) {
@@ -149,7 +149,7 @@ impl Control {
 impl<T> ReplayExt<T> for Result<T, ControlError> {
     fn or_replay(
         self,
-        replay: impl FnOnce(DoneCall) -> Result<T, ControlError>,
+        replay: impl FnOnce(CompletedCall) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {
         match self {
             Err(ControlError::Repeated(done)) => replay(done),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use domain::Invalid;
-use domain::idempotency::DoneCall;
+use domain::idempotency::CompletedCall;
 use domain::text::is_hidden;
 use store::StoreError;
 
@@ -44,7 +44,7 @@ pub enum ControlError {
     },
     /// A call with the same idempotency key was completed before.
     #[error("this call was made before under the same idempotency key")]
-    Repeated(DoneCall),
+    Repeated(CompletedCall),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -214,7 +214,7 @@ impl Recorder {
             .chain(&*state.in_flight)
             .find(|record| record.id == id)
             .cloned()
-            .map(RequestRecord::to_the_microsecond)
+            .map(RequestRecord::truncated_to_microseconds)
     }
 
     /// Waits until the store has every record that was pushed before the call, or is known to fail.

@@ -34,7 +34,7 @@ pub struct AdminCall {
 
 /// An admin call that was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DoneCall {
+pub struct CompletedCall {
     /// The digest of the request.
     pub digest: [u8; 32],
     /// The changed object, as named in the audit log.

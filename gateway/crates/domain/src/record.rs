@@ -92,7 +92,7 @@ pub enum RequestStatus {
 impl RequestRecord {
     /// Returns the record with times truncated to the microsecond, the precision of the store.
     #[must_use]
-    pub fn to_the_microsecond(self) -> Self {
+    pub fn truncated_to_microseconds(self) -> Self {
         let at = Timestamp::from_microsecond(self.started_at.as_microsecond());
         let span =
             |span: Duration| Duration::from_micros(span.as_micros().try_into().unwrap_or(u64::MAX));

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::{Cursor, StoreError};
 use domain::audit::AuditEntry;
 use domain::id::AccountId;
-use domain::idempotency::{AdminCall, DoneCall};
+use domain::idempotency::{AdminCall, CompletedCall};
 
 /// Reads the audit log. Changes of the other traits write their entries, and the calls that requested them,
 /// in their own transactions.
@@ -19,7 +19,7 @@ pub trait AuditLog: Send + Sync {
         &self,
         actor: AccountId,
         call: &AdminCall,
-    ) -> Result<Option<DoneCall>, StoreError>;
+    ) -> Result<Option<CompletedCall>, StoreError>;
     /// Deletes up to `limit` calls made before `before`, and returns how many; there may be more if it is
     /// `limit`.
     async fn forget_calls(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError>;

@@ -10,7 +10,7 @@ use crate::audit::{AuditFilter, AuditLog};
 use crate::{Cursor, StoreError};
 use domain::audit::AuditEntry;
 use domain::id::AccountId;
-use domain::idempotency::{AdminCall, DoneCall};
+use domain::idempotency::{AdminCall, CompletedCall};
 
 #[async_trait]
 impl AuditLog for SqliteStore {
@@ -32,7 +32,7 @@ impl AuditLog for SqliteStore {
         &self,
         actor: AccountId,
         call: &AdminCall,
-    ) -> Result<Option<DoneCall>, StoreError> {
+    ) -> Result<Option<CompletedCall>, StoreError> {
         let call = call.clone();
         self.read(move |tx| calls::find(tx, actor, &call)).await
     }

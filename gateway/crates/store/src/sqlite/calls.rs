@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::codec::{At, ReadColumn, parameters};
 use crate::StoreError;
 use domain::id::AccountId;
-use domain::idempotency::{AdminCall, DoneCall};
+use domain::idempotency::{AdminCall, CompletedCall};
 
 /// Adds a call in the transaction of its change.
 pub(super) fn insert(
@@ -28,10 +28,11 @@ pub(super) fn find(
     tx: &Connection,
     actor: AccountId,
     call: &AdminCall,
-) -> Result<Option<DoneCall>, StoreError> {
+) -> Result<Option<CompletedCall>, StoreError> {
     let sql = "SELECT digest, object FROM admin_calls WHERE actor = ? AND method = ? AND key = ?";
-    let read =
-        |row: &rusqlite::Row<'_>| Ok(DoneCall { digest: row.column(0)?, object: row.column(1)? });
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(CompletedCall { digest: row.column(0)?, object: row.column(1)? })
+    };
     let mut select = tx.prepare_cached(sql)?;
     Ok(select.query_row(parameters![actor, call.method, call.key], read).optional()?)
 }

@@ -4,7 +4,7 @@ use super::{ALICE, BOB, at, noted};
 use crate::{AuditFilter, Cursor, Store};
 use domain::account::Invite;
 use domain::audit::{AuditAction, AuditEntry};
-use domain::idempotency::{AdminCall, DoneCall};
+use domain::idempotency::{AdminCall, CompletedCall};
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
 
@@ -78,7 +78,7 @@ async fn calls_are_remembered_with_their_change(store: &dyn Store) {
     assert!(store.add_entry(&money, &new).await.is_err());
     assert_eq!(store.balance(ALICE).await.unwrap(), balance);
 
-    let done = DoneCall { digest: [7; 32], object: "bob".to_owned() };
+    let done = CompletedCall { digest: [7; 32], object: "bob".to_owned() };
     assert_eq!(store.find_call(ALICE, &call("old")).await.unwrap(), Some(done.clone()));
     assert_eq!(store.find_call(BOB, &call("old")).await.unwrap(), None, "it is another's");
     let other = AdminCall { method: "Suspend", ..call("old") };
