@@ -32,7 +32,7 @@ use domain::money::Nanos;
 use domain::record::RequestStatus;
 use jiff::SignedDuration;
 use store::sqlite::SqliteStore;
-use store::{Consumed, Cursor, RequestFilter, Requests, StoreError};
+use store::{ConsumptionTotals, Cursor, RequestFilter, Requests, StoreError};
 use tokio::runtime::Runtime;
 
 use crate::log::Log;

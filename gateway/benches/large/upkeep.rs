@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use store::sqlite::SqliteStore;
-use store::{Books, RetentionCutoff, Upkeep};
+use store::{LedgerEntries, RetentionCutoff, StoreMaintenance};
 use tokio::runtime::Runtime;
 
 use crate::log::Log;

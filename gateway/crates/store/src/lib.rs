@@ -25,16 +25,16 @@ use domain::response::{FoundItems, StoredResponse, Turn};
 use domain::upstream::Upstream;
 
 pub mod audit;
-pub mod books;
 pub mod consumption;
+pub mod ledger;
+pub mod maintenance;
 pub mod sqlite;
 #[cfg(test)]
 mod story;
-pub mod upkeep;
 
-pub use books::Books;
-pub use consumption::Consumed;
-pub use upkeep::{RetentionCutoff, StoreCopy, Upkeep};
+pub use consumption::ConsumptionTotals;
+pub use ledger::LedgerEntries;
+pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
 pub use audit::{AuditFilter, AuditLog};
 
@@ -127,11 +127,26 @@ pub struct Snapshot {
 
 /// The whole store. A method with an `audit` parameter adds that entry in the transaction of its change.
 pub trait Store:
-    Identities + Catalogue + Requests + Responses + AuditLog + Books + Consumed + Upkeep
+    Identities
+    + Catalogue
+    + Requests
+    + Responses
+    + AuditLog
+    + LedgerEntries
+    + ConsumptionTotals
+    + StoreMaintenance
 {
 }
-impl<T: Identities + Catalogue + Requests + Responses + AuditLog + Books + Consumed + Upkeep> Store
-    for T
+impl<
+    T: Identities
+        + Catalogue
+        + Requests
+        + Responses
+        + AuditLog
+        + LedgerEntries
+        + ConsumptionTotals
+        + StoreMaintenance,
+> Store for T
 {
 }
 

@@ -4,9 +4,9 @@
 //! [`play`] lists them.
 
 mod audit;
-mod books;
 mod catalogue;
 mod identities;
+mod ledger;
 mod requests;
 mod responses;
 mod terms;
@@ -25,7 +25,7 @@ pub(crate) async fn play(store: &dyn Store) {
     requests::play(store).await;
     responses::play(store).await;
     audit::play(store).await;
-    books::play(store).await;
+    ledger::play(store).await;
 }
 
 /// Returns everything that the story can observe of a store, to compare before and after a restart.

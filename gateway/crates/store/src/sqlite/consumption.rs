@@ -11,13 +11,13 @@ use rusqlite::{Connection, Row};
 use super::SqliteStore;
 use super::codec::{Count, ReadColumn, parameters};
 use super::filter::DAY;
-use crate::{Consumed, StoreError};
+use crate::{ConsumptionTotals, StoreError};
 use domain::consumption::Consumption;
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::money::Nanos;
 
 #[async_trait]
-impl Consumed for SqliteStore {
+impl ConsumptionTotals for SqliteStore {
     async fn consumption(&self, since: Timestamp) -> Result<Consumption, StoreError> {
         let day = since.as_microsecond().div_euclid(DAY);
         self.read(move |tx| {

@@ -10,11 +10,11 @@ use rusqlite::Connection;
 
 use super::codec::parameters;
 use super::{SqliteStore, commit, copy, examine, filter, requests, runs, sums};
-use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, Upkeep};
+use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
 use domain::record::RequestRecord;
 
 #[async_trait]
-impl Upkeep for SqliteStore {
+impl StoreMaintenance for SqliteStore {
     async fn copy(&self) -> Result<StoreCopy, StoreError> {
         let path = self.background_reads.path().to_owned();
         self.background_reads.run(move |source, wanted| copy::copy(source, &path, wanted)).await

@@ -8,7 +8,6 @@
 mod audit;
 mod background_reads;
 mod blank;
-mod books;
 mod calls;
 mod catalogue;
 mod checkpoint;
@@ -24,6 +23,7 @@ mod fingerprint;
 mod forget;
 mod identities;
 mod keys;
+mod ledger;
 mod migrations;
 mod models;
 mod prove;

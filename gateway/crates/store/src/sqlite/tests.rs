@@ -1,6 +1,6 @@
 //! The story on a file, and what only a file can show.
 
-mod books;
+mod ledger;
 
 use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ use super::codec::ReadColumn;
 use super::filter::Choice;
 use super::*;
 use crate::story::{play, portrait};
-use crate::{Books, Cursor, Identities, RequestFilter, Requests};
+use crate::{Cursor, Identities, LedgerEntries, RequestFilter, Requests};
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, KeyId, ModelId, RequestId};
 use domain::money::Nanos;

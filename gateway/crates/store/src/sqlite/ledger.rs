@@ -8,13 +8,13 @@ use super::codec::{At, Parameter, ReadColumn};
 use super::condition::Condition;
 use super::runs::{self, Runs};
 use super::{SqliteStore, prove};
-use crate::{Books, Cursor, StoreError};
+use crate::{Cursor, LedgerEntries, StoreError};
 use domain::id::AccountId;
 use domain::ledger::{Entry, EntryKind};
 use domain::verification::VerificationReport;
 
 #[async_trait]
-impl Books for SqliteStore {
+impl LedgerEntries for SqliteStore {
     async fn entries_before(
         &self,
         account: Option<AccountId>,

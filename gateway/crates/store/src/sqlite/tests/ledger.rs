@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{SqliteStore, assert_plan, batch, place};
 use crate::sqlite::books::page_sql;
-use crate::{Books, Cursor, RequestFilter, Requests, RetentionCutoff, Upkeep};
+use crate::{Cursor, LedgerEntries, RequestFilter, Requests, RetentionCutoff, StoreMaintenance};
 use domain::id::AccountId;
 use domain::usage::{Tokens, Usage};
 use domain::verification::Difference;

@@ -9,7 +9,7 @@ use domain::verification::VerificationReport;
 
 /// Reads the ledger as a whole.
 #[async_trait]
-pub trait Books: Send + Sync {
+pub trait LedgerEntries: Send + Sync {
     /// Returns up to `limit` entries before `before` (from the end if `None`), newest first, of one account
     /// or of all.
     async fn entries_before(
@@ -20,6 +20,6 @@ pub trait Books: Send + Sync {
     ) -> Result<Vec<(Cursor, Entry)>, StoreError>;
     /// Recomputes balances, charges and sums from their parts, in one consistent view, beside all other work.
     /// Memory grows by some bits per record. Runs one at a time and never beside a
-    /// [copy](super::Upkeep::copy). Dropping the future cancels it.
+    /// [copy](super::StoreMaintenance::copy). Dropping the future cancels it.
     async fn prove(&self) -> Result<VerificationReport, StoreError>;
 }

@@ -9,9 +9,9 @@ use super::StoreError;
 
 /// Maintains the stored data.
 #[async_trait]
-pub trait Upkeep: Send + Sync {
+pub trait StoreMaintenance: Send + Sync {
     /// Copies everything that was written before the call, beside all other work, and checks the copy. Runs
-    /// one at a time and never beside a [verification](super::Books::prove). Dropping the future cancels it.
+    /// one at a time and never beside a [verification](super::LedgerEntries::prove). Dropping the future cancels it.
     async fn copy(&self) -> Result<StoreCopy, StoreError>;
     /// Searches for damage, beside all other work, and writes a little to test that writing works. Returns up
     /// to ten findings. Runs one at a time and never beside a copy or a verification. Dropping the future
