@@ -104,7 +104,7 @@ impl RetentionTask {
     async fn sweep_records(&self) {
         let Some(cutoff) = self.records.cutoff(self.clock.now()) else { return };
         let records = in_steps("old request records", || {
-            self.store.forget_requests(cutoff, MAX_ROWS_PER_STEP)
+            self.store.delete_old_requests(cutoff, MAX_ROWS_PER_STEP)
         })
         .await;
         if records > 0 {
@@ -116,7 +116,7 @@ impl RetentionTask {
         let keep_for = SignedDuration::try_from(keep.keep_for).unwrap_or(SignedDuration::MAX);
         let Ok(before) = self.clock.now().checked_sub(keep_for) else { return };
         let step = || async move {
-            let forgotten = self.store.forget_responses(before, MAX_RESPONSES_PER_STEP).await?;
+            let forgotten = self.store.delete_old_responses(before, MAX_RESPONSES_PER_STEP).await?;
             Ok(u64::from(forgotten))
         };
         let responses = in_steps("old responses", step).await;
@@ -127,7 +127,7 @@ impl RetentionTask {
 
     async fn sweep_calls(&self) {
         let Ok(before) = self.clock.now().checked_sub(IDEMPOTENCY_RETENTION) else { return };
-        in_steps("old idempotency keys", || self.store.forget_calls(before, MAX_ROWS_PER_STEP))
+        in_steps("old idempotency keys", || self.store.delete_old_calls(before, MAX_ROWS_PER_STEP))
             .await;
     }
 }

@@ -15,7 +15,7 @@ use crate::{TIMED, fill, millis};
 #[expect(clippy::disallowed_methods, reason = "measures time")]
 pub(crate) fn report(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyhow::Result<()> {
     let start = Instant::now();
-    let proof = runtime.block_on(store.prove())?;
+    let proof = runtime.block_on(store.verify_ledger())?;
     println!("verify: {:.1} s, holds: {}", start.elapsed().as_secs_f64(), proof.is_consistent());
     let start = Instant::now();
     let copy = runtime.block_on(store.copy())?;
@@ -31,7 +31,7 @@ pub(crate) fn report(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyho
     let (mut steps, mut longest, start) = (Vec::new(), Duration::ZERO, Instant::now());
     loop {
         let step = Instant::now();
-        if runtime.block_on(store.forget_requests(cutoff, 1_000))? == 0 {
+        if runtime.block_on(store.delete_old_requests(cutoff, 1_000))? == 0 {
             break;
         }
         longest = longest.max(step.elapsed());
@@ -48,7 +48,7 @@ pub(crate) fn report(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyho
     );
     let again = fill(runtime, store, log, log.records..log.records + TIMED)?;
     println!("commit into freed pages: {:.2} cpu µs per record", again.cpu);
-    let holds = runtime.block_on(store.prove())?.is_consistent();
+    let holds = runtime.block_on(store.verify_ledger())?.is_consistent();
     println!("verify after deletion holds: {holds}");
     Ok(())
 }

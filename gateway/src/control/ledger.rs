@@ -98,7 +98,7 @@ impl Control {
     pub async fn verify_ledger(&self, caller: &Caller) -> Result<LedgerVerification, ControlError> {
         caller.require_operator("verify the ledger")?;
         self.ledger.flushed().await;
-        let mut proof = self.store.prove().await?;
+        let mut proof = self.store.verify_ledger().await?;
         let under_way = self.compare_memory(&mut proof).await?;
         let named = |difference: &Difference| {
             let account = difference.account().map(|account| self.account_name(account));

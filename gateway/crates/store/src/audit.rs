@@ -22,7 +22,7 @@ pub trait AuditLog: Send + Sync {
     ) -> Result<Option<CompletedCall>, StoreError>;
     /// Deletes up to `limit` calls made before `before`, and returns how many; there may be more if it is
     /// `limit`.
-    async fn forget_calls(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError>;
+    async fn delete_old_calls(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError>;
     /// Returns up to `limit` entries before `before` (from the end if `None`), newest first.
     async fn audit_before(
         &self,

@@ -21,5 +21,5 @@ pub trait LedgerEntries: Send + Sync {
     /// Recomputes balances, charges and sums from their parts, in one consistent view, beside all other work.
     /// Memory grows by some bits per record. Runs one at a time and never beside a
     /// [copy](super::StoreMaintenance::copy). Dropping the future cancels it.
-    async fn prove(&self) -> Result<VerificationReport, StoreError>;
+    async fn verify_ledger(&self) -> Result<VerificationReport, StoreError>;
 }

@@ -380,7 +380,7 @@ pub trait Responses: Send + Sync {
     async fn remove_response(&self, account: AccountId, id: RequestId) -> Result<(), StoreError>;
     /// Deletes chains that were not continued since `before`, up to `most` of their responses. Returns how
     /// many; there may be more if it is `most`.
-    async fn forget_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError>;
+    async fn delete_old_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError>;
 }
 
 /// A position in the request log, which only grows. Zero is before the first record.

@@ -11,16 +11,19 @@ use super::StoreError;
 #[async_trait]
 pub trait StoreMaintenance: Send + Sync {
     /// Copies everything that was written before the call, beside all other work, and checks the copy. Runs
-    /// one at a time and never beside a [verification](super::LedgerEntries::prove). Dropping the future cancels it.
+    /// one at a time and never beside a [verification](super::LedgerEntries::verify_ledger). Dropping the future cancels it.
     async fn copy(&self) -> Result<StoreCopy, StoreError>;
     /// Searches for damage, beside all other work, and writes a little to test that writing works. Returns up
     /// to ten findings. Runs one at a time and never beside a copy or a verification. Dropping the future
     /// cancels it.
-    async fn examine(&self, at: Timestamp) -> Result<Vec<String>, StoreError>;
+    async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError>;
     /// Deletes up to `limit` of the oldest request records that `wish` selects. Sums and charges stay. The
     /// newest record stays as well, because cursors continue from it. Returns the number of deleted records.
-    async fn forget_requests(&self, wish: RetentionCutoff, limit: usize)
-    -> Result<u64, StoreError>;
+    async fn delete_old_requests(
+        &self,
+        wish: RetentionCutoff,
+        limit: usize,
+    ) -> Result<u64, StoreError>;
 }
 
 /// A copy of a store in an unlinked file, which is gone when the file is closed.

@@ -16,7 +16,7 @@ const MAX_NAMED: usize = 5;
 pub(super) async fn integrity(control: Arc<Control>) -> Vec<Finding> {
     let restore =
         "stop the gateway, keep a copy of the data directory, and restore the last backup";
-    let damage = match control.store.examine(control.clock.now()).await {
+    let damage = match control.store.check_integrity(control.clock.now()).await {
         Ok(damage) => damage,
         Err(StoreError::Disk { fault, .. }) => {
             let held_up = control.ledger.records_held_up();

@@ -37,7 +37,7 @@ impl AuditLog for SqliteStore {
         self.read(move |tx| calls::find(tx, actor, &call)).await
     }
 
-    async fn forget_calls(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError> {
+    async fn delete_old_calls(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError> {
         // Avoids a write transaction without changes.
         if !self.read(move |tx| calls::are_before(tx, before)).await? {
             return Ok(0);

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, params_from_iter};
 use super::codec::{At, Parameter, ReadColumn};
 use super::condition::Condition;
 use super::runs::{self, Runs};
-use super::{SqliteStore, prove};
+use super::{SqliteStore, verify};
 use crate::{Cursor, LedgerEntries, StoreError};
 use domain::id::AccountId;
 use domain::ledger::{Entry, EntryKind};
@@ -24,8 +24,8 @@ impl LedgerEntries for SqliteStore {
         self.read(move |tx| page(tx, account, before, limit)).await
     }
 
-    async fn prove(&self) -> Result<VerificationReport, StoreError> {
-        self.background_reads.run(prove::prove).await
+    async fn verify_ledger(&self) -> Result<VerificationReport, StoreError> {
+        self.background_reads.run(verify::verify).await
     }
 }
 

@@ -17,16 +17,15 @@ mod condition;
 mod consumption;
 mod copy;
 mod error;
-mod examine;
 mod filter;
 mod fingerprint;
-mod forget;
 mod identities;
+mod integrity;
 mod keys;
 mod ledger;
+mod maintenance;
 mod migrations;
 mod models;
-mod prove;
 mod readers;
 mod requests;
 mod responses;
@@ -39,6 +38,7 @@ mod sums;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod writer;
 
 use std::fs::OpenOptions;

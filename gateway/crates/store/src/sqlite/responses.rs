@@ -104,7 +104,7 @@ impl Responses for SqliteStore {
         .await
     }
 
-    async fn forget_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError> {
+    async fn delete_old_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError> {
         // This scans a whole index, so a reader does it; the writer checks the result again.
         let ended: Vec<RequestId> = self
             .read(move |tx| {

@@ -157,7 +157,7 @@ async fn a_batch_that_fails_is_not_there_and_may_be_sent_again() {
     assert_eq!(portrait(&store).await, before);
     db.execute_batch("DROP TRIGGER refuses").unwrap();
     assert_eq!(store.commit(failing).await.unwrap(), Cursor(101));
-    let proof = store.prove().await.unwrap();
+    let proof = store.verify_ledger().await.unwrap();
     assert!(proof.is_consistent() && proof.requests == 101 && proof.entries == 101, "{proof:?}");
 }
 

@@ -83,8 +83,8 @@ async fn calls_are_remembered_with_their_change(store: &dyn Store) {
     assert_eq!(store.find_call(BOB, &call("old")).await.unwrap(), None, "it is another's");
     let other = AdminCall { method: "Suspend", ..call("old") };
     assert_eq!(store.find_call(ALICE, &other).await.unwrap(), None, "it is of another kind");
-    assert_eq!(store.forget_calls(at(600), 9).await.unwrap(), 0);
-    assert_eq!(store.forget_calls(at(700), 9).await.unwrap(), 1);
+    assert_eq!(store.delete_old_calls(at(600), 9).await.unwrap(), 0);
+    assert_eq!(store.delete_old_calls(at(700), 9).await.unwrap(), 1);
     assert_eq!(store.find_call(ALICE, &call("old")).await.unwrap(), None);
     assert_eq!(store.find_call(ALICE, &call("new")).await.unwrap(), Some(done));
 }

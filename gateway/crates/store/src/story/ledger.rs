@@ -48,7 +48,7 @@ async fn entries_come_page_by_page(store: &dyn Store) {
 }
 
 async fn proves(store: &dyn Store) {
-    let proof = store.prove().await.unwrap();
+    let proof = store.verify_ledger().await.unwrap();
     assert!(proof.is_consistent(), "{:?}", proof.differences);
     let end = store.newest().await.unwrap();
     let all = RequestFilter::default();
@@ -67,16 +67,16 @@ async fn forgets_in_steps_and_keeps_what_was_summed(store: &dyn Store) {
     assert_eq!(left().await, 180);
 
     let nothing = RetentionCutoff { before: None, beyond: None, ended_before: at(99_999) };
-    assert_eq!(store.forget_requests(nothing, 50).await.unwrap(), 0);
+    assert_eq!(store.delete_old_requests(nothing, 50).await.unwrap(), 0);
     let recent = RetentionCutoff { beyond: Some(10), ended_before: at(-9_000), ..nothing };
-    assert_eq!(store.forget_requests(recent, 50).await.unwrap(), 0, "they ended too recently");
+    assert_eq!(store.delete_old_requests(recent, 50).await.unwrap(), 0, "they ended too recently");
     // The second request came in later than this, and keeps all that come after it.
     let old = RetentionCutoff { before: Some(at(0)), ..nothing };
-    assert_eq!(store.forget_requests(old, 50).await.unwrap(), 1);
+    assert_eq!(store.delete_old_requests(old, 50).await.unwrap(), 1);
     let beyond = RetentionCutoff { beyond: Some(100), ..nothing };
-    assert_eq!(store.forget_requests(beyond, 50).await.unwrap(), 50);
-    assert_eq!(store.forget_requests(beyond, 50).await.unwrap(), 29);
-    assert_eq!(store.forget_requests(beyond, 50).await.unwrap(), 0);
+    assert_eq!(store.delete_old_requests(beyond, 50).await.unwrap(), 50);
+    assert_eq!(store.delete_old_requests(beyond, 50).await.unwrap(), 29);
+    assert_eq!(store.delete_old_requests(beyond, 50).await.unwrap(), 0);
     assert_eq!(left().await, 100);
 
     assert_eq!(store.newest().await.unwrap(), newest);
@@ -93,7 +93,7 @@ async fn forgets_in_steps_and_keeps_what_was_summed(store: &dyn Store) {
         assert!(sums.totals.requests >= found.len() as u64);
     }
     let everything = RetentionCutoff { beyond: Some(0), ..nothing };
-    assert_eq!(store.forget_requests(everything, 1_000).await.unwrap(), 99);
+    assert_eq!(store.delete_old_requests(everything, 1_000).await.unwrap(), 99);
     assert_eq!(store.newest().await.unwrap(), newest, "the log goes on from its newest record");
     assert_eq!(store.summarize(&all).await.unwrap(), before);
 }

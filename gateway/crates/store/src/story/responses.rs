@@ -68,7 +68,7 @@ async fn forgets(store: &dyn Store, first: &StoredResponse, second: &StoredRespo
     };
     let lone = response(5, ALICE, None, 15);
     store.keep_responses(vec![lone], PLENTY).await.unwrap();
-    assert_eq!(store.forget_responses(at(12), 9).await.unwrap(), 0, "its chain goes on");
+    assert_eq!(store.delete_old_responses(at(12), 9).await.unwrap(), 0, "its chain goes on");
 
     // `first` is the oldest of all, but its chain went on when that of `lone` had not
     let room_for_three = first.bytes() * 2 + second.bytes();
@@ -91,10 +91,14 @@ async fn forgets(store: &dyn Store, first: &StoredResponse, second: &StoredRespo
     let chain = [(11, None, 28), (12, Some(11), 29), (13, Some(12), 30)];
     let chain = chain.map(|(number, previous, minute)| response(number, BOB, previous, minute));
     store.keep_responses(chain.to_vec(), PLENTY).await.unwrap();
-    assert_eq!(store.forget_responses(at(30), 9).await.unwrap(), 0, "the last of it is not old");
-    assert_eq!(store.forget_responses(at(35), 3).await.unwrap(), 3, "no more at once");
-    assert_eq!(store.forget_responses(at(35), 3).await.unwrap(), 1);
-    assert_eq!(store.forget_responses(at(35), 3).await.unwrap(), 0);
+    assert_eq!(
+        store.delete_old_responses(at(30), 9).await.unwrap(),
+        0,
+        "the last of it is not old"
+    );
+    assert_eq!(store.delete_old_responses(at(35), 3).await.unwrap(), 3, "no more at once");
+    assert_eq!(store.delete_old_responses(at(35), 3).await.unwrap(), 1);
+    assert_eq!(store.delete_old_responses(at(35), 3).await.unwrap(), 0);
     kept(&[8]).await;
     let again = response(3, BOB, None, 30);
     store.keep_responses(vec![again], PLENTY).await.unwrap();

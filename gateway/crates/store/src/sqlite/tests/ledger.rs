@@ -23,7 +23,7 @@ async fn store(path: &std::path::Path) -> SqliteStore {
         beyond: Some(40),
         ended_before: "2100-01-01T00:00Z".parse().unwrap(),
     };
-    assert_eq!(store.forget_requests(wish, 100).await.unwrap(), 10);
+    assert_eq!(store.delete_old_requests(wish, 100).await.unwrap(), 10);
     store
 }
 
@@ -69,7 +69,7 @@ async fn every_kind_of_damage_is_found_and_named() {
         let store = store(&path).await;
         let damage = damage.replace("REQUEST", request);
         Connection::open(&path).unwrap().execute_batch(&damage).unwrap();
-        let proof = store.prove().await.unwrap();
+        let proof = store.verify_ledger().await.unwrap();
         let word = |it: &Difference| format!("{it:?}").split(' ').next().unwrap().to_owned();
         let mut found: Vec<_> = proof.differences.iter().map(word).collect();
         found.dedup();
@@ -110,7 +110,7 @@ async fn sums_at_the_end_of_their_range_are_proved() {
         for part in records.chunks(7) {
             store.commit(Arc::new(part.to_vec())).await.unwrap();
         }
-        assert!(store.prove().await.unwrap().is_consistent());
+        assert!(store.verify_ledger().await.unwrap().is_consistent());
         let summary = store.summarize(&RequestFilter::default()).await.unwrap();
         let huge = i64::MAX.unsigned_abs();
         assert_eq!(summary.totals.requests, 20);
@@ -120,9 +120,9 @@ async fn sums_at_the_end_of_their_range_are_proved() {
             beyond: Some(12),
             ended_before: "2100-01-01T00:00Z".parse().unwrap(),
         };
-        assert_eq!(store.forget_requests(wish, 100).await.unwrap(), 8);
+        assert_eq!(store.delete_old_requests(wish, 100).await.unwrap(), 8);
         Connection::open(&path).unwrap().execute_batch(damage).unwrap();
-        let proof = store.prove().await.unwrap();
+        let proof = store.verify_ledger().await.unwrap();
         assert_eq!(
             proof.is_consistent(),
             damage == damages[0],
@@ -144,14 +144,14 @@ async fn a_copy_and_a_proof_are_of_one_moment_while_the_writer_commits() {
     };
     let read = async {
         for n in 0..5 {
-            assert!(store.prove().await.unwrap().is_consistent());
+            assert!(store.verify_ledger().await.unwrap().is_consistent());
             let mut copy = store.copy().await.unwrap();
             let place = folder.path().join(format!("copy-{n}.db"));
             let mut file = std::fs::File::create(&place).unwrap();
             std::io::copy(&mut copy.file, &mut file).unwrap();
             file.flush().unwrap();
             let copied = SqliteStore::open(&place).unwrap();
-            assert!(copied.prove().await.unwrap().is_consistent());
+            assert!(copied.verify_ledger().await.unwrap().is_consistent());
             assert_eq!(copied.newest().await.unwrap().0 % 10, 0, "whole batches");
         }
     };
@@ -165,11 +165,11 @@ async fn a_proof_that_nobody_waits_for_ends() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     store.commit(Arc::new(batch(0..20_000))).await.unwrap();
-    let mut proof = Box::pin(store.prove());
+    let mut proof = Box::pin(store.verify_ledger());
     assert!(futures_util::poll!(&mut proof).is_pending());
     drop(proof);
     // The next one gets its turn, which it could not while the first held it for good.
-    assert!(store.prove().await.unwrap().is_consistent());
+    assert!(store.verify_ledger().await.unwrap().is_consistent());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::codec::parameters;
-use super::{SqliteStore, commit, copy, examine, filter, requests, runs, sums};
+use super::{SqliteStore, commit, copy, filter, integrity, requests, runs, sums};
 use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
 use domain::record::RequestRecord;
 
@@ -20,12 +20,12 @@ impl StoreMaintenance for SqliteStore {
         self.background_reads.run(move |source, wanted| copy::copy(source, &path, wanted)).await
     }
 
-    async fn examine(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {
-        self.write(move |tx| examine::note(tx, at)).await?;
-        self.background_reads.run(examine::damage).await
+    async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {
+        self.write(move |tx| integrity::note(tx, at)).await?;
+        self.background_reads.run(integrity::damage).await
     }
 
-    async fn forget_requests(
+    async fn delete_old_requests(
         &self,
         wish: RetentionCutoff,
         limit: usize,

@@ -46,7 +46,7 @@ struct Sums {
 }
 
 /// Verifies the ledger.
-pub(super) fn prove(
+pub(super) fn verify(
     source: &mut Connection,
     wanted: &CancelHandle,
 ) -> Result<VerificationReport, StoreError> {
