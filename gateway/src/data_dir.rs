@@ -56,7 +56,7 @@ pub(crate) fn check(dir: &Path) -> Result<(), DataDirError> {
     .into_iter()
     .filter_map(|(name, exists)| exists.then_some(name))
     .collect();
-    if left.is_empty() || !SqliteStore::is_blank(&dir.join(DATABASE))? {
+    if left.is_empty() || !SqliteStore::is_uninitialized(&dir.join(DATABASE))? {
         return Ok(());
     }
     Err(DataDirError::NoDatabase { dir: dir.to_path_buf(), left })

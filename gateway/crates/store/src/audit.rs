@@ -1,4 +1,4 @@
-//! The audit log: each change adds an entry, and entries are never changed.
+//! The append-only audit log. Each change adds an entry.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,20 +8,20 @@ use domain::audit::AuditEntry;
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, CompletedCall};
 
-/// Reads the audit log. Changes of the other traits write their entries, and the calls that requested them,
-/// in their own transactions.
+/// Reads the audit log. Changes of the other traits write their entries, and the calls that
+/// requested them, in their own transactions.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
     /// Adds an entry without a change.
     async fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError>;
-    /// Returns the remembered call of `actor` with the same method and key.
+    /// Returns the stored call of `actor` with the same method and key.
     async fn find_call(
         &self,
         actor: AccountId,
         call: &AdminCall,
     ) -> Result<Option<CompletedCall>, StoreError>;
-    /// Deletes up to `limit` calls made before `before`, and returns how many; there may be more if it is
-    /// `limit`.
+    /// Deletes up to `limit` calls made before `before`. Returns the number of deleted calls; if it
+    /// equals `limit`, there may be more.
     async fn delete_old_calls(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError>;
     /// Returns up to `limit` entries before `before` (from the end if `None`), newest first.
     async fn audit_before(

@@ -1,4 +1,4 @@
-//! The ledger as a whole: its entries, page by page, and its verification.
+//! Paginated access to ledger entries, and verification of the ledger.
 
 use async_trait::async_trait;
 
@@ -7,19 +7,22 @@ use domain::id::AccountId;
 use domain::ledger::Entry;
 use domain::verification::VerificationReport;
 
-/// Reads the ledger as a whole.
+/// Reads and verifies the ledger.
 #[async_trait]
 pub trait LedgerEntries: Send + Sync {
-    /// Returns up to `limit` entries before `before` (from the end if `None`), newest first, of one account
-    /// or of all.
+    /// Returns up to `limit` entries before `before` (from the end if `None`), newest first, of one
+    /// account or of all.
     async fn entries_before(
         &self,
         account: Option<AccountId>,
         before: Option<Cursor>,
         limit: usize,
     ) -> Result<Vec<(Cursor, Entry)>, StoreError>;
-    /// Recomputes balances, charges and sums from their parts, in one consistent view, beside all other work.
-    /// Memory grows by some bits per record. Runs one at a time and never beside a
-    /// [copy](super::StoreMaintenance::copy). Dropping the future cancels it.
+    /// Recomputes balances, charges and sums from their parts, in one consistent view, concurrently
+    /// with all other work. Memory grows by a few bits per record. At most one verification or
+    /// [copy](super::StoreMaintenance::copy) runs at a time.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the verification.
     async fn verify_ledger(&self) -> Result<VerificationReport, StoreError>;
 }

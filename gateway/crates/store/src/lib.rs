@@ -1,7 +1,8 @@
-//! Persistence, as the questions that the product asks.
+//! The storage traits and their SQLite backend.
 //!
-//! Each method is one transaction. Callers create ids and times; a store keeps what it is given and knows no
-//! business rule. `story.rs` runs one test story against every backend; only [`sqlite`] names a database.
+//! Each method is one transaction. Callers create ids and times; stores implement no business
+//! rules. `conformance.rs` is the test suite that every backend must pass. Only [`sqlite`] depends
+//! on a database driver.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -25,12 +26,12 @@ use domain::response::{FoundItems, StoredResponse, Turn};
 use domain::upstream::Upstream;
 
 pub mod audit;
+#[cfg(test)]
+mod conformance;
 pub mod consumption;
 pub mod ledger;
 pub mod maintenance;
 pub mod sqlite;
-#[cfg(test)]
-mod story;
 
 pub use consumption::ConsumptionTotals;
 pub use ledger::LedgerEntries;
@@ -38,7 +39,7 @@ pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
 pub use audit::{AuditFilter, AuditLog};
 
-/// Why the store did not do what it was asked to do.
+/// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The named object does not exist.
@@ -76,10 +77,10 @@ pub enum DiskFault {
     /// There is no space, or a quota is used up.
     #[error("there is no room on the gateway's disk")]
     Full,
-    /// It is mounted read-only, or the file is not writable.
+    /// The file system is mounted read-only, or the file is not writable.
     #[error("the gateway's disk is read-only")]
     ReadOnly,
-    /// It fails to read or write.
+    /// Reads or writes fail.
     #[error(
         "the gateway's disk fails to read or write (it may be full, at a limit on file sizes, or broken)"
     )]
@@ -108,7 +109,7 @@ impl From<std::io::Error> for StoreError {
     }
 }
 
-/// The state that the gateway keeps in memory, as of one moment.
+/// A consistent snapshot of the state that the gateway keeps in memory.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// All accounts.
@@ -125,7 +126,8 @@ pub struct Snapshot {
     pub upstreams: Vec<Upstream>,
 }
 
-/// The whole store. A method with an `audit` parameter adds that entry in the transaction of its change.
+/// The whole store. A method with an `audit` parameter adds that entry in the transaction of its
+/// change.
 pub trait Store:
     Identities
     + Catalogue
@@ -156,9 +158,10 @@ pub trait Identities: Send + Sync {
     /// Returns the state that the gateway keeps in memory.
     async fn load(&self) -> Result<Snapshot, StoreError>;
 
-    /// Adds an account with its password hash and its first credit, if any ([`Self::trial_given`] sums trial
-    /// credit), and uses up `invite`. [`StoreError::Conflict`] if the name is taken (names are compared
-    /// without case); [`StoreError::NotFound`] if the invite is not valid at the account's `created_at`.
+    /// Adds an account with its password hash and its first credit, if any ([`Self::trial_given`]
+    /// sums trial credit), and uses up `invite`. [`StoreError::Conflict`] if the name is taken
+    /// (names are compared without case); [`StoreError::NotFound`] if the invite is not valid at
+    /// the account's `created_at`.
     async fn add_account(
         &self,
         account: &Account,
@@ -171,8 +174,8 @@ pub trait Identities: Send + Sync {
     async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError>;
     /// Updates an account's status and plan. [`StoreError::NotFound`] if there is no such account.
     async fn put_account(&self, account: &Account, audit: &AuditEntry) -> Result<(), StoreError>;
-    /// Replaces an account's password hash and deletes its sessions except `keep`. Returns how many were
-    /// deleted. [`StoreError::NotFound`] if there is no such account.
+    /// Replaces an account's password hash and deletes its sessions except `keep`. Returns how many
+    /// were deleted. [`StoreError::NotFound`] if there is no such account.
     async fn set_password(
         &self,
         account: AccountId,
@@ -188,8 +191,8 @@ pub trait Identities: Send + Sync {
     /// Adds an invite.
     async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError>;
 
-    /// Adds a session, and deletes those that ended before its `created_at`. [`StoreError::NotFound`] if
-    /// there is no such account.
+    /// Adds a session, and deletes those that ended before its `created_at`.
+    /// [`StoreError::NotFound`] if there is no such account.
     async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Returns a session by the digest of its token, even if it has ended.
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError>;
@@ -221,8 +224,8 @@ pub trait Identities: Send + Sync {
         &self,
         account: Option<AccountId>,
     ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError>;
-    /// Sets the end and the successor of `old`, and adds the successor. [`StoreError::NotFound`] if there is
-    /// no such key, or it was revoked or rotated before.
+    /// Sets the end and the successor of `old`, and adds the successor. [`StoreError::NotFound`] if
+    /// there is no such key, or it was revoked or rotated before.
     async fn rotate_key(
         &self,
         old: &Key,
@@ -243,9 +246,9 @@ pub trait Identities: Send + Sync {
 pub trait Catalogue: Send + Sync {
     /// Adds or replaces a plan by its name.
     async fn put_plan(&self, plan: &Plan, audit: &AuditEntry) -> Result<(), StoreError>;
-    /// Adds or replaces a model by its id, including deployments and aliases. [`StoreError::NotFound`] if a
-    /// deployment names an upstream that does not exist; [`StoreError::Conflict`] if its id or an alias
-    /// already names a model.
+    /// Adds or replaces a model by its id, including deployments and aliases.
+    /// [`StoreError::NotFound`] if a deployment names an upstream that does not exist;
+    /// [`StoreError::Conflict`] if its id or an alias already names a model.
     async fn put_model(&self, model: &Model, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Removes a model; its request records stay.
     async fn remove_model(&self, id: &ModelId, audit: &AuditEntry) -> Result<(), StoreError>;
@@ -258,16 +261,17 @@ pub trait Catalogue: Send + Sync {
         name: &UpstreamName,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
-    /// Makes all changes of `update`, with one `audit` entry each, or none. Nothing that remains may name a
-    /// removed object; added objects may name each other. [`StoreError::NotFound`] if a deployment names an
-    /// upstream that does not exist; [`StoreError::Conflict`] if a name is taken or an upstream is in use.
+    /// Applies all changes of `update` atomically, with one `audit` entry each. Remaining objects
+    /// must not name removed ones; added objects may name each other. [`StoreError::NotFound`] if a
+    /// deployment names an upstream that does not exist; [`StoreError::Conflict`] if a name is
+    /// taken or an upstream is in use.
     async fn update_catalogue(
         &self,
         update: &CatalogueUpdate,
         audit: &[AuditEntry],
     ) -> Result<(), StoreError>;
-    /// Adds `plans`, `upstreams` and `models` if the catalogue was never seeded, and marks it as seeded.
-    /// Returns whether it did.
+    /// Adds `plans`, `upstreams` and `models` if the catalogue was never seeded, and marks it as
+    /// seeded. Returns whether it did.
     async fn seed(
         &self,
         plans: &[Plan],
@@ -294,9 +298,9 @@ pub struct CatalogueUpdate {
 /// Request records and the ledger.
 #[async_trait]
 pub trait Requests: Send + Sync {
-    /// Writes a batch of ended requests with their [entries](RequestRecord::entries), account by account.
-    /// Existing requests are skipped, so that a batch can be sent again. Returns the cursor of the newest
-    /// record.
+    /// Writes a batch of ended requests with their [entries](RequestRecord::entries), account by
+    /// account. Existing requests are skipped, so that a batch can be sent again. Returns the
+    /// cursor of the newest record.
     async fn commit(&self, batch: Arc<Vec<RequestRecord>>) -> Result<Cursor, StoreError>;
     /// Writes one ledger entry.
     async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError>;
@@ -326,28 +330,28 @@ pub trait Requests: Send + Sync {
         after: Cursor,
         until: Cursor,
     ) -> Result<u64, StoreError>;
-    /// Returns the requests with an idempotency digest that ended at `since` or later, in the order of their
-    /// ends. If there are more than `most`, those that ended last.
+    /// Returns the requests with an idempotency digest that ended at `since` or later, in the order
+    /// of their ends; at most the newest `limit`.
     async fn answered_since(
         &self,
         since: Timestamp,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<Answered>, StoreError>;
     /// Returns the cursor of the newest record; zero if there is none.
     async fn newest(&self) -> Result<Cursor, StoreError>;
-    /// Returns sums over the selected requests. If a [`Term`] concerns a field without sums, such as the
-    /// endpoint, only records that the log still has are included.
+    /// Returns sums over the selected requests. If a [`Term`] concerns a field without sums, such
+    /// as the endpoint, only records that the log still has are included.
     async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError>;
 }
 
-/// Stored responses that later requests may reference. Each method takes the account: responses of other
-/// accounts do not exist for it.
+/// Stored responses that later requests may reference. Each method only accesses responses of the
+/// given account.
 #[async_trait]
 pub trait Responses: Send + Sync {
-    /// Stores responses; existing ones are left unchanged. Then deletes whole chains of each account until it
-    /// fits into `account_bytes`, beginning with the chain that was not continued for the longest time. The
-    /// chain of the newest response is the last to lose any, its oldest responses first; the newest response
-    /// itself always stays.
+    /// Stores responses; existing ones are left unchanged. Then deletes whole chains of each
+    /// account until it fits into `account_bytes`, beginning with the chain that was not continued
+    /// for the longest time. The chain of the newest response is the last to lose any, its oldest
+    /// responses first; the newest response itself always stays.
     async fn keep_responses(
         &self,
         responses: Vec<StoredResponse>,
@@ -359,17 +363,17 @@ pub trait Responses: Send + Sync {
         account: AccountId,
         id: RequestId,
     ) -> Result<Option<StoredResponse>, StoreError>;
-    /// Returns what a response and its predecessors add to a conversation, oldest first, as far as they
-    /// exist. Stops at the one whose items exceed `max_bytes`.
+    /// Returns the items of a response and its existing predecessors, oldest first. Stops at the
+    /// response whose items exceed `max_bytes`.
     async fn response_chain(
         &self,
         account: AccountId,
         last: RequestId,
         max_bytes: u64,
     ) -> Result<Vec<Turn>, StoreError>;
-    /// Returns the existing items among `ids`; if several responses contain an item, the newest counts. Stops
-    /// at the response that exceeds `max_bytes`. Each id is looked up separately; the caller must bound their
-    /// number.
+    /// Returns the existing items among `ids`; if several responses contain an item, the newest
+    /// counts. Stops at the response that exceeds `max_bytes`. Each id is looked up separately; the
+    /// caller must bound their number.
     async fn find_items(
         &self,
         account: AccountId,
@@ -378,12 +382,12 @@ pub trait Responses: Send + Sync {
     ) -> Result<FoundItems, StoreError>;
     /// Deletes a response; [`StoreError::NotFound`] if there is none.
     async fn remove_response(&self, account: AccountId, id: RequestId) -> Result<(), StoreError>;
-    /// Deletes chains that were not continued since `before`, up to `most` of their responses. Returns how
-    /// many; there may be more if it is `most`.
-    async fn delete_old_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError>;
+    /// Deletes up to `limit` responses of chains that were not continued since `before`. Returns
+    /// the number of deleted responses; if it equals `limit`, there may be more.
+    async fn delete_old_responses(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError>;
 }
 
-/// A position in the request log, which only grows. Zero is before the first record.
+/// A position in the append-only request log. Zero is before the first record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub i64);
 
@@ -427,7 +431,7 @@ pub const MAX_LISTED_KEYS: usize = 1_000;
 pub struct KeySum {
     /// The key.
     pub key: KeyId,
-    /// Its label; `None` if the store does not know the key.
+    /// The key's label; `None` if the key does not exist.
     pub label: Option<String>,
     /// The account of the requests.
     pub account: AccountId,

@@ -10,23 +10,31 @@ use super::StoreError;
 /// Maintains the stored data.
 #[async_trait]
 pub trait StoreMaintenance: Send + Sync {
-    /// Copies everything that was written before the call, beside all other work, and checks the copy. Runs
-    /// one at a time and never beside a [verification](super::LedgerEntries::verify_ledger). Dropping the future cancels it.
+    /// Copies everything that was written before the call, concurrently with all other work, and
+    /// checks the copy. At most one copy or [verification](super::LedgerEntries::verify_ledger)
+    /// runs at a time.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the copy.
     async fn copy(&self) -> Result<StoreCopy, StoreError>;
-    /// Searches for damage, beside all other work, and writes a little to test that writing works. Returns up
-    /// to ten findings. Runs one at a time and never beside a copy or a verification. Dropping the future
-    /// cancels it.
+    /// Checks the stored data for corruption, concurrently with all other work, and that a small
+    /// write succeeds. Returns up to ten findings. Never runs concurrently with a copy or a
+    /// verification.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the check.
     async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError>;
-    /// Deletes up to `limit` of the oldest request records that `wish` selects. Sums and charges stay. The
-    /// newest record stays as well, because cursors continue from it. Returns the number of deleted records.
+    /// Deletes up to `limit` of the oldest request records that `cutoff` selects. Keeps sums and
+    /// charges, and the newest record, because cursors continue from it. Returns the number of
+    /// deleted records.
     async fn delete_old_requests(
         &self,
-        wish: RetentionCutoff,
+        cutoff: RetentionCutoff,
         limit: usize,
     ) -> Result<u64, StoreError>;
 }
 
-/// A copy of a store in an unlinked file, which is gone when the file is closed.
+/// A copy of a store in an unlinked file, which the system deletes when the file is closed.
 #[derive(Debug)]
 pub struct StoreCopy {
     /// The file, positioned at its start.
@@ -35,14 +43,15 @@ pub struct StoreCopy {
     pub bytes: u64,
 }
 
-/// Selects the records to delete. They are deleted in the order of the log, so a record that must stay keeps
-/// all later ones.
+/// Selects the records to delete. Records are deleted in log order, so the first record that must
+/// stay keeps all later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionCutoff {
     /// Records that arrived before this time.
     pub before: Option<Timestamp>,
     /// Records beyond this many newest ones.
     pub beyond: Option<u64>,
-    /// Only records that ended before this time: newer ones may be committed again and must be found then.
+    /// Only records that ended before this time: newer ones may be committed again and must be
+    /// found then.
     pub ended_before: Timestamp,
 }

@@ -1,7 +1,7 @@
 //! Long reads, one at a time, each on a new connection, so that the pooled readers stay free.
 //!
-//! During a long read, the write-ahead log cannot be checkpointed and grows by what is written. Requests do
-//! not wait for it.
+//! During a long read, the write-ahead log cannot be checkpointed completely and grows with each
+//! write. Requests do not wait for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,38 +12,41 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::connect;
-use super::error::Closed;
+use super::error::ClosedError;
 use crate::StoreError;
 
 /// Runs long reads.
 pub(super) struct BackgroundReads {
     path: PathBuf,
-    turn: Arc<Semaphore>,
+    permit: Arc<Semaphore>,
 }
 
-/// Whether the caller still waits for the work.
+/// Tells the work that its caller dropped the future.
 #[derive(Default)]
 pub(super) struct CancelHandle {
-    gone: AtomicBool,
-    at_work: Mutex<Vec<InterruptHandle>>,
+    is_cancelled: AtomicBool,
+    connections: Mutex<Vec<InterruptHandle>>,
 }
 
-/// Cancels the work when it is dropped.
+/// Cancels the work on drop.
 struct CancelOnDrop(Arc<CancelHandle>);
 
 impl BackgroundReads {
     /// Creates a runner for the database at `path`.
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), turn: Arc::new(Semaphore::new(1)) }
+        Self { path: path.to_owned(), permit: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Runs `work`, which must check its handle from time to time.
+    /// Runs `work`, which must call [`CancelHandle::check`] regularly.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the work.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection, &CancelHandle) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let turn = Arc::clone(&self.turn).acquire_owned().await;
-        let turn = turn.map_err(|_| StoreError::Unavailable(Closed.into()))?;
+        let permit = Arc::clone(&self.permit).acquire_owned().await;
+        let permit = permit.map_err(|_| StoreError::Unavailable(ClosedError.into()))?;
         let path = self.path.clone();
         let opening = spawn_blocking(move || {
             let connection = connect(&path)?;
@@ -53,13 +56,13 @@ impl BackgroundReads {
         });
         let mut connection =
             opening.await.map_err(|panic| StoreError::Unavailable(panic.into()))??;
-        let wanted = Arc::new(CancelHandle::default());
-        wanted.interrupts(&connection);
-        let _waiting = CancelOnDrop(wanted.clone());
+        let cancel = Arc::new(CancelHandle::default());
+        cancel.add_connection(&connection);
+        let _guard = CancelOnDrop(cancel.clone());
         let working = spawn_blocking(move || {
             // Held until the work ends, even if the caller stops waiting.
-            let _turn = turn;
-            work(&mut connection, &wanted)
+            let _permit = permit;
+            work(&mut connection, &cancel)
         });
         working.await.map_err(|panic| StoreError::Unavailable(panic.into()))?
     }
@@ -71,30 +74,30 @@ impl BackgroundReads {
 
     /// Rejects all further work.
     pub(super) fn close(&self) {
-        self.turn.close();
+        self.permit.close();
     }
 }
 
 impl CancelHandle {
-    /// Returns an error if the caller does not wait any more.
+    /// Returns an error if the work is cancelled.
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        if self.gone.load(Ordering::Relaxed) {
-            return Err(StoreError::Unavailable(Closed.into()));
+        if self.is_cancelled.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable(ClosedError.into()));
         }
         Ok(())
     }
 
-    /// Interrupts a long statement on `connection` as well when the caller stops waiting.
-    pub(super) fn interrupts(&self, connection: &Connection) {
+    /// Also interrupts running statements of `connection` on cancellation.
+    pub(super) fn add_connection(&self, connection: &Connection) {
         let handle = connection.get_interrupt_handle();
-        self.at_work.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
     }
 }
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.gone.store(true, Ordering::Relaxed);
-        let at_work = self.0.at_work.lock().unwrap_or_else(PoisonError::into_inner);
-        at_work.iter().for_each(InterruptHandle::interrupt);
+        self.0.is_cancelled.store(true, Ordering::Relaxed);
+        let connections = self.0.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.iter().for_each(InterruptHandle::interrupt);
     }
 }

@@ -1,4 +1,4 @@
-//! The admin plane's calls with idempotency keys, as long as they are remembered.
+//! Stored admin calls with idempotency keys.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};

@@ -1,4 +1,5 @@
-//! Plans and upstreams, and the first content of an empty store; models are in [`models`](super::models).
+//! Plans and upstreams, and the first content of an empty store; models are in
+//! [`models`](super::models).
 
 use async_trait::async_trait;
 use rusqlite::types::Type;

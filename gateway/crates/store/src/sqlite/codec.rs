@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_reads_back_as_its_value() {
+    fn codes_round_trip() {
         round_trips(Role::ALL);
         round_trips(AuditAction::ALL);
         round_trips(AccountStatus::ALL);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_reads_back() {
+    fn values_round_trip() {
         round_trips(&[AccountId(Uuid::max()), AccountId(Uuid::nil())]);
         round_trips(&[RequestId(Uuid::max())]);
         round_trips(&[KeyDigest([0xa5; 32])]);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_stop_growing_at_the_end_of_the_range() {
+    fn large_counts_saturate() {
         let db = Connection::open_in_memory().unwrap();
         let back: Tokens =
             db.query_row("SELECT ?", parameters![Tokens(u64::MAX)], |row| row.column(0)).unwrap();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_is_named() {
+    fn errors_name_invalid_values() {
         let db = Connection::open_in_memory().unwrap();
         let read = |sql: &str| db.query_row(sql, [], |row| row.column::<Role>(0)).unwrap_err();
         assert!(read("SELECT 'king'").to_string().contains("`king` is not a Role"));

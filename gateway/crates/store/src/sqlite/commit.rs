@@ -1,7 +1,8 @@
-//! The hot path: writes batches of ended requests and their effect on balances, one transaction each.
+//! The hot path: commits batches of request records and their ledger entries, one transaction per
+//! batch.
 //!
-//! Values that exist once per key, account or hour are summed in memory first, so that a row costs little
-//! more than its own insertion; `benches/commit.rs` measures this.
+//! Values that exist once per key, account or hour are summed in memory first, so that a record
+//! costs little more than its own insertion; `benches/commit.rs` measures this.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;

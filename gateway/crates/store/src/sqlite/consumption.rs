@@ -86,8 +86,8 @@ fn spent(tx: &Connection) -> Result<Vec<(KeyId, Nanos)>, StoreError> {
     Ok(spent.into_iter().collect())
 }
 
-/// Returns the tokens of a row whose input and output begin at `column`. They are added here and not in SQL,
-/// where an overflow is an error.
+/// Returns the tokens of a row whose input and output begin at `column`. They are added here and
+/// not in SQL, where an overflow is an error.
 fn tokens(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let count = |column| row.column::<Count>(column);
     Ok(count(column)?.0.saturating_add(count(column + 1)?.0))

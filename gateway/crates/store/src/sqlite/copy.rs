@@ -1,4 +1,4 @@
-//! Copies the database page by page while it is in use, and checks the copy.
+//! Online copies of the database, page by page, with an integrity check of the copy.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -15,27 +15,27 @@ use crate::{StoreCopy, StoreError};
 /// The number of pages that are copied between cancellation checks.
 const PAGES_PER_STEP: i32 = 1_024;
 
-/// The copy is damaged, or the original is.
+/// The copy is corrupt, and possibly the original.
 #[derive(Debug, thiserror::Error)]
 #[error("the copy of the database is damaged: {0}")]
-struct Damaged(String);
+struct CorruptCopyError(String);
 
 /// Removes a file on drop.
 struct RemoveOnDrop(PathBuf);
 
-/// Copies the database at `path`, which `source` has open. The copy is beside it until it is finished; then
-/// only the returned handle refers to it.
+/// Copies the database at `path`, which `source` has open. The copy is a file in the same
+/// directory; it is unlinked at the end, so that only the returned handle refers to it.
 pub(super) fn copy(
     source: &mut Connection,
     path: &Path,
-    wanted: &CancelHandle,
+    cancel: &CancelHandle,
 ) -> Result<StoreCopy, StoreError> {
-    let place = beside(path);
+    let target_path = copy_path(path);
     remove(path)?;
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place)?;
-    let _leftover = RemoveOnDrop(place.clone());
-    let mut target = Connection::open(&place)?;
-    wanted.interrupts(&target);
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&target_path)?;
+    let _remove = RemoveOnDrop(target_path.clone());
+    let mut target = Connection::open(&target_path)?;
+    cancel.add_connection(&target);
     target.pragma_update(None, "journal_mode", "off")?;
     target.pragma_update(None, "synchronous", "off")?;
 
@@ -44,40 +44,40 @@ pub(super) fn copy(
     view.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let backup = Backup::new(&view, &mut target)?;
     while backup.step(PAGES_PER_STEP)? != StepResult::Done {
-        wanted.check()?;
+        cancel.check()?;
     }
     drop(backup);
     drop(view);
 
-    // A single file without a log.
+    // Makes the copy a single file without a journal.
     target.pragma_update(None, "journal_mode", "delete")?;
-    check(&target, wanted)?;
+    check(&target, cancel)?;
     drop(target);
-    let file = File::open(&place)?;
+    let file = File::open(&target_path)?;
     let bytes = file.metadata()?.len();
     Ok(StoreCopy { file, bytes })
 }
 
-/// Removes the copy that a crash has left beside `path`.
+/// Removes the copy that a crash left behind.
 pub(super) fn remove(path: &Path) -> std::io::Result<()> {
-    match std::fs::remove_file(beside(path)) {
+    match std::fs::remove_file(copy_path(path)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn copy_path(path: &Path) -> PathBuf {
     path.with_extension("copy")
 }
 
-fn check(target: &Connection, wanted: &CancelHandle) -> Result<(), StoreError> {
+fn check(target: &Connection, cancel: &CancelHandle) -> Result<(), StoreError> {
     let mut pragma = target.prepare("PRAGMA quick_check(1)")?;
     let verdict: String = pragma.query_row([], |row| row.column(0))?;
-    wanted.check()?;
+    cancel.check()?;
     if verdict == "ok" {
         return Ok(());
     }
-    Err(StoreError::Unavailable(Damaged(verdict).into()))
+    Err(StoreError::Unavailable(CorruptCopyError(verdict).into()))
 }
 
 impl Drop for RemoveOnDrop {

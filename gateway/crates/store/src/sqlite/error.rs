@@ -10,14 +10,14 @@ use crate::{DiskFault, StoreError};
 /// The store was closed, or its writer thread has ended.
 #[derive(Debug, thiserror::Error)]
 #[error("the store was closed")]
-pub(super) struct Closed;
+pub(super) struct ClosedError;
 
-/// A later version of the gateway wrote the database.
+/// A newer version of the gateway wrote the database.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it was written by a newer version of the gateway (its schema is {found}, ours is {known})"
 )]
-pub(super) struct Newer {
+pub(super) struct NewerSchemaError {
     /// The schema version of the file.
     pub(super) found: usize,
     /// The newest known schema version.

@@ -1,7 +1,7 @@
 //! Translates a selection of requests into a condition on the log.
 //!
-//! The log is in the order of commits, account by account within a batch, and has no index on the arrival
-//! time: `request_hours` bounds the rows that a time range can be in.
+//! The log is in the order of commits, account by account within a batch, and has no index on the
+//! arrival time: `request_hours` bounds the rows that a time range can be in.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::codec::{Parameter, ReadColumn, parameters};
 use super::condition::Condition;
-use super::runs::{self, EVERYTHING, Ends};
-use super::terms;
+use super::predicates;
+use super::runs::{self, EVERYTHING, RowRange};
 use crate::{RequestFilter, StoreError};
 use domain::expression::Term;
 use domain::id::{AccountId, KeyId, ModelId};
@@ -24,7 +24,7 @@ pub(super) const DAY: i64 = 24 * HOUR;
 
 /// A [`RequestFilter`] with times in microseconds and with the account of its key.
 #[derive(Clone, Debug)]
-pub(super) struct Choice {
+pub(super) struct Selection {
     pub(super) account: Option<AccountId>,
     pub(super) key: Option<KeyId>,
     pub(super) model: Option<ModelId>,
@@ -34,12 +34,12 @@ pub(super) struct Choice {
     pub(super) terms: Vec<Term>,
 }
 
-// === impl Choice ===
+// === impl Selection ===
 
-impl Choice {
-    /// Converts `filter`. A key is complemented by its account, because the log can find an account's rows.
+impl Selection {
+    /// Converts `filter`. Adds the account of a key, because rows can be found by account.
     pub(super) fn of(tx: &Connection, filter: &RequestFilter) -> Result<Self, StoreError> {
-        let account = filter.account.or_else(|| terms::account(&filter.terms));
+        let account = filter.account.or_else(|| predicates::account(&filter.terms));
         let account = match (account, &filter.key) {
             (None, Some(key)) => tx
                 .prepare_cached("SELECT account FROM keys WHERE id = ?")?
@@ -58,14 +58,15 @@ impl Choice {
         })
     }
 
-    /// Returns whether nothing can match: keys are never deleted, so a key without an account never existed.
+    /// Returns whether nothing can match: keys are never deleted, so a key without an account never
+    /// existed.
     pub(super) fn matches_nothing(&self) -> bool {
         self.key.is_some() && self.account.is_none()
     }
 
     /// Returns whether the selection depends on the model.
     fn depends_on_model(&self) -> bool {
-        self.model.is_some() || terms::ask_for_models(&self.terms)
+        self.model.is_some() || predicates::concern_model(&self.terms)
     }
 
     /// Returns the table expression to select from.
@@ -77,7 +78,7 @@ impl Choice {
     pub(super) fn condition(
         &self,
         tx: &Connection,
-        (mut first, mut last): Ends,
+        (mut first, mut last): RowRange,
     ) -> Result<Condition, StoreError> {
         let mut condition = Condition::default();
         if self.matches_nothing() {
@@ -86,25 +87,27 @@ impl Choice {
         condition.and("key = ?", self.key.clone());
         condition.and("model = ?", self.model.clone());
         condition.and("status = ?", self.status);
-        terms::narrow(&mut condition, &self.terms);
-        let trouble = self.status.is_some_and(|status| status != RequestStatus::Completed)
-            || terms::exclude_completed(&self.terms);
-        if trouble && self.account.is_none() {
+        predicates::narrow(&mut condition, &self.terms);
+        let excludes_completed =
+            self.status.is_some_and(|status| status != RequestStatus::Completed)
+                || predicates::exclude_completed(&self.terms);
+        if excludes_completed && self.account.is_none() {
             // Tells SQLite that it may use the partial index on these rows.
             condition.and_always("status <> 1");
         }
         if self.since.is_some() || self.until.is_some() {
             condition.and("started_at >= ?", self.since);
             condition.and("started_at < ?", self.until);
-            let (earliest, latest) = self.stretch(tx)?;
+            let (earliest, latest) = self.arrival_range(tx)?;
             (first, last) = (first.max(earliest), last.min(latest));
         }
         runs::REQUESTS.narrow(&mut condition, self.account, (first, last));
         Ok(condition)
     }
 
-    /// Returns the shortest range of the log that contains all requests that arrived in the time range.
-    fn stretch(&self, tx: &Connection) -> Result<Ends, StoreError> {
+    /// Returns the shortest range of the log that contains all requests that arrived in the time
+    /// range.
+    fn arrival_range(&self, tx: &Connection) -> Result<RowRange, StoreError> {
         let sql = "SELECT coalesce(min(first), 1), coalesce(max(last), 0) \
             FROM request_hours WHERE hour BETWEEN ? AND ?";
         let since = self.since.map_or(i64::MIN, |time| time.div_euclid(HOUR));
@@ -113,9 +116,9 @@ impl Choice {
         Ok(tx.prepare_cached(sql)?.query_row(parameters![since, until], ends)?)
     }
 
-    /// Returns the ranges of the log that may contain the selection, oldest first. The log has no index on
-    /// the model; a rare model is found by the hours in which it was used.
-    pub(super) fn stretches(&self, tx: &Connection) -> Result<Vec<Ends>, StoreError> {
+    /// Returns the ranges of the log that may contain the selection, oldest first. The log has no
+    /// index on the model; a rare model is found by the hours in which it was used.
+    pub(super) fn ranges(&self, tx: &Connection) -> Result<Vec<RowRange>, StoreError> {
         if self.account.is_some() || !self.depends_on_model() {
             return Ok(vec![EVERYTHING]);
         }
@@ -125,7 +128,10 @@ impl Choice {
         condition.and("status = ?", self.status);
         condition.and("hour >= ?", self.since.map(|time| time.div_euclid(HOUR)));
         condition.and("hour <= ?", self.until.map(|time| time.div_euclid(HOUR)));
-        terms::narrow(&mut condition, self.terms.iter().filter(|term| terms::is_of_all(term)));
+        predicates::narrow(
+            &mut condition,
+            self.terms.iter().filter(|term| predicates::is_in_global_sums(term)),
+        );
         let sql = format!(
             "SELECT first, last FROM request_hours WHERE hour IN (SELECT hour FROM request_sums {}) \
                 ORDER BY first",
@@ -133,16 +139,16 @@ impl Choice {
         );
         let mut select = tx.prepare_cached(&sql)?;
         let mut rows = select.query(params_from_iter(condition.values().map(Parameter)))?;
-        let mut stretches = Vec::<Ends>::new();
+        let mut ranges = Vec::<RowRange>::new();
         while let Some(row) = rows.next()? {
             let (first, last): (i64, i64) = (row.column(0)?, row.column(1)?);
-            match stretches.last_mut() {
+            match ranges.last_mut() {
                 // A request that arrived early may have ended late, so the ranges of hours overlap.
                 Some((_, end)) if first <= *end + 1 => *end = last.max(*end),
-                _ => stretches.push((first, last)),
+                _ => ranges.push((first, last)),
             }
         }
-        Ok(stretches)
+        Ok(ranges)
     }
 }
 

@@ -1,8 +1,8 @@
-//! Fingerprints of rows that add up as the rows do.
+//! Additive fingerprints of rows with sums.
 //!
-//! A row consists of account, hour or day, key, model and status, and six numbers. Its fingerprint is the sum
-//! of its numbers times a hash of its group. So the sums of fingerprints are equal if all groups are, without
-//! all groups in memory.
+//! A row consists of account, hour or day, key, model and status, and six numbers. Its fingerprint
+//! is the sum of its numbers times a hash of its group. Equal groups therefore have equal sums of
+//! fingerprints, which can be compared without all groups in memory.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -31,10 +31,11 @@ pub(super) enum Scope {
     /// Account, key and model.
     Key,
     /// The model only.
-    Everybody,
+    AllAccounts,
 }
 
-/// Returns the numbers of a row times a hash of its group, except those for which `is_left_out` returns true.
+/// Returns the numbers of a row times a hash of its group, except those for which `is_left_out`
+/// returns true.
 pub(super) fn fingerprint(
     row: &Row<'_>,
     of: Scope,
@@ -59,7 +60,7 @@ pub(super) fn number(row: &Row<'_>, column: usize) -> Result<i64, StoreError> {
 /// Returns the hash of a row's group.
 pub(super) fn group(row: &Row<'_>, of: Scope) -> Result<u64, StoreError> {
     let mut hasher = DefaultHasher::new();
-    if let Scope::Everybody = of {
+    if let Scope::AllAccounts = of {
         (&[0_u8; 0][..], &[0_u8; 0][..]).hash(&mut hasher);
     } else {
         bytes(row, 0)?.hash(&mut hasher);

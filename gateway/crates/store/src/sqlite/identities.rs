@@ -1,4 +1,5 @@
-//! Accounts and invites; keys are in [`keys`](super::keys), sessions in [`sessions`](super::sessions).
+//! Accounts and invites; keys are in [`keys`](super::keys), sessions in
+//! [`sessions`](super::sessions).
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -44,7 +45,7 @@ impl Identities for SqliteStore {
         let credit = credit.cloned();
         self.write_audited(audit, move |tx| {
             if let Some(digest) = invite {
-                use_up(tx, digest, account.created_at)?;
+                consume_invite(tx, digest, account.created_at)?;
             }
             insert_account(tx, &account, &password_hash)?;
             let Some(entry) = credit else { return Ok(()) };
@@ -226,7 +227,7 @@ fn changed(rows: usize) -> Result<(), StoreError> {
     if rows == 0 { Err(StoreError::NotFound) } else { Ok(()) }
 }
 
-fn use_up(tx: &Connection, invite: [u8; 32], now: Timestamp) -> Result<(), StoreError> {
+fn consume_invite(tx: &Connection, invite: [u8; 32], now: Timestamp) -> Result<(), StoreError> {
     let sql = "DELETE FROM invites WHERE digest = ? AND expires_at > ?";
     match tx.prepare_cached(sql)?.execute(parameters![invite, At(now)])? {
         0 => Err(StoreError::NotFound),

@@ -1,4 +1,4 @@
-//! Ledger entries, page by page, and the entry point of their verification.
+//! Paginated ledger entries, and the entry point of the verification.
 
 use async_trait::async_trait;
 use rusqlite::types::Type;

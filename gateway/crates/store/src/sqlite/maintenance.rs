@@ -1,6 +1,7 @@
-//! Deletes the oldest request records, a small step per transaction.
+//! Maintenance of the database, in particular the deletion of old request records in small
+//! transactions.
 //!
-//! Freed pages are reused by new records, so the file keeps its largest size and is never vacuumed.
+//! The file is never vacuumed: new records reuse freed pages.
 
 use std::collections::BTreeSet;
 
@@ -17,29 +18,33 @@ use domain::record::RequestRecord;
 impl StoreMaintenance for SqliteStore {
     async fn copy(&self) -> Result<StoreCopy, StoreError> {
         let path = self.background_reads.path().to_owned();
-        self.background_reads.run(move |source, wanted| copy::copy(source, &path, wanted)).await
+        self.background_reads.run(move |source, cancel| copy::copy(source, &path, cancel)).await
     }
 
     async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {
-        self.write(move |tx| integrity::note(tx, at)).await?;
-        self.background_reads.run(integrity::damage).await
+        self.write(move |tx| integrity::record_check(tx, at)).await?;
+        self.background_reads.run(integrity::quick_check).await
     }
 
     async fn delete_old_requests(
         &self,
-        wish: RetentionCutoff,
+        cutoff: RetentionCutoff,
         limit: usize,
     ) -> Result<u64, StoreError> {
         // Avoids a write transaction without changes.
-        if self.read(move |tx| oldest(tx, &wish, 1)).await?.is_empty() {
+        if self.read(move |tx| oldest(tx, &cutoff, 1)).await?.is_empty() {
             return Ok(0);
         }
-        self.write(move |tx| forget(tx, &wish, limit)).await
+        self.write(move |tx| delete_oldest(tx, &cutoff, limit)).await
     }
 }
 
-fn forget(tx: &Connection, wish: &RetentionCutoff, limit: usize) -> Result<u64, StoreError> {
-    let old = oldest(tx, wish, limit)?;
+fn delete_oldest(
+    tx: &Connection,
+    cutoff: &RetentionCutoff,
+    limit: usize,
+) -> Result<u64, StoreError> {
+    let old = oldest(tx, cutoff, limit)?;
     let Some((last, _)) = old.last() else { return Ok(0) };
     sums::add_forgotten(tx, old.iter().map(|(_, record)| record))?;
     tx.prepare_cached("DELETE FROM requests WHERE seq <= ?")?.execute(parameters![last.0])?;
@@ -51,19 +56,19 @@ fn forget(tx: &Connection, wish: &RetentionCutoff, limit: usize) -> Result<u64, 
     Ok(old.len() as u64)
 }
 
-/// Returns the oldest records that may be deleted.
+/// Returns up to `limit` of the oldest records that may be deleted.
 fn oldest(
     tx: &Connection,
-    wish: &RetentionCutoff,
+    cutoff: &RetentionCutoff,
     limit: usize,
 ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
     let newest = commit::newest(tx)?;
-    let beyond = wish.beyond.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
-    let surplus = beyond.map_or(0, |most| newest.0.saturating_sub(most));
+    let beyond = cutoff.beyond.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    let surplus = beyond.map_or(0, |limit| newest.0.saturating_sub(limit));
     let is_old = |(cursor, record): &(Cursor, RequestRecord)| {
         let ended = record.started_at.saturating_add(record.duration).ok();
-        ended.is_some_and(|ended| ended <= wish.ended_before)
-            && (cursor.0 <= surplus || wish.before.is_some_and(|time| record.started_at < time))
+        ended.is_some_and(|ended| ended <= cutoff.ended_before)
+            && (cursor.0 <= surplus || cutoff.before.is_some_and(|time| record.started_at < time))
     };
     let mut select =
         tx.prepare_cached("SELECT * FROM requests WHERE seq < ? ORDER BY seq LIMIT ?")?;

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
 
 use super::codec::ReadColumn;
-use super::error::Newer;
+use super::error::NewerSchemaError;
 
 const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0001_init.sql")),
@@ -25,23 +25,23 @@ const STEPS: &[M<'_>] = &[
 /// The state of a database before its migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SchemaState {
-    /// It had no schema.
-    Blank,
-    /// It had a schema of the gateway.
+    /// The database had no schema.
+    Missing,
+    /// The database had a schema of the gateway.
     Existing,
 }
 
-/// Migrates a database, or refuses one that is newer.
+/// Migrates a database. Refuses one with a newer schema.
 pub(super) fn run(
     connection: &mut Connection,
 ) -> Result<SchemaState, Box<dyn std::error::Error + Send + Sync>> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.column::<i64>(0))?;
     let found = usize::try_from(found).unwrap_or(usize::MAX);
     if found > STEPS.len() {
-        return Err(Newer { found, known: STEPS.len() }.into());
+        return Err(NewerSchemaError { found, known: STEPS.len() }.into());
     }
     Migrations::from_slice(STEPS).to_latest(connection)?;
-    Ok(if found == 0 { SchemaState::Blank } else { SchemaState::Existing })
+    Ok(if found == 0 { SchemaState::Missing } else { SchemaState::Existing })
 }
 
 #[cfg(test)]
@@ -51,12 +51,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_applies() {
+    fn all_migrations_apply() {
         Migrations::from_slice(STEPS).validate().unwrap();
     }
 
     #[test]
-    fn keys_that_were_rotated_before_know_their_origin() {
+    fn migration_sets_the_origin_of_rotated_keys() {
         let mut connection = Connection::open_in_memory().unwrap();
         Migrations::from_slice(&STEPS[..5]).to_latest(&mut connection).unwrap();
         let keys = "PRAGMA foreign_keys = OFF;
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_were_used_before_have_their_days() {
+    fn migration_sums_existing_hours_by_day() {
         let mut connection = Connection::open_in_memory().unwrap();
         Migrations::from_slice(&STEPS[..7]).to_latest(&mut connection).unwrap();
         let sums = "INSERT INTO request_sums VALUES
@@ -110,10 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_before_is_found_by_its_account() {
+    fn migration_records_the_runs_of_existing_rows() {
         let mut connection = Connection::open_in_memory().unwrap();
         Migrations::from_slice(&STEPS[..8]).to_latest(&mut connection).unwrap();
-        // The log begins late because old records were deleted, and misses one in the middle.
+        // The first records were deleted, and one is missing in the middle.
         for (seq, account) in [(4, 1), (5, 1), (6, 2), (7, 1), (9, 1), (10, 2), (11, 2)] {
             let sql = "INSERT INTO requests (seq, id, account, key, started_at, duration, endpoint, \
                 stream, status, basis) VALUES (?1, CAST(?1 AS BLOB), ?2, '', 0, 0, 1, 0, 1, 4)";

@@ -1,13 +1,12 @@
-//! The store on an embedded SQLite file.
+//! The store in an embedded SQLite database.
 //!
-//! One thread writes (`writer`), a few connections read beside it (`readers`); the write-ahead log lets them
-//! work at the same time. Everything answered with `Ok` survives the end of the process. A power cut may lose
-//! the last moments, but never reorders, unless [`Durability::Power`] is configured. Start with
-//! [`SqliteStore::open`], then `commit.rs`, the hot path. Only this module names rusqlite.
+//! One thread writes (`writer`), and a few connections read concurrently (`readers`), in WAL mode.
+//! Every operation that returned `Ok` survives a crash of the process. A power failure may lose the
+//! last operations, but does not reorder them; with [`Durability::Power`], it loses none. Start
+//! with [`SqliteStore::open`], then `commit.rs`, the hot path. Only this module uses rusqlite.
 
 mod audit;
 mod background_reads;
-mod blank;
 mod calls;
 mod catalogue;
 mod checkpoint;
@@ -26,18 +25,19 @@ mod ledger;
 mod maintenance;
 mod migrations;
 mod models;
+mod predicates;
 mod readers;
 mod requests;
 mod responses;
 mod rows;
 mod runs;
-mod saturated;
+mod saturated_sums;
 mod sessions;
 mod summary;
 mod sums;
-mod terms;
 #[cfg(test)]
 mod tests;
+mod uninitialized;
 mod verify;
 mod writer;
 
@@ -59,7 +59,7 @@ use domain::durability::Durability;
 
 const READERS: usize = 3;
 
-/// A store in one file. Dropping it waits until all queued writes are done.
+/// A store in one file. Dropping it waits for all queued writes.
 pub struct SqliteStore {
     // Declared before the writer, so that the writer closes last and checkpoints the log.
     readers: Readers,
@@ -68,31 +68,31 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the database at `path`, created and migrated if necessary; a new file is only accessible to its
-    /// owner. Blocks on IO.
+    /// Opens the database at `path`. Creates and migrates it if necessary; a new file is only
+    /// accessible to its owner. Blocks on IO.
     ///
     /// # Errors
-    /// [`StoreError::Unopened`] if it cannot be read and written, or a newer version wrote it.
+    /// [`StoreError::Unopened`] if the file cannot be read and written, or has a newer schema.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_for(path, Durability::Process)
     }
 
-    /// Opens it like [`open`](Self::open), with the given durability of writes.
+    /// Like [`open`](Self::open), with the given durability of writes.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_for(path: &Path, durability: Durability) -> Result<Self, StoreError> {
         Self::try_open(path, durability)
             .map_err(|source| StoreError::Unopened { path: path.to_path_buf(), source })
     }
 
-    /// Returns whether nothing was ever stored at `path`: there is no file, an empty one, or one without a
-    /// schema. Blocks on IO.
+    /// Returns whether the database at `path` is uninitialized: the file is missing, empty or
+    /// without a schema. Blocks on IO.
     ///
     /// # Errors
-    /// [`StoreError::Unopened`] if it cannot be read, or is not a database.
-    pub fn is_blank(path: &Path) -> Result<bool, StoreError> {
-        blank::is_blank(path)
+    /// [`StoreError::Unopened`] if the file cannot be read, or is not a database.
+    pub fn is_uninitialized(path: &Path) -> Result<bool, StoreError> {
+        uninitialized::is_uninitialized(path)
             .map_err(|source| StoreError::Unopened { path: path.to_path_buf(), source })
     }
 
@@ -100,7 +100,7 @@ impl SqliteStore {
         path: &Path,
         durability: Durability,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        // A crash during a copy leaves it behind.
+        // Left behind by a crash during a copy.
         copy::remove(path)?;
         // SQLite gives its side files the mode of the main file.
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
@@ -113,8 +113,8 @@ impl SqliteStore {
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "cache_size", -65_536)?;
         connection.pragma_update(None, "journal_size_limit", 67_108_864)?;
-        if migrations::run(&mut connection)? == SchemaState::Blank {
-            // Files that are created next rely on the database being on disk: see `data_dir`.
+        if migrations::run(&mut connection)? == SchemaState::Missing {
+            // The database must be on disk before the files that `data_dir` creates next.
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             if let Some(dir) = path.parent() {
                 std::fs::File::open(dir)?.sync_all()?;
@@ -133,7 +133,7 @@ impl SqliteStore {
         Ok(Self { readers, background_reads, writer: Arc::new(Writer::start(connection)?) })
     }
 
-    /// Waits until all queued writes are done, and closes the file; later calls return
+    /// Waits for all queued writes and closes the file. Later calls return
     /// [`StoreError::Unavailable`].
     pub async fn close(&self) {
         self.readers.close();

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Transaction};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::error::Closed;
+use super::error::ClosedError;
 use crate::StoreError;
 
 /// The pool.
@@ -32,19 +32,20 @@ impl Readers {
         Self { free: Arc::new(Mutex::new(connections)), permits }
     }
 
-    /// Runs `work` on one consistent view of the database.
+    /// Runs `work` in a read transaction, that is, on a consistent view of the database.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let closed = || StoreError::Unavailable(Closed.into());
+        let closed = || StoreError::Unavailable(ClosedError.into());
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| closed())?;
         let (free, permits) = (Arc::clone(&self.free), Arc::clone(&self.permits));
         let reading = spawn_blocking(move || {
-            // Held until the work ends, even if the caller stops waiting, and released after the connection.
+            // Held until the work ends, even if the caller stops waiting, and released after the
+            // connection.
             let _permit = permit;
-            let mut loan = ReaderGuard::take(free, permits);
-            let connection = loan.connection.as_mut().ok_or_else(closed)?;
+            let mut reader = ReaderGuard::take(free, permits);
+            let connection = reader.connection.as_mut().ok_or_else(closed)?;
             work(&connection.transaction()?)
         });
         reading.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))?
@@ -57,7 +58,7 @@ impl Readers {
     }
 }
 
-// === impl Loan ===
+// === impl ReaderGuard ===
 
 impl ReaderGuard {
     fn take(free: Arc<Mutex<Vec<Connection>>>, permits: Arc<Semaphore>) -> Self {

@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::codec::{At, List, Parameter, ReadColumn, Span, parameters};
 use super::condition::Condition;
-use super::filter::Choice;
-use super::runs::{Ends, Runs};
+use super::filter::Selection;
+use super::runs::{RowRange, Runs};
 use super::{SqliteStore, commit, summary};
 use crate::{Cursor, RequestFilter, Requests, StoreError, Summary};
 use domain::audit::AuditEntry;
@@ -79,9 +79,9 @@ impl Requests for SqliteStore {
     ) -> Result<u64, StoreError> {
         let filter = filter.clone();
         self.read(move |tx| {
-            let choice = Choice::of(tx, &filter)?;
-            let condition = choice.condition(tx, (after.0.saturating_add(1), until.0))?;
-            let sql = format!("SELECT count(*) FROM {} {}", choice.source(), condition.sql());
+            let selection = Selection::of(tx, &filter)?;
+            let condition = selection.condition(tx, (after.0.saturating_add(1), until.0))?;
+            let sql = format!("SELECT count(*) FROM {} {}", selection.source(), condition.sql());
             let mut select = tx.prepare_cached(&sql)?;
             let count: i64 = select
                 .query_row(params_from_iter(condition.values().map(Parameter)), |row| {
@@ -95,7 +95,7 @@ impl Requests for SqliteStore {
     async fn answered_since(
         &self,
         since: Timestamp,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<Answered>, StoreError> {
         self.read(move |tx| {
             let mut select = tx.prepare_cached(
@@ -106,7 +106,7 @@ impl Requests for SqliteStore {
                 let (digest, id) = (IdempotencyDigest(row.column(0)?), row.column(1)?);
                 Ok(Answered { digest, id, at: row.column::<At>(2)?.0 })
             })?;
-            let mut answered = rows.take(most).collect::<Result<Vec<_>, _>>()?;
+            let mut answered = rows.take(limit).collect::<Result<Vec<_>, _>>()?;
             answered.reverse();
             Ok(answered)
         })
@@ -119,26 +119,26 @@ impl Requests for SqliteStore {
 
     async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError> {
         let filter = filter.clone();
-        self.read(move |tx| summary::summarize(tx, &Choice::of(tx, &filter)?)).await
+        self.read(move |tx| summary::summarize(tx, &Selection::of(tx, &filter)?)).await
     }
 }
 
 fn page(
     tx: &Connection,
     filter: &RequestFilter,
-    (first, last): Ends,
+    (first, last): RowRange,
     direction: &str,
     limit: usize,
 ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
-    let choice = Choice::of(tx, filter)?;
-    let mut stretches = choice.stretches(tx)?;
+    let selection = Selection::of(tx, filter)?;
+    let mut ranges = selection.ranges(tx)?;
     if direction == "DESC" {
-        stretches.reverse();
+        ranges.reverse();
     }
     let mut page = Vec::new();
-    for (begin, end) in stretches {
+    for (begin, end) in ranges {
         let ends = (first.max(begin), last.min(end));
-        let (sql, condition) = page_sql(tx, &choice, ends, direction)?;
+        let (sql, condition) = page_sql(tx, &selection, ends, direction)?;
         let mut select = tx.prepare_cached(&sql)?;
         let rows = select.query_map(params_from_iter(condition.values().map(Parameter)), read)?;
         for row in rows.take(limit - page.len()) {
@@ -151,15 +151,16 @@ fn page(
     Ok(page)
 }
 
-/// Returns the statement that reads the selection between the ends, and the condition with its values.
+/// Returns the statement that reads the selection between the ends, and the condition with its
+/// values.
 pub(super) fn page_sql(
     tx: &Connection,
-    choice: &Choice,
-    ends: Ends,
+    selection: &Selection,
+    ends: RowRange,
     direction: &str,
 ) -> Result<(String, Condition), StoreError> {
-    let condition = choice.condition(tx, ends)?;
-    let (source, order) = (choice.source(), Runs::order(choice.account, direction));
+    let condition = selection.condition(tx, ends)?;
+    let (source, order) = (selection.source(), Runs::order(selection.account, direction));
     let sql = format!("SELECT requests.* FROM {source} {} ORDER BY {order}", condition.sql());
     Ok((sql, condition))
 }

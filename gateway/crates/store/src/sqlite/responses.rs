@@ -104,14 +104,14 @@ impl Responses for SqliteStore {
         .await
     }
 
-    async fn delete_old_responses(&self, before: Timestamp, most: u32) -> Result<u32, StoreError> {
+    async fn delete_old_responses(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {
         // This scans a whole index, so a reader does it; the writer checks the result again.
         let ended: Vec<RequestId> = self
             .read(move |tx| {
                 let sql = "SELECT conversation FROM responses GROUP BY conversation \
                     HAVING max(created_at) < ? LIMIT ?";
                 let mut select = tx.prepare_cached(sql)?;
-                let rows = select.query_map(parameters![At(before), most], |row| row.column(0))?;
+                let rows = select.query_map(parameters![At(before), limit], |row| row.column(0))?;
                 Ok(rows.collect::<Result<_, _>>()?)
             })
             .await?;
@@ -123,7 +123,7 @@ impl Responses for SqliteStore {
                 WHERE conversation = ?1 AND NOT EXISTS (SELECT 1 FROM responses \
                 WHERE conversation = ?1 AND created_at >= ?2) ORDER BY created_at LIMIT ?3)";
             let mut delete = tx.prepare_cached(sql)?;
-            let mut left = most;
+            let mut left = limit;
             for conversation in ended {
                 if left == 0 {
                     break;
@@ -131,7 +131,7 @@ impl Responses for SqliteStore {
                 let gone = delete.execute(parameters![conversation, At(before), left])?;
                 left = left.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX));
             }
-            Ok(most - left)
+            Ok(limit - left)
         })
         .await
     }
@@ -170,8 +170,8 @@ fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<
     if excess == 0 {
         return Ok(());
     }
-    // In the order of time, the first response that no other of its conversation follows is the end of the
-    // conversation that ended first.
+    // In the order of time, the first response that no other of its conversation follows is the end
+    // of the conversation that ended first.
     let others = "SELECT conversation, (SELECT sum(bytes) FROM responses AS part \
         WHERE part.conversation = last.conversation) FROM responses AS last WHERE account = ?1 \
         AND conversation <> (SELECT conversation FROM responses WHERE id = ?2) \
@@ -193,7 +193,8 @@ fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<
     Ok(())
 }
 
-/// Selects rows of `sql` (ids and bytes) until the excess is covered; returns the rest of the excess.
+/// Selects rows of `sql` (ids and bytes) until the excess is covered; returns the rest of the
+/// excess.
 fn choose(
     tx: &Connection,
     sql: &str,

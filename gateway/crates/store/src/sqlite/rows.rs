@@ -1,7 +1,7 @@
 //! Inserts many rows of one table per statement.
 //!
-//! A statement that writes one row opens and closes a cursor on the table and on each index; one that writes
-//! many does so once.
+//! A statement that writes one row opens and closes a cursor on the table and on each index; one
+//! that writes many does so once.
 
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, Statement};
@@ -22,9 +22,9 @@ pub(super) struct Values<'a, 'tx> {
 }
 
 impl Insertion {
-    /// Creates an insertion of `columns` into `table`, with `rest` after the values. It must run in a
-    /// transaction that is rolled back on failure (`OR FAIL`): to undo the statement alone, SQLite would copy
-    /// each page before changing it, as it does for `DO UPDATE` in any case.
+    /// Creates an insertion of `columns` into `table`, with `rest` after the values. It must run in
+    /// a transaction that is rolled back on failure (`OR FAIL`): to undo the statement alone,
+    /// SQLite would copy each page before changing it, as it does for `DO UPDATE` in any case.
     pub(super) fn new(table: &str, columns: &[&str], rest: &str) -> Self {
         let row = format!("({})", vec!["?"; columns.len()].join(", "));
         let sql = |rows: usize| {
@@ -34,8 +34,8 @@ impl Insertion {
         Self { one: sql(1), many: sql(ROWS_PER_STATEMENT) }
     }
 
-    /// Creates an insertion of rows that are added to those of the same `group`. On overflow, SQLite yields a
-    /// float, which the cast saturates.
+    /// Creates an insertion of rows that are added to those of the same `group`. On overflow,
+    /// SQLite yields a float, which the cast saturates.
     pub(super) fn adding(table: &str, group: &[&str], sums: &[&str]) -> Self {
         let add = |sum: &&str| format!("{sum} = CAST({sum} + excluded.{sum} AS INTEGER)");
         let add: Vec<_> = sums.iter().map(add).collect();
@@ -53,7 +53,8 @@ impl Insertion {
         self.run_in_parts(tx, rows, bind, |_, _| Ok(()))
     }
 
-    /// Like [`Self::run`]; calls `written` with the rows of each statement and the number of rows written.
+    /// Like [`Self::run`]; calls `written` with the rows of each statement and the number of rows
+    /// written.
     pub(super) fn run_in_parts<'a, T>(
         &self,
         tx: &Connection,

@@ -1,7 +1,7 @@
-//! Records where an account's rows are in the log and in the ledger.
+//! The positions of an account's rows in the log and in the ledger.
 //!
-//! Neither has an index on the account, which would cost each row an index entry. A batch writes the rows of
-//! an account adjacently, and each such run is recorded once.
+//! Neither has an index on the account, which would cost one index entry per row. A batch writes
+//! the rows of an account adjacently, and each such run of rows is recorded once.
 
 use std::sync::LazyLock;
 
@@ -20,10 +20,10 @@ pub(super) struct Runs {
 }
 
 /// A range of rows: the first and the last.
-pub(super) type Ends = (i64, i64);
+pub(super) type RowRange = (i64, i64);
 
 /// All rows.
-pub(super) const EVERYTHING: Ends = (0, i64::MAX);
+pub(super) const EVERYTHING: RowRange = (0, i64::MAX);
 
 /// The request log.
 pub(super) static REQUESTS: LazyLock<Runs> = LazyLock::new(|| Runs::of("requests", "request_runs"));
@@ -43,7 +43,7 @@ impl Runs {
         first: i64,
         owners: impl Iterator<Item = AccountId>,
     ) -> rusqlite::Result<()> {
-        let mut runs = Vec::<(AccountId, Ends)>::new();
+        let mut runs = Vec::<(AccountId, RowRange)>::new();
         for (seq, owner) in (first..).zip(owners) {
             match runs.last_mut() {
                 Some((last_owner, (_, last))) if *last_owner == owner => *last = seq,
@@ -75,7 +75,7 @@ impl Runs {
         tx: &Connection,
         owner: AccountId,
         seq: i64,
-    ) -> rusqlite::Result<Option<Ends>> {
+    ) -> rusqlite::Result<Option<RowRange>> {
         let sql = format!(
             "SELECT first, last FROM {} WHERE owner = ? AND first <= ? ORDER BY first DESC LIMIT 1",
             self.index
@@ -90,7 +90,8 @@ impl Runs {
     /// Returns the table expression for the rows of `owner`, or of all.
     pub(super) fn source(&self, owner: Option<AccountId>) -> String {
         match owner {
-            // CROSS JOIN keeps SQLite from swapping the tables: the runs have the order of their rows.
+            // CROSS JOIN keeps SQLite from swapping the tables: the runs have the order of their
+            // rows.
             Some(_) => format!("{} CROSS JOIN {}", self.index, self.rows),
             None => self.rows.to_owned(),
         }
@@ -101,7 +102,7 @@ impl Runs {
         &self,
         condition: &mut Condition,
         owner: Option<AccountId>,
-        (first, last): Ends,
+        (first, last): RowRange,
     ) {
         let Some(owner) = owner else {
             condition.and("seq >= ?", Some(first).filter(|first| *first > 0));

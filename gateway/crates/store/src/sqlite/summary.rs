@@ -1,7 +1,7 @@
 //! Sums over requests, from the sums by hour and, for partial hours at the ends, from the log.
 //!
-//! Sums by key over all accounts come from the sums by day and, for partial days, by hour: a month of hours
-//! has too many groups of all keys.
+//! Sums by key over all accounts come from the sums by day and, for partial days, by hour: a month
+//! of hours has too many groups of all keys.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +12,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::codec::{Count, Parameter, ReadColumn, parameters};
 use super::condition::Condition;
-use super::filter::{Choice, DAY, HOUR};
+use super::filter::{DAY, HOUR, Selection};
+use super::predicates;
 use super::runs::EVERYTHING;
 use super::sums::accumulate;
-use super::terms;
 use crate::{KeySum, MAX_LISTED_KEYS, StoreError, Summary, Totals};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::money::Nanos;
@@ -58,66 +58,68 @@ enum Grouping {
 }
 
 /// Returns the sums over the selected requests.
-pub(super) fn summarize(tx: &Connection, choice: &Choice) -> Result<Summary, StoreError> {
+pub(super) fn summarize(tx: &Connection, selection: &Selection) -> Result<Summary, StoreError> {
     let mut sums = Sums::default();
-    if choice.matches_nothing() {
+    if selection.matches_nothing() {
         return finish(tx, sums);
     }
-    let mut first = choice.since.map(|time| -(-time).div_euclid(HOUR));
-    let end = choice.until.map(|time| time.div_euclid(HOUR));
+    let mut first = selection.since.map(|time| -(-time).div_euclid(HOUR));
+    let end = selection.until.map(|time| time.div_euclid(HOUR));
     let within_an_hour = first.zip(end).is_some_and(|(first, end)| first >= end);
-    if within_an_hour || !choice.terms.iter().all(terms::is_summed) {
-        add_log(tx, choice, &mut sums)?;
+    if within_an_hour || !selection.terms.iter().all(predicates::is_summed) {
+        add_log(tx, selection, &mut sums)?;
         return finish(tx, sums);
     }
-    if let Some(begun) = first.map(|first| first - 1)
-        && choice.since > Some(begun * HOUR)
-        && is_forgotten(tx, begun)?
+    if let Some(partial) = first.map(|first| first - 1)
+        && selection.since > Some(partial * HOUR)
+        && has_deleted_records(tx, partial)?
     {
-        // The rest of that hour in the log is not its part after `since`, so the hour counts whole.
-        first = Some(begun);
+        // The log no longer has all requests of that hour after `since`, so the whole hour counts.
+        first = Some(partial);
     }
-    if let Some(first) = first.filter(|first| choice.since < Some(first * HOUR)) {
-        add_log(tx, &Choice { until: Some(first * HOUR), ..choice.clone() }, &mut sums)?;
+    if let Some(first) = first.filter(|first| selection.since < Some(first * HOUR)) {
+        add_log(tx, &Selection { until: Some(first * HOUR), ..selection.clone() }, &mut sums)?;
     }
-    add_hours(tx, choice, TimeRange { first, end }, &mut sums)?;
-    if let Some(end) = end.filter(|end| choice.until > Some(end * HOUR)) {
-        add_log(tx, &Choice { since: Some(end * HOUR), ..choice.clone() }, &mut sums)?;
+    add_hours(tx, selection, TimeRange { first, end }, &mut sums)?;
+    if let Some(end) = end.filter(|end| selection.until > Some(end * HOUR)) {
+        add_log(tx, &Selection { since: Some(end * HOUR), ..selection.clone() }, &mut sums)?;
     }
     finish(tx, sums)
 }
 
 /// Returns whether records of that hour were deleted from the log.
-fn is_forgotten(tx: &Connection, hour: i64) -> Result<bool, StoreError> {
+fn has_deleted_records(tx: &Connection, hour: i64) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM forgotten_sums WHERE account = x'' AND hour = ?)";
     Ok(tx.prepare_cached(sql)?.query_row(parameters![hour], |row| row.column(0))?)
 }
 
-fn add_log(tx: &Connection, choice: &Choice, sums: &mut Sums) -> Result<(), StoreError> {
-    let condition = choice.condition(tx, EVERYTHING)?;
+fn add_log(tx: &Connection, selection: &Selection, sums: &mut Sums) -> Result<(), StoreError> {
+    let condition = selection.condition(tx, EVERYTHING)?;
     let select = format!(
         "SELECT model, started_at, status, ifnull(count, 1), input, cached, output, reasoning, cost, \
             account, key \
             FROM {}",
-        choice.source()
+        selection.source()
     );
     add_rows(tx, &select, &condition, Grouping::All, sums)
 }
 
 fn add_hours(
     tx: &Connection,
-    choice: &Choice,
+    selection: &Selection,
     hours: TimeRange,
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
-    match choice.account {
+    match selection.account {
         Some(account) => {
-            add_hours_of(tx, choice, AccountScope::One(account), hours, Grouping::All, sums)
+            add_hours_of(tx, selection, AccountScope::One(account), hours, Grouping::All, sums)
         }
-        None if terms::ask_whose(&choice.terms) => add_keys(tx, choice, hours, Grouping::All, sums),
+        None if predicates::concern_owner(&selection.terms) => {
+            add_keys(tx, selection, hours, Grouping::All, sums)
+        }
         None => {
-            add_hours_of(tx, choice, AccountScope::All, hours, Grouping::Group, sums)?;
-            add_keys(tx, choice, hours, Grouping::Key, sums)
+            add_hours_of(tx, selection, AccountScope::All, hours, Grouping::Group, sums)?;
+            add_keys(tx, selection, hours, Grouping::Key, sums)
         }
     }
 }
@@ -125,21 +127,21 @@ fn add_hours(
 /// Adds up the sums of the keys of all accounts.
 fn add_keys(
     tx: &Connection,
-    choice: &Choice,
+    selection: &Selection,
     hours: TimeRange,
     by: Grouping,
     sums: &mut Sums,
 ) -> Result<(), StoreError> {
-    let mut add = |hours| add_hours_of(tx, choice, AccountScope::Each, hours, by, sums);
+    let mut add = |hours| add_hours_of(tx, selection, AccountScope::Each, hours, by, sums);
     let Some((before, days, after)) = hours.split_days() else { return add(hours) };
     before.map_or(Ok(()), &mut add)?;
     after.map_or(Ok(()), &mut add)?;
     let mut condition = Condition::default();
     condition.and("day >= ?", days.first);
     condition.and("day < ?", days.end);
-    condition.and("model = ?", choice.model.clone());
-    condition.and("status = ?", choice.status);
-    terms::narrow(&mut condition, &choice.terms);
+    condition.and("model = ?", selection.model.clone());
+    condition.and("status = ?", selection.status);
+    predicates::narrow(&mut condition, &selection.terms);
     let select = "SELECT model, day * 86400000000, status, requests, input, cached, output, \
         reasoning, cost, account, key FROM key_days";
     add_rows(tx, select, &condition, by, sums)
@@ -147,7 +149,7 @@ fn add_keys(
 
 fn add_hours_of(
     tx: &Connection,
-    choice: &Choice,
+    selection: &Selection,
     whose: AccountScope,
     hours: TimeRange,
     by: Grouping,
@@ -162,10 +164,10 @@ fn add_hours_of(
     }
     condition.and("hour >= ?", hours.first);
     condition.and("hour < ?", hours.end);
-    condition.and("key = ?", choice.key.clone());
-    condition.and("model = ?", choice.model.clone());
-    condition.and("status = ?", choice.status);
-    terms::narrow(&mut condition, &choice.terms);
+    condition.and("key = ?", selection.key.clone());
+    condition.and("model = ?", selection.model.clone());
+    condition.and("status = ?", selection.status);
+    predicates::narrow(&mut condition, &selection.terms);
     let select = "SELECT model, hour * 3600000000, status, requests, input, cached, output, \
         reasoning, cost, account, key FROM request_sums";
     add_rows(tx, select, &condition, by, sums)
@@ -208,7 +210,7 @@ fn finish(tx: &Connection, sums: Sums) -> Result<Summary, StoreError> {
         accumulate(by_day.entry(day).or_default(), &part);
     }
     let by_day = by_day.into_iter().map(|(day, totals)| Ok((day_text(day)?, totals)));
-    let mut by_key = dearest_first(sums.keys);
+    let mut by_key = most_expensive_first(sums.keys);
     by_key.truncate(MAX_LISTED_KEYS);
     let mut label = tx.prepare_cached("SELECT label FROM keys WHERE id = ?")?;
     let by_key = by_key.into_iter().map(|((account, key), totals)| {
@@ -217,13 +219,13 @@ fn finish(tx: &Connection, sums: Sums) -> Result<Summary, StoreError> {
     });
     Ok(Summary {
         totals,
-        by_model: dearest_first(by_model),
+        by_model: most_expensive_first(by_model),
         by_day: by_day.collect::<Result<_, StoreError>>()?,
         by_key: by_key.collect::<Result<_, StoreError>>()?,
     })
 }
 
-fn dearest_first<K: Ord, S>(sums: HashMap<K, Totals, S>) -> Vec<(K, Totals)> {
+fn most_expensive_first<K: Ord, S>(sums: HashMap<K, Totals, S>) -> Vec<(K, Totals)> {
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by(|(a, x), (b, y)| {
         (y.cost, y.requests).cmp(&(x.cost, x.requests)).then_with(|| a.cmp(b))
@@ -253,20 +255,21 @@ fn day_text(day: i64) -> Result<String, StoreError> {
     Ok(start.strftime("%F").to_string())
 }
 
-// === impl Stretch ===
+// === impl TimeRange ===
 
 impl TimeRange {
-    /// Splits a range of hours into those before the first whole day, the whole days, and the rest; `None`
-    /// without a whole day.
+    /// Splits a range of hours into those before the first whole day, the whole days, and the rest;
+    /// `None` without a whole day.
     fn split_days(self) -> Option<(Option<Self>, Self, Option<Self>)> {
         let first = self.first.map(|hour| -(-hour).div_euclid(24));
         let end = self.end.map(|hour| hour.div_euclid(24));
         if first.zip(end).is_some_and(|(first, end)| first >= end) {
             return None;
         }
-        let (begun, ended) = (first.map(|day| day * 24), end.map(|day| day * 24));
-        let before = (self.first < begun).then_some(Self { first: self.first, end: begun });
-        let after = (ended < self.end).then_some(Self { first: ended, end: self.end });
+        let (days_start, days_end) = (first.map(|day| day * 24), end.map(|day| day * 24));
+        let before =
+            (self.first < days_start).then_some(Self { first: self.first, end: days_start });
+        let after = (days_end < self.end).then_some(Self { first: days_end, end: self.end });
         Some((before, Self { first, end }, after))
     }
 }

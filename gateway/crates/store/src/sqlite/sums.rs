@@ -1,4 +1,5 @@
-//! Maintains sums over requests by hour and, for keys, by day, in the transactions of their records.
+//! Maintains sums over requests by hour and, for keys, by day, in the transactions of their
+//! records.
 //!
 //! `summary.rs` reads them.
 
@@ -55,7 +56,7 @@ pub(super) fn add<'a>(
     add_days(tx, &of_keys)
 }
 
-/// Records that summed records were deleted.
+/// Adds deleted records to the sums of deleted records.
 pub(super) fn add_forgotten<'a>(
     tx: &Connection,
     records: impl Iterator<Item = &'a RequestRecord>,

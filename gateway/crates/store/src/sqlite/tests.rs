@@ -1,4 +1,4 @@
-//! The story on a file, and what only a file can show.
+//! The conformance suite on a file, and tests of the SQLite backend.
 
 mod ledger;
 
@@ -14,9 +14,9 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::codec::ReadColumn;
-use super::filter::Choice;
+use super::filter::Selection;
 use super::*;
-use crate::story::{play, portrait};
+use crate::conformance::{dump, run};
 use crate::{Cursor, Identities, LedgerEntries, RequestFilter, Requests};
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, KeyId, ModelId, RequestId};
@@ -24,7 +24,7 @@ use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus};
 use domain::usage::{Tokens, Usage, UsageBasis};
 
-fn place() -> (TempDir, PathBuf) {
+fn temp_database() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tollgate.db");
     (folder, path)
@@ -60,17 +60,17 @@ fn batch(numbers: std::ops::Range<u64>) -> Vec<RequestRecord> {
 }
 
 #[tokio::test]
-async fn plays_the_story_and_remembers_it() {
-    let (_folder, path) = place();
+async fn passes_the_conformance_suite_and_persists() {
+    let (_folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
-    play(&store).await;
-    let before = portrait(&store).await;
+    run(&store).await;
+    let before = dump(&store).await;
     store.close().await;
     assert!(matches!(store.load().await, Err(StoreError::Unavailable(_))));
     assert!(matches!(store.commit(Arc::new(batch(0..1))).await, Err(StoreError::Unavailable(_))));
     drop(store);
     assert!(!path.with_extension("db-wal").exists(), "closing folds the log into the file");
-    assert_eq!(portrait(&SqliteStore::open(&path).unwrap()).await, before);
+    assert_eq!(dump(&SqliteStore::open(&path).unwrap()).await, before);
 
     let db = Connection::open(&path).unwrap();
     let wrong = "SELECT count(*) FROM balances b WHERE amount <> \
@@ -79,11 +79,11 @@ async fn plays_the_story_and_remembers_it() {
 }
 
 #[tokio::test]
-async fn a_killed_process_loses_nothing_that_was_answered() {
-    let (folder, path) = place();
+async fn committed_batches_survive_a_kill() {
+    let (folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
     store.commit(Arc::new(batch(0..50))).await.unwrap();
-    // What a kill leaves behind: the files as they are, with nobody to tidy up.
+    // Simulates a kill by copying the files without closing the store.
     let copy = folder.path().join("copy.db");
     std::fs::copy(&path, &copy).unwrap();
     std::fs::copy(path.with_extension("db-wal"), copy.with_extension("db-wal")).unwrap();
@@ -93,10 +93,10 @@ async fn a_killed_process_loses_nothing_that_was_answered() {
 }
 
 #[tokio::test]
-async fn dropping_waits_for_what_was_sent() {
-    let (_folder, path) = place();
+async fn dropping_the_store_waits_for_queued_writes() {
+    let (_folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
-    // Polled once, so that it was sent, and then no longer waited for.
+    // The first poll queues the job; then the future is dropped.
     let mut commit = Box::pin(store.commit(Arc::new(batch(0..500))));
     assert!(futures_util::poll!(&mut commit).is_pending());
     drop(commit);
@@ -105,8 +105,8 @@ async fn dropping_waits_for_what_was_sent() {
 }
 
 #[tokio::test]
-async fn files_are_for_their_owner_only() {
-    let (folder, path) = place();
+async fn files_are_only_accessible_to_their_owner() {
+    let (folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
     store.commit(Arc::new(batch(0..1))).await.unwrap();
     let files: Vec<_> =
@@ -119,7 +119,7 @@ async fn files_are_for_their_owner_only() {
 }
 
 #[test]
-fn refuses_what_it_cannot_read() {
+fn refuses_newer_databases_and_other_files() {
     let check = |path: &Path, because: &str| match SqliteStore::open(path).err() {
         Some(StoreError::Unopened { path: named, source }) => {
             assert_eq!(named, path);
@@ -127,7 +127,7 @@ fn refuses_what_it_cannot_read() {
         }
         other => panic!("{other:?}"),
     };
-    let (folder, path) = place();
+    let (folder, path) = temp_database();
     drop(SqliteStore::open(&path).unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 999).unwrap();
     check(&path, "newer version");
@@ -138,11 +138,11 @@ fn refuses_what_it_cannot_read() {
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_is_not_there_and_may_be_sent_again() {
-    let (_folder, path) = place();
+async fn a_failed_batch_is_rolled_back_and_can_be_repeated() {
+    let (_folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
     store.commit(Arc::new(batch(0..1))).await.unwrap();
-    let before = portrait(&store).await;
+    let before = dump(&store).await;
     let db = Connection::open(&path).unwrap();
     let trigger = "CREATE TRIGGER refuses AFTER INSERT ON ledger_entries WHEN new.amount = -7 \
         BEGIN SELECT raise(FAIL, 'no'); END";
@@ -154,16 +154,19 @@ async fn a_batch_that_fails_is_not_there_and_may_be_sent_again() {
         Err(StoreError::Unavailable(source)) => assert_eq!(source.to_string(), "no"),
         other => panic!("{other:?}"),
     }
-    assert_eq!(portrait(&store).await, before);
+    assert_eq!(dump(&store).await, before);
     db.execute_batch("DROP TRIGGER refuses").unwrap();
     assert_eq!(store.commit(failing).await.unwrap(), Cursor(101));
-    let proof = store.verify_ledger().await.unwrap();
-    assert!(proof.is_consistent() && proof.requests == 101 && proof.entries == 101, "{proof:?}");
+    let report = store.verify_ledger().await.unwrap();
+    assert!(
+        report.is_consistent() && report.requests == 101 && report.entries == 101,
+        "{report:?}"
+    );
 }
 
 #[tokio::test]
-async fn corrupt_values_are_errors_that_say_where() {
-    let (_folder, path) = place();
+async fn errors_name_corrupt_values() {
+    let (_folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
     store.commit(Arc::new(batch(0..1))).await.unwrap();
     Connection::open(&path).unwrap().execute("UPDATE requests SET status = 77", []).unwrap();
@@ -177,8 +180,8 @@ async fn corrupt_values_are_errors_that_say_where() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_job_hurts_nobody_else() {
-    let (_folder, path) = place();
+async fn a_panic_in_a_job_does_not_affect_later_jobs() {
+    let (_folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
     for _ in 0..=READERS {
         assert!(store.read::<()>(|_| panic!("a bug")).await.is_err());
@@ -189,8 +192,8 @@ async fn a_panic_in_a_job_hurts_nobody_else() {
 }
 
 #[tokio::test]
-async fn absurd_counts_stop_at_the_end_of_the_range() {
-    let (_folder, path) = place();
+async fn huge_counts_saturate() {
+    let (_folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
     for n in 0..3 {
         let mut absurd = batch(n..n + 1);
@@ -205,7 +208,7 @@ async fn absurd_counts_stop_at_the_end_of_the_range() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_see_whole_batches_while_the_writer_commits() {
-    let (_folder, path) = place();
+    let (_folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
     let all = RequestFilter::default();
     let write = async {
@@ -229,7 +232,7 @@ async fn readers_see_whole_batches_while_the_writer_commits() {
 
 #[test]
 fn pages_do_not_read_the_whole_log() {
-    let (_folder, path) = place();
+    let (_folder, path) = temp_database();
     drop(SqliteStore::open(&path).unwrap());
     let db = Connection::open(&path).unwrap();
     let all = RequestFilter::default();
@@ -255,15 +258,15 @@ fn pages_do_not_read_the_whole_log() {
             &["SEARCH requests USING INDEX requests_by_trouble (status=?"],
         ),
     ] {
-        let choice = Choice::of(&db, &filter).unwrap();
+        let selection = Selection::of(&db, &filter).unwrap();
         for direction in ["ASC", "DESC"] {
-            let sql = requests::page_sql(&db, &choice, (2, 8), direction).unwrap().0;
+            let sql = requests::page_sql(&db, &selection, (2, 8), direction).unwrap().0;
             assert_plan(&db, &sql, expected);
         }
     }
 }
 
-/// Sorting is a step of a plan, too.
+/// Checks the steps of a query plan. Sorting would be an additional step.
 fn assert_plan(db: &Connection, sql: &str, expected: &[&str]) {
     let mut select = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let plan: Vec<String> =
@@ -276,9 +279,9 @@ fn assert_plan(db: &Connection, sql: &str, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn the_audit_log_can_only_be_added_to() {
-    let (_folder, path) = place();
-    play(&SqliteStore::open(&path).unwrap()).await;
+async fn the_audit_log_is_append_only() {
+    let (_folder, path) = temp_database();
+    run(&SqliteStore::open(&path).unwrap()).await;
     let db = Connection::open(&path).unwrap();
     for sql in ["UPDATE audit SET actor = NULL", "DELETE FROM audit"] {
         let refused = db.execute(sql, []).unwrap_err();

@@ -1,4 +1,4 @@
-//! Recomputes balances, charges and sums in one view of the database.
+//! Verification of the ledger: recomputes balances, charges and sums in one read transaction.
 //!
 //! Each table is read once, in its own order. Sums are compared by their fingerprints.
 
@@ -12,8 +12,8 @@ use super::codec::ReadColumn;
 use super::commit;
 use super::filter::{DAY, HOUR};
 use super::fingerprint::{Scope, bytes, fingerprint};
-use super::runs::{self, Ends, Runs};
-use super::saturated::Saturated;
+use super::runs::{self, RowRange, Runs};
+use super::saturated_sums::SaturatedSums;
 use crate::StoreError;
 use domain::id::{AccountId, RequestId};
 use domain::money::Nanos;
@@ -31,10 +31,11 @@ struct ChargedPositions {
 struct RunCheck<'a> {
     runs: &'a Runs,
     /// The run of the previous row.
-    run: Option<(AccountId, Ends)>,
+    run: Option<(AccountId, RowRange)>,
 }
 
-/// The differences between sums and their parts; all are zero in the end.
+/// The differences between sums and their parts. All are zero at the end if the ledger is
+/// consistent.
 #[derive(Default)]
 struct Sums {
     /// By hour: the fingerprint of its sums minus those of its records.
@@ -42,59 +43,59 @@ struct Sums {
     /// By day: the fingerprint of its keys' sums minus those of its hours.
     days: BTreeMap<i64, u64>,
     /// The sums that fingerprints cannot verify.
-    saturated: Saturated,
+    saturated: SaturatedSums,
 }
 
 /// Verifies the ledger.
 pub(super) fn verify(
     source: &mut Connection,
-    wanted: &CancelHandle,
+    cancel: &CancelHandle,
 ) -> Result<VerificationReport, StoreError> {
     let tx = source.transaction()?;
-    let mut proof = VerificationReport::default();
+    let mut report = VerificationReport::default();
     let mut charged = ChargedPositions::over(&tx)?;
-    let unrecorded = check_entries(&tx, wanted, &mut charged, &mut proof)?;
-    let mut sums = Sums { saturated: Saturated::find(&tx)?, ..Sums::default() };
-    check_requests(&tx, wanted, &charged, &mut sums, &mut proof)?;
-    add_sums(&tx, wanted, &mut sums, &mut proof)?;
-    let removed = subtract_forgotten(&tx, wanted, &mut sums)?;
+    let unrecorded = check_entries(&tx, cancel, &mut charged, &mut report)?;
+    let mut sums = Sums { saturated: SaturatedSums::find(&tx)?, ..Sums::default() };
+    check_requests(&tx, cancel, &charged, &mut sums, &mut report)?;
+    add_sums(&tx, cancel, &mut sums, &mut report)?;
+    let removed = subtract_deleted(&tx, cancel, &mut sums)?;
     for hour in differing(&sums.hours, sums.saturated.wrong_hours(), HOUR) {
-        proof.add(Difference::Sums { hour });
+        report.add(Difference::Sums { hour });
     }
     for day in differing(&sums.days, sums.saturated.wrong_days(), DAY) {
-        proof.add(Difference::KeySums { day });
+        report.add(Difference::KeySums { day });
     }
-    check_unrecorded(&unrecorded, &removed, &mut proof);
-    Ok(proof)
+    check_unrecorded(&unrecorded, &removed, &mut report);
+    Ok(report)
 }
 
-/// Adds up each account's entries, and finds the record of each charge. Returns what was charged for requests
-/// without a record.
+/// Adds up each account's entries and finds the record of each charge. Returns each account's
+/// charges for requests without a record.
 fn check_entries(
     tx: &Transaction<'_>,
-    wanted: &CancelHandle,
+    cancel: &CancelHandle,
     charged: &mut ChargedPositions,
-    proof: &mut VerificationReport,
+    report: &mut VerificationReport,
 ) -> Result<HashMap<AccountId, i128>, StoreError> {
     let mut balances = HashMap::<AccountId, i128>::new();
     let mut unrecorded = HashMap::<AccountId, i128>::new();
     let sql = "SELECT e.account, e.amount, e.kind, e.request, r.seq, r.account, r.cost, e.seq \
         FROM ledger_entries e LEFT JOIN requests r ON r.id = e.request ORDER BY e.seq";
-    let mut listed = RunCheck { runs: &runs::ENTRIES, run: None };
+    let mut run_check = RunCheck { runs: &runs::ENTRIES, run: None };
     let mut select = tx.prepare(sql)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        wanted.check()?;
-        proof.entries += 1;
+        cancel.check()?;
+        report.entries += 1;
         let (account, amount): (AccountId, Nanos) = (row.column(0)?, row.column(1)?);
-        if !listed.holds(tx, account, row.column(7)?)? {
-            proof.add(Difference::Unlisted { account });
+        if !run_check.holds(tx, account, row.column(7)?)? {
+            report.add(Difference::Unlisted { account });
         }
         *balances.entry(account).or_default() += i128::from(amount.0);
         if row.column::<i64>(2)? != CHARGE {
             continue;
         }
-        proof.charges += 1;
+        report.charges += 1;
         let request: RequestId = row.column(3)?;
         let Some(seq) = row.column::<Option<i64>>(4)? else {
             *unrecorded.entry(account).or_default() -= i128::from(amount.0);
@@ -102,37 +103,37 @@ fn check_entries(
         };
         let (payer, cost): (AccountId, Option<Nanos>) = (row.column(5)?, row.column(6)?);
         if payer != account {
-            proof.add(Difference::Payer { request, account });
+            report.add(Difference::Payer { request, account });
         }
         if cost != Some(-amount) {
-            proof.add(Difference::Amount { request, cost, charged: -amount });
+            report.add(Difference::Amount { request, cost, charged: -amount });
         }
         if charged.mark(seq) {
-            proof.add(Difference::Twice { request });
+            report.add(Difference::Twice { request });
         }
     }
     drop(rows);
-    proof.balances = commit::balances(tx)?;
-    for (account, stored) in proof.balances.clone() {
+    report.balances = commit::balances(tx)?;
+    for (account, stored) in report.balances.clone() {
         let entries = clamped(balances.remove(&account).unwrap_or_default());
         if entries != stored {
-            proof.add(Difference::Balance { account, stored, entries });
+            report.add(Difference::Balance { account, stored, entries });
         }
     }
     for (account, entries) in balances {
         let (stored, entries) = (Nanos::ZERO, clamped(entries));
-        proof.add(Difference::Balance { account, stored, entries });
+        report.add(Difference::Balance { account, stored, entries });
     }
     Ok(unrecorded)
 }
 
-/// Reads the log: each request with a cost was charged, and can be found by its time.
+/// Checks that each request with a cost was charged, and that it is found by its time and account.
 fn check_requests(
     tx: &Transaction<'_>,
-    wanted: &CancelHandle,
+    cancel: &CancelHandle,
     charged: &ChargedPositions,
     sums: &mut Sums,
-    proof: &mut VerificationReport,
+    report: &mut VerificationReport,
 ) -> Result<(), StoreError> {
     let mut hours = HashMap::new();
     let mut select = tx.prepare("SELECT hour, first, last FROM request_hours")?;
@@ -140,31 +141,31 @@ fn check_requests(
     while let Some(row) = rows.next()? {
         hours.insert(row.column::<i64>(0)?, (row.column::<i64>(1)?, row.column::<i64>(2)?));
     }
-    let mut listed = RunCheck { runs: &runs::REQUESTS, run: None };
+    let mut run_check = RunCheck { runs: &runs::REQUESTS, run: None };
     let sql = "SELECT account, started_at, key, ifnull(model, 0), status, ifnull(count, 1), ifnull(input, 0), \
         ifnull(cached, 0), ifnull(output, 0), ifnull(reasoning, 0), ifnull(cost, 0), seq, id \
         FROM requests ORDER BY seq";
     let mut select = tx.prepare(sql)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        wanted.check()?;
-        proof.requests += 1;
+        cancel.check()?;
+        report.requests += 1;
         let hour = row.column::<i64>(1)?.div_euclid(HOUR);
         let (cost, seq) = (row.column::<Nanos>(10)?, row.column::<i64>(11)?);
         if cost != Nanos::ZERO && !charged.has(seq) {
-            proof.add(Difference::Uncharged { request: row.column(12)?, cost });
+            report.add(Difference::Uncharged { request: row.column(12)?, cost });
         }
         if !hours.get(&hour).is_some_and(|(first, last)| (first..=last).contains(&&seq)) {
-            proof.add(Difference::Time { request: row.column(12)? });
+            report.add(Difference::Time { request: row.column(12)? });
         }
         let account = row.column(0)?;
-        if !listed.holds(tx, account, seq)? {
-            proof.add(Difference::Unlisted { account });
+        if !run_check.holds(tx, account, seq)? {
+            report.add(Difference::Unlisted { account });
         }
-        // Once in its key's sums, and once in the sums over all accounts.
+        // A record counts in its key's sums and in the sums over all accounts.
         let Sums { hours, saturated, .. } = &mut *sums;
         let rest = hours.entry(hour).or_default();
-        for of in [Scope::Key, Scope::Everybody] {
+        for of in [Scope::Key, Scope::AllAccounts] {
             let fingerprint = fingerprint(row, of, |group, column, number| {
                 saturated.add_to_hour((hour, group, column), number)
             });
@@ -176,15 +177,15 @@ fn check_requests(
 
 fn add_sums(
     tx: &Transaction<'_>,
-    wanted: &CancelHandle,
+    cancel: &CancelHandle,
     sums: &mut Sums,
-    proof: &mut VerificationReport,
+    report: &mut VerificationReport,
 ) -> Result<(), StoreError> {
     let mut select = tx.prepare("SELECT * FROM request_sums")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        wanted.check()?;
-        proof.sums += 1;
+        cancel.check()?;
+        report.sums += 1;
         let hour = row.column::<i64>(1)?;
         let Sums { hours, days, saturated } = &mut *sums;
         let of_hour = fingerprint(row, Scope::Key, |group, column, _| {
@@ -192,7 +193,7 @@ fn add_sums(
         });
         let rest = hours.entry(hour).or_default();
         *rest = rest.wrapping_add(of_hour?);
-        if !is_everybodys(row)? {
+        if !is_over_all_accounts(row)? {
             let day = hour.div_euclid(24);
             let part_of_day = fingerprint(row, Scope::Key, |group, column, number| {
                 saturated.add_to_day((day, group, column), number)
@@ -207,8 +208,8 @@ fn add_sums(
     let mut select = tx.prepare(days)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        wanted.check()?;
-        proof.sums += 1;
+        cancel.check()?;
+        report.sums += 1;
         let day = row.column(1)?;
         let Sums { days, saturated, .. } = &mut *sums;
         let of_day = fingerprint(row, Scope::Key, |group, column, _| {
@@ -220,17 +221,17 @@ fn add_sums(
     Ok(())
 }
 
-/// Returns the cost of the deleted records.
-fn subtract_forgotten(
+/// Subtracts the sums of deleted records. Returns the cost of the deleted records of each account.
+fn subtract_deleted(
     tx: &Transaction<'_>,
-    wanted: &CancelHandle,
+    cancel: &CancelHandle,
     sums: &mut Sums,
 ) -> Result<HashMap<AccountId, i128>, StoreError> {
     let mut removed = HashMap::<AccountId, i128>::new();
     let mut select = tx.prepare("SELECT * FROM forgotten_sums")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        wanted.check()?;
+        cancel.check()?;
         let hour = row.column(1)?;
         let Sums { hours, saturated, .. } = &mut *sums;
         let fingerprint = fingerprint(row, Scope::Key, |group, column, number| {
@@ -238,7 +239,7 @@ fn subtract_forgotten(
         });
         let rest = hours.entry(hour).or_default();
         *rest = rest.wrapping_sub(fingerprint?);
-        if !is_everybodys(row)? {
+        if !is_over_all_accounts(row)? {
             *removed.entry(row.column(0)?).or_default() += i128::from(row.column::<Nanos>(10)?.0);
         }
     }
@@ -248,7 +249,7 @@ fn subtract_forgotten(
 fn check_unrecorded(
     unrecorded: &HashMap<AccountId, i128>,
     removed: &HashMap<AccountId, i128>,
-    proof: &mut VerificationReport,
+    report: &mut VerificationReport,
 ) {
     let mut accounts: Vec<_> = unrecorded.keys().chain(removed.keys()).copied().collect();
     accounts.sort_unstable();
@@ -257,12 +258,13 @@ fn check_unrecorded(
         let of = |sums: &HashMap<AccountId, i128>| sums.get(&account).copied().unwrap_or_default();
         if of(unrecorded) != of(removed) {
             let (charged, removed) = (clamped(of(unrecorded)), clamped(of(removed)));
-            proof.add(Difference::Unrecorded { account, charged, removed });
+            report.add(Difference::Unrecorded { account, charged, removed });
         }
     }
 }
 
-/// Returns the start times of periods whose sums differ, and of those in `wrong`; `unit` is their length.
+/// Returns the start times of periods whose sums differ, and of those in `wrong`; `unit` is their
+/// length.
 fn differing(
     rests: &BTreeMap<i64, u64>,
     wrong: impl Iterator<Item = i64>,
@@ -275,8 +277,8 @@ fn differing(
     })
 }
 
-/// Returns whether a row sums over all accounts, for which its account is empty.
-fn is_everybodys(row: &Row<'_>) -> Result<bool, StoreError> {
+/// Returns whether a row is a sum over all accounts, whose account column is empty.
+fn is_over_all_accounts(row: &Row<'_>) -> Result<bool, StoreError> {
     Ok(bytes(row, 0)?.is_empty())
 }
 
@@ -285,7 +287,7 @@ fn clamped(sum: i128) -> Nanos {
     Nanos(i64::try_from(sum).unwrap_or(end))
 }
 
-// === impl Listed ===
+// === impl RunCheck ===
 
 impl RunCheck<'_> {
     fn holds(
@@ -294,7 +296,7 @@ impl RunCheck<'_> {
         account: AccountId,
         seq: i64,
     ) -> Result<bool, StoreError> {
-        let is_the_same = |(owner, (first, last)): &(AccountId, Ends)| {
+        let is_the_same = |(owner, (first, last)): &(AccountId, RowRange)| {
             *owner == account && (*first..=*last).contains(&seq)
         };
         if !self.run.as_ref().is_some_and(is_the_same) {
@@ -304,7 +306,7 @@ impl RunCheck<'_> {
     }
 }
 
-// === impl Charged ===
+// === impl ChargedPositions ===
 
 impl ChargedPositions {
     fn over(tx: &Transaction<'_>) -> Result<Self, StoreError> {
@@ -318,7 +320,7 @@ impl ChargedPositions {
 
     /// Marks a position and returns whether it was marked before.
     fn mark(&mut self, seq: i64) -> bool {
-        let (word, bit) = self.place(seq);
+        let (word, bit) = self.bit_position(seq);
         let Some(bits) = self.bits.get_mut(word) else { return false };
         let before = *bits & bit != 0;
         *bits |= bit;
@@ -326,12 +328,12 @@ impl ChargedPositions {
     }
 
     fn has(&self, seq: i64) -> bool {
-        let (word, bit) = self.place(seq);
+        let (word, bit) = self.bit_position(seq);
         self.bits.get(word).is_some_and(|bits| bits & bit != 0)
     }
 
-    fn place(&self, seq: i64) -> (usize, u64) {
-        let place = seq - self.first;
-        (usize::try_from(place / 64).unwrap_or(usize::MAX), 1 << (place % 64))
+    fn bit_position(&self, seq: i64) -> (usize, u64) {
+        let bit_position = seq - self.first;
+        (usize::try_from(bit_position / 64).unwrap_or(usize::MAX), 1 << (bit_position % 64))
     }
 }

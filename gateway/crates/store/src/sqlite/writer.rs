@@ -1,6 +1,7 @@
 //! The writing connection, on its own thread.
 //!
-//! Jobs run in the order in which they were sent, each in one transaction. Start with [`Writer::write`].
+//! Jobs run in the order in which they were sent, each in one transaction. Start with
+//! [`Writer::write`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,12 +12,12 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpoints;
-use super::error::Closed;
+use super::error::ClosedError;
 use crate::StoreError;
 
-/// The handle of the writer thread. Dropping it waits until all queued jobs are done.
+/// The handle of the writer thread. Dropping it waits for all queued jobs.
 pub(super) struct Writer {
-    // Unbounded but short: each sender waits for its answer.
+    // Unbounded but short, because each sender waits for its reply.
     jobs: Sender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -38,22 +39,26 @@ impl Writer {
         Ok(Self { jobs, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Runs `work` in a transaction that is committed if it returns `Ok`. Dropping the future does not undo
-    /// the work.
+    /// Runs `work` in a transaction that is committed if it returns `Ok`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not undo the work.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(move |connection: &mut Connection| {
-            // The caller may have gone; its work is done all the same.
+            // Fails if the caller dropped the future; the work is committed nevertheless.
             let _ = reply.send(transact(connection, work));
         });
-        self.jobs.send(Message::Job(job)).map_err(|_| StoreError::Unavailable(Closed.into()))?;
-        answer.await.map_err(|_| StoreError::Unavailable(Closed.into()))?
+        self.jobs
+            .send(Message::Job(job))
+            .map_err(|_| StoreError::Unavailable(ClosedError.into()))?;
+        answer.await.map_err(|_| StoreError::Unavailable(ClosedError.into()))?
     }
 
-    /// Waits until all queued jobs are done, and ends the thread. Blocks.
+    /// Waits for all queued jobs and ends the thread. Blocks.
     pub(super) fn end(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
@@ -73,10 +78,10 @@ impl Drop for Writer {
 fn serve(mut connection: Connection, inbox: &Receiver<Message>) {
     let mut checkpoints = Checkpoints::of(&connection);
     while let Ok(Message::Job(job)) = inbox.recv() {
-        // A job that panics is rolled back while unwinding, and its caller gets an error from the dropped
-        // `reply`; later jobs must not be affected.
+        // A job that panics is rolled back while unwinding, and its caller gets an error from the
+        // dropped `reply`; later jobs must not be affected.
         let _ = catch_unwind(AssertUnwindSafe(|| job(&mut connection)));
-        checkpoints.fit(&connection);
+        checkpoints.update(&connection);
     }
 }
 

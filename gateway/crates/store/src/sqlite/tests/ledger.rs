@@ -1,4 +1,4 @@
-//! Whatever is changed behind the gateway's back is found, and copies are whole.
+//! Tests of the verification with manipulated databases, and of copies.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use std::time::Duration;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::{SqliteStore, assert_plan, batch, place};
-use crate::sqlite::books::page_sql;
+use super::{SqliteStore, assert_plan, batch, temp_database};
+use crate::sqlite::ledger::page_sql;
 use crate::{Cursor, LedgerEntries, RequestFilter, Requests, RetentionCutoff, StoreMaintenance};
 use domain::id::AccountId;
 use domain::usage::{Tokens, Usage};
 use domain::verification::Difference;
 
-/// A store of 50 requests, the first 10 of them forgotten.
+/// Returns a store of 50 requests, the first 10 of which were deleted.
 async fn store(path: &std::path::Path) -> SqliteStore {
     let store = SqliteStore::open(path).unwrap();
     store.commit(Arc::new(batch(0..50))).await.unwrap();
-    let wish = RetentionCutoff {
+    let cutoff = RetentionCutoff {
         before: None,
         beyond: Some(40),
         ended_before: "2100-01-01T00:00Z".parse().unwrap(),
     };
-    assert_eq!(store.delete_old_requests(wish, 100).await.unwrap(), 10);
+    assert_eq!(store.delete_old_requests(cutoff, 100).await.unwrap(), 10);
     store
 }
 
 #[tokio::test]
-async fn every_kind_of_damage_is_found_and_named() {
+async fn every_kind_of_difference_is_found() {
     let request = "x'00000000000000000000000000000014'"; // the 20th: number 19
     let cases: &[(&str, &[&str])] = &[
         ("SELECT 1", &[]),
@@ -65,27 +65,28 @@ async fn every_kind_of_damage_is_found_and_named() {
         ("DELETE FROM entry_runs", &["Unlisted"]),
     ];
     for (damage, expected) in cases {
-        let (_folder, path) = place();
+        let (_folder, path) = temp_database();
         let store = store(&path).await;
         let damage = damage.replace("REQUEST", request);
         Connection::open(&path).unwrap().execute_batch(&damage).unwrap();
-        let proof = store.verify_ledger().await.unwrap();
+        let report = store.verify_ledger().await.unwrap();
         let word = |it: &Difference| format!("{it:?}").split(' ').next().unwrap().to_owned();
-        let mut found: Vec<_> = proof.differences.iter().map(word).collect();
+        let mut found: Vec<_> = report.differences.iter().map(word).collect();
         found.dedup();
         let mut sorted = found.clone();
         sorted.sort();
         let mut expected = expected.to_vec();
         expected.sort_unstable();
-        assert_eq!(sorted, expected, "{damage}: {:?}", proof.differences);
-        assert_eq!(proof.found, proof.differences.len() as u64);
+        assert_eq!(sorted, expected, "{damage}: {:?}", report.differences);
+        assert_eq!(report.found, report.differences.len() as u64);
     }
 }
 
-/// A proof failed for good once two counts had come to more than a column holds.
+/// Regression: verification failed permanently once the sum of two counts exceeded the range of a
+/// column.
 #[tokio::test]
-async fn sums_at_the_end_of_their_range_are_proved() {
-    // beside sums that are not at its end: an hour's, and the number of requests
+async fn saturated_sums_are_verified() {
+    // Also changes sums that are not saturated: those of an hour, and the number of requests.
     let damages = [
         "SELECT 1",
         "UPDATE key_days SET requests = requests + 1",
@@ -94,12 +95,12 @@ async fn sums_at_the_end_of_their_range_are_proved() {
         "UPDATE requests SET reasoning = 0 WHERE reasoning > 0",
     ];
     for damage in damages {
-        let (_folder, path) = place();
+        let (_folder, path) = temp_database();
         let store = SqliteStore::open(&path).unwrap();
         let mut records = batch(0..20);
         for (at, record) in (0..).zip(&mut records) {
             record.started_at += Duration::from_secs(3_600 * (at % 4));
-            // as a version stored it that believed its upstreams; one hour has none
+            // Like older versions, which stored any reported count; one hour has none of these.
             if at % 4 != 1 && at < 16 {
                 let tokens = Tokens(if at % 4 == 2 { u64::MAX / 4 } else { u64::MAX });
                 let some = Some(tokens);
@@ -115,26 +116,26 @@ async fn sums_at_the_end_of_their_range_are_proved() {
         let huge = i64::MAX.unsigned_abs();
         assert_eq!(summary.totals.requests, 20);
         assert!(summary.totals.input >= huge, "{:?}", summary.totals);
-        let wish = RetentionCutoff {
+        let cutoff = RetentionCutoff {
             before: None,
             beyond: Some(12),
             ended_before: "2100-01-01T00:00Z".parse().unwrap(),
         };
-        assert_eq!(store.delete_old_requests(wish, 100).await.unwrap(), 8);
+        assert_eq!(store.delete_old_requests(cutoff, 100).await.unwrap(), 8);
         Connection::open(&path).unwrap().execute_batch(damage).unwrap();
-        let proof = store.verify_ledger().await.unwrap();
+        let report = store.verify_ledger().await.unwrap();
         assert_eq!(
-            proof.is_consistent(),
+            report.is_consistent(),
             damage == damages[0],
             "{damage}: {:?}",
-            proof.differences
+            report.differences
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_and_a_proof_are_of_one_moment_while_the_writer_commits() {
-    let (folder, path) = place();
+async fn copies_and_verifications_are_consistent_during_commits() {
+    let (folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
     store.commit(Arc::new(batch(0..1_000))).await.unwrap();
     let write = async {
@@ -146,11 +147,11 @@ async fn a_copy_and_a_proof_are_of_one_moment_while_the_writer_commits() {
         for n in 0..5 {
             assert!(store.verify_ledger().await.unwrap().is_consistent());
             let mut copy = store.copy().await.unwrap();
-            let place = folder.path().join(format!("copy-{n}.db"));
-            let mut file = std::fs::File::create(&place).unwrap();
+            let copy_path = folder.path().join(format!("copy-{n}.db"));
+            let mut file = std::fs::File::create(&copy_path).unwrap();
             std::io::copy(&mut copy.file, &mut file).unwrap();
             file.flush().unwrap();
-            let copied = SqliteStore::open(&place).unwrap();
+            let copied = SqliteStore::open(&copy_path).unwrap();
             assert!(copied.verify_ledger().await.unwrap().is_consistent());
             assert_eq!(copied.newest().await.unwrap().0 % 10, 0, "whole batches");
         }
@@ -161,20 +162,20 @@ async fn a_copy_and_a_proof_are_of_one_moment_while_the_writer_commits() {
 }
 
 #[tokio::test]
-async fn a_proof_that_nobody_waits_for_ends() {
-    let (_folder, path) = place();
+async fn dropping_the_future_cancels_the_verification() {
+    let (_folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
     store.commit(Arc::new(batch(0..20_000))).await.unwrap();
-    let mut proof = Box::pin(store.verify_ledger());
-    assert!(futures_util::poll!(&mut proof).is_pending());
-    drop(proof);
-    // The next one gets its turn, which it could not while the first held it for good.
+    let mut report = Box::pin(store.verify_ledger());
+    assert!(futures_util::poll!(&mut report).is_pending());
+    drop(report);
+    // The next verification would wait forever if the first kept its permit.
     assert!(store.verify_ledger().await.unwrap().is_consistent());
 }
 
 #[test]
 fn pages_of_an_accounts_entries_do_not_read_the_whole_ledger() {
-    let (_folder, path) = place();
+    let (_folder, path) = temp_database();
     drop(SqliteStore::open(&path).unwrap());
     let db = Connection::open(&path).unwrap();
     let (sql, _) = page_sql(Some(AccountId(Uuid::nil())), Some(Cursor(9)));

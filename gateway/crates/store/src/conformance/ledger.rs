@@ -1,4 +1,4 @@
-//! The store as a whole: the ledger's pages and proof, forgetting what is old, a copy.
+//! Ledger pages, verification, deletion of old records, and copies.
 
 use std::io::Read;
 
@@ -7,11 +7,11 @@ use crate::{Cursor, RequestFilter, RetentionCutoff, Store};
 use domain::ledger::EntryKind;
 use domain::money::Nanos;
 
-pub(super) async fn play(store: &dyn Store) {
-    entries_come_page_by_page(store).await;
-    proves(store).await;
-    forgets_in_steps_and_keeps_what_was_summed(store).await;
-    proves(store).await;
+pub(super) async fn run(store: &dyn Store) {
+    entries_are_paginated(store).await;
+    ledger_is_consistent(store).await;
+    old_records_are_deleted_in_steps_and_sums_stay(store).await;
+    ledger_is_consistent(store).await;
 
     let mut copy = store.copy().await.unwrap();
     let mut bytes = Vec::new();
@@ -19,7 +19,7 @@ pub(super) async fn play(store: &dyn Store) {
     assert_eq!(bytes.len() as u64, copy.bytes);
 }
 
-async fn entries_come_page_by_page(store: &dyn Store) {
+async fn entries_are_paginated(store: &dyn Store) {
     for account in [None, Some(ALICE), Some(BOB)] {
         let all = store.entries_before(account, None, usize::MAX).await.unwrap();
         assert!(all.is_sorted_by(|(a, _), (b, _)| a > b));
@@ -47,18 +47,18 @@ async fn entries_come_page_by_page(store: &dyn Store) {
     assert!(kinds.eq(expected));
 }
 
-async fn proves(store: &dyn Store) {
-    let proof = store.verify_ledger().await.unwrap();
-    assert!(proof.is_consistent(), "{:?}", proof.differences);
+async fn ledger_is_consistent(store: &dyn Store) {
+    let report = store.verify_ledger().await.unwrap();
+    assert!(report.is_consistent(), "{:?}", report.differences);
     let end = store.newest().await.unwrap();
     let all = RequestFilter::default();
-    assert_eq!(proof.requests, store.count_requests(&all, Cursor(0), end).await.unwrap());
+    assert_eq!(report.requests, store.count_requests(&all, Cursor(0), end).await.unwrap());
     let entries = store.entries_before(None, None, usize::MAX).await.unwrap();
-    assert_eq!(proof.entries, entries.len() as u64);
-    assert_eq!(proof.balances.len(), 3, "those of Alice, Bob and the house");
+    assert_eq!(report.entries, entries.len() as u64);
+    assert_eq!(report.balances.len(), 3, "Alice, Bob and the house");
 }
 
-async fn forgets_in_steps_and_keeps_what_was_summed(store: &dyn Store) {
+async fn old_records_are_deleted_in_steps_and_sums_stay(store: &dyn Store) {
     let all = RequestFilter::default();
     let before = store.summarize(&all).await.unwrap();
     let entries = store.entries_before(None, None, usize::MAX).await.unwrap();
@@ -70,7 +70,7 @@ async fn forgets_in_steps_and_keeps_what_was_summed(store: &dyn Store) {
     assert_eq!(store.delete_old_requests(nothing, 50).await.unwrap(), 0);
     let recent = RetentionCutoff { beyond: Some(10), ended_before: at(-9_000), ..nothing };
     assert_eq!(store.delete_old_requests(recent, 50).await.unwrap(), 0, "they ended too recently");
-    // The second request came in later than this, and keeps all that come after it.
+    // The second request is newer than the cutoff, so all later ones stay.
     let old = RetentionCutoff { before: Some(at(0)), ..nothing };
     assert_eq!(store.delete_old_requests(old, 50).await.unwrap(), 1);
     let beyond = RetentionCutoff { beyond: Some(100), ..nothing };
@@ -82,7 +82,8 @@ async fn forgets_in_steps_and_keeps_what_was_summed(store: &dyn Store) {
     assert_eq!(store.newest().await.unwrap(), newest);
     assert_eq!(store.summarize(&all).await.unwrap(), before);
     assert_eq!(store.entries_before(None, None, usize::MAX).await.unwrap(), entries);
-    // What is there is still found by its time, and sums from within an hour hold at least that.
+    // Remaining records are still found by time, and sums from within an hour include at least
+    // those.
     for minute in (-120..4_500).step_by(35) {
         let since = RequestFilter { since: Some(at(minute)), ..all.clone() };
         let found = store.requests_before(&since, None, usize::MAX).await.unwrap();
@@ -94,6 +95,6 @@ async fn forgets_in_steps_and_keeps_what_was_summed(store: &dyn Store) {
     }
     let everything = RetentionCutoff { beyond: Some(0), ..nothing };
     assert_eq!(store.delete_old_requests(everything, 1_000).await.unwrap(), 99);
-    assert_eq!(store.newest().await.unwrap(), newest, "the log goes on from its newest record");
+    assert_eq!(store.newest().await.unwrap(), newest, "the newest record stays");
     assert_eq!(store.summarize(&all).await.unwrap(), before);
 }

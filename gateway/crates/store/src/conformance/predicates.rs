@@ -1,4 +1,4 @@
-//! Terms of expressions: what they are asked in the story, and what they mean to a list.
+//! Filter terms to test, and a reference implementation of their meaning.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus};
 use domain::usage::Tokens;
 
-/// Choices of one term and of some together, of every kind.
+/// Returns filters of single terms of every kind, and of several terms.
 pub(super) fn choices() -> Vec<Vec<Term>> {
     let (gpt, none) = (ModelId::new("gpt"), ModelId::new("none"));
-    let trouble = vec![RequestStatus::Failed, RequestStatus::Rejected];
+    let failures = vec![RequestStatus::Failed, RequestStatus::Rejected];
     let tests = [
         Predicate::Account(vec![ALICE]),
         Predicate::Account(vec![ALICE, BOB]),
         Predicate::Key(vec![KeyId::new("a1"), KeyId::new("unknown")]),
         Predicate::Model(vec![gpt.clone(), none]),
         Predicate::Status(vec![RequestStatus::Completed]),
-        Predicate::Status(trouble.clone()),
+        Predicate::Status(failures.clone()),
         Predicate::Endpoint(vec![Endpoint::Responses, Endpoint::Models]),
         Predicate::Error(vec!["rate_limit_exceeded".to_owned(), "' OR 1 --".to_owned()]),
         Predicate::Stream(true),
@@ -36,7 +36,7 @@ pub(super) fn choices() -> Vec<Vec<Term>> {
     let mut choices: Vec<_> = tests.into_iter().flat_map(both).collect();
     let term = |negated, predicate| Term { predicate, negated };
     choices.extend([
-        vec![term(false, Predicate::Status(trouble)), term(true, Predicate::Model(vec![gpt]))],
+        vec![term(false, Predicate::Status(failures)), term(true, Predicate::Model(vec![gpt]))],
         vec![
             term(true, Predicate::Stream(true)),
             term(true, Predicate::Key(vec![KeyId::new("a2")])),

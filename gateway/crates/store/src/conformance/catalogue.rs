@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{at, conflicts, is_not_found, noted};
+use super::{at, audit_entry, expect_conflict, expect_not_found};
 use crate::Store;
 use domain::id::{ModelId, PlanName, UpstreamName};
 use domain::limit::Limits;
@@ -13,7 +13,7 @@ use domain::price::Price;
 use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
 use domain::usage::Tokens;
 
-pub(super) async fn play(store: &dyn Store) {
+pub(super) async fn run(store: &dyn Store) {
     let mut plans = vec![plan("free", 5)];
     let mut upstreams = vec![upstream("sim", CredentialSource::None)];
     let mut models = vec![model("echo", &["echo-latest", "e"], &["sim"])];
@@ -22,7 +22,7 @@ pub(super) async fn play(store: &dyn Store) {
     plans[0] = plan("free", 7);
     plans.push(plan("pro", 100));
     for plan in &plans {
-        store.put_plan(plan, &noted("plan")).await.unwrap();
+        store.put_plan(plan, &audit_entry("plan")).await.unwrap();
     }
     for (name, credential) in [
         ("local", CredentialSource::File("/run/key".into())),
@@ -30,29 +30,34 @@ pub(super) async fn play(store: &dyn Store) {
         ("sealed", CredentialSource::Sealed(vec![0, 159, 146, 150])),
         ("sim", CredentialSource::Env("replaced".into())),
     ] {
-        store.put_upstream(&upstream(name, credential.clone()), &noted("u")).await.unwrap();
+        store.put_upstream(&upstream(name, credential.clone()), &audit_entry("u")).await.unwrap();
         upstreams.retain(|old| old.name.as_str() != name);
         upstreams.push(upstream(name, credential));
     }
 
     models.push(model("gpt", &["g"], &["openai", "local", "sealed"]));
-    store.put_model(&models[1], &noted("m")).await.unwrap();
-    names_mean_one_model(store).await;
-    is_not_found(store.put_model(&model("lost", &[], &["sim", "nowhere"]), &noted("m")).await);
+    store.put_model(&models[1], &audit_entry("m")).await.unwrap();
+    model_names_are_unique(store).await;
+    expect_not_found(
+        store.put_model(&model("lost", &[], &["sim", "nowhere"]), &audit_entry("m")).await,
+    );
     models[1] = model("gpt", &["g2", "g"], &["local", "openai"]);
-    store.put_model(&models[1], &noted("m")).await.unwrap();
+    store.put_model(&models[1], &audit_entry("m")).await.unwrap();
 
-    conflicts(store.remove_upstream(&UpstreamName::new("openai"), &noted("u")).await, "`gpt`");
-    is_not_found(store.remove_upstream(&UpstreamName::new("nowhere"), &noted("u")).await);
-    store.remove_upstream(&UpstreamName::new("sealed"), &noted("u")).await.unwrap();
+    expect_conflict(
+        store.remove_upstream(&UpstreamName::new("openai"), &audit_entry("u")).await,
+        "`gpt`",
+    );
+    expect_not_found(store.remove_upstream(&UpstreamName::new("nowhere"), &audit_entry("u")).await);
+    store.remove_upstream(&UpstreamName::new("sealed"), &audit_entry("u")).await.unwrap();
     upstreams.retain(|upstream| upstream.name.as_str() != "sealed");
 
-    store.put_model(&model("gone", &["going"], &["sim"]), &noted("m")).await.unwrap();
-    store.remove_model(&ModelId::new("gone"), &noted("m")).await.unwrap();
-    is_not_found(store.remove_model(&ModelId::new("gone"), &noted("m")).await);
-    is_not_found(store.remove_model(&ModelId::new("g"), &noted("m")).await);
+    store.put_model(&model("gone", &["going"], &["sim"]), &audit_entry("m")).await.unwrap();
+    store.remove_model(&ModelId::new("gone"), &audit_entry("m")).await.unwrap();
+    expect_not_found(store.remove_model(&ModelId::new("gone"), &audit_entry("m")).await);
+    expect_not_found(store.remove_model(&ModelId::new("g"), &audit_entry("m")).await);
     models.push(model("going", &[], &[]));
-    store.put_model(&models[2], &noted("m")).await.unwrap();
+    store.put_model(&models[2], &audit_entry("m")).await.unwrap();
 
     let mut kept = store.load().await.unwrap();
     kept.plans.sort_by_key(|plan| plan.name.clone());
@@ -66,18 +71,24 @@ pub(super) async fn play(store: &dyn Store) {
 
 async fn seeds_once(store: &dyn Store, plans: &[Plan], upstreams: &[Upstream], models: &[Model]) {
     let broken = model("broken", &[], &["nowhere"]);
-    is_not_found(store.seed(plans, upstreams, &[broken]).await);
+    expect_not_found(store.seed(plans, upstreams, &[broken]).await);
     assert!(store.load().await.unwrap().plans.is_empty(), "all or nothing");
     assert!(store.seed(plans, upstreams, models).await.unwrap());
     assert!(!store.seed(&[plan("other", 1)], upstreams, models).await.unwrap());
     assert_eq!(store.load().await.unwrap().plans, plans);
 }
 
-async fn names_mean_one_model(store: &dyn Store) {
-    conflicts(store.put_model(&model("new", &["e"], &[]), &noted("m")).await, "`echo`");
-    conflicts(store.put_model(&model("new", &["echo"], &[]), &noted("m")).await, "`echo`");
-    conflicts(store.put_model(&model("e", &[], &[]), &noted("m")).await, "`echo`");
-    conflicts(store.put_model(&model("new", &["new"], &[]), &noted("m")).await, "`new`");
+async fn model_names_are_unique(store: &dyn Store) {
+    expect_conflict(store.put_model(&model("new", &["e"], &[]), &audit_entry("m")).await, "`echo`");
+    expect_conflict(
+        store.put_model(&model("new", &["echo"], &[]), &audit_entry("m")).await,
+        "`echo`",
+    );
+    expect_conflict(store.put_model(&model("e", &[], &[]), &audit_entry("m")).await, "`echo`");
+    expect_conflict(
+        store.put_model(&model("new", &["new"], &[]), &audit_entry("m")).await,
+        "`new`",
+    );
     assert!(store.load().await.unwrap().models.iter().all(|model| model.id.as_str() != "new"));
 }
 

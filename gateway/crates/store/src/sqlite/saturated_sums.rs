@@ -1,8 +1,8 @@
-//! Sums at the end of their range.
+//! Verification of saturated sums.
 //!
-//! A stored sum saturates at 2⁶³ − 1: older versions stored whatever an upstream reported. A saturated sum
-//! does not equal the sum of its parts, so their fingerprints differ. It is correct if its parts add up to at
-//! least that much, which is computed exactly in 128 bits.
+//! A stored sum saturates at 2⁶³ − 1, because older versions stored any count that an upstream
+//! reported. A saturated sum does not equal the sum of its parts, so their fingerprints differ. It
+//! is correct if its parts add up to at least 2⁶³ − 1, which is computed exactly in 128 bits.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ type Key = (i64, u64, usize);
 
 /// The saturated sums of a database, each with the total of its parts so far.
 #[derive(Default)]
-pub(super) struct Saturated {
+pub(super) struct SaturatedSums {
     hours: HashMap<Key, i128>,
     days: HashMap<Key, i128>,
 }
 
-impl Saturated {
+impl SaturatedSums {
     /// Finds the saturated sums.
     pub(super) fn find(tx: &Connection) -> Result<Self, StoreError> {
         let columns = "status, requests, input, cached, output, reasoning, cost";
@@ -31,12 +31,12 @@ impl Saturated {
         Ok(Self { hours: select(tx, &hours)?, days: select(tx, &days)? })
     }
 
-    /// Adds a part of an hour's sum; returns `false` if that is not saturated.
+    /// Adds a part of an hour's sum. Returns `false` if that sum is not saturated.
     pub(super) fn add_to_hour(&mut self, key: Key, part: i64) -> bool {
         add(&mut self.hours, key, part)
     }
 
-    /// Adds a part of a day's sum; returns `false` if that is not saturated.
+    /// Adds a part of a day's sum. Returns `false` if that sum is not saturated.
     pub(super) fn add_to_day(&mut self, key: Key, part: i64) -> bool {
         add(&mut self.days, key, part)
     }

@@ -1,6 +1,6 @@
-//! The audit log: what it was told with changes, and on its own.
+//! The audit log: entries of changes, entries without a change, and idempotent calls.
 
-use super::{ALICE, BOB, at, noted};
+use super::{ALICE, BOB, at, audit_entry};
 use crate::{AuditFilter, Cursor, Store};
 use domain::account::Invite;
 use domain::audit::{AuditAction, AuditEntry};
@@ -8,29 +8,28 @@ use domain::idempotency::{AdminCall, CompletedCall};
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
 
-pub(super) async fn play(store: &dyn Store) {
-    changes_left_their_entries(store).await;
-    entries_are_chosen_and_paged(store).await;
-    calls_are_remembered_with_their_change(store).await;
+pub(super) async fn run(store: &dyn Store) {
+    successful_changes_are_logged_once(store).await;
+    entries_are_filtered_and_paginated(store).await;
+    calls_are_stored_with_their_change(store).await;
 }
 
-/// What succeeded is there once, in order; what was refused is not.
-async fn changes_left_their_entries(store: &dyn Store) {
+async fn successful_changes_are_logged_once(store: &dyn Store) {
     let all = store.audit_before(&AuditFilter::default(), None, usize::MAX).await.unwrap();
     assert!(all.windows(2).all(|two| two[0].0 > two[1].0), "newest first");
     let count = |object: &str| all.iter().filter(|(_, entry)| entry.object == object).count();
     let counts = ["a", "i", "o", "s", "r", "c"].map(count);
-    assert_eq!(counts, [2, 3, 5, 3, 1, 1], "what was refused left nothing");
+    assert_eq!(counts, [2, 3, 5, 3, 1, 1], "refused changes are not logged");
 }
 
-async fn entries_are_chosen_and_paged(store: &dyn Store) {
+async fn entries_are_filtered_and_paginated(store: &dyn Store) {
     let entry = |minute, actor, account| AuditEntry {
         at: at(minute),
         actor: Some(actor),
         action: AuditAction::KeyCreate,
         account,
         details: "with \"details\"".to_owned(),
-        ..noted("k1")
+        ..audit_entry("k1")
     };
     let entries =
         [entry(500, ALICE, Some(ALICE)), entry(510, BOB, Some(ALICE)), entry(520, BOB, None)];
@@ -60,29 +59,29 @@ async fn entries_are_chosen_and_paged(store: &dyn Store) {
     assert_eq!(paged, [by_bob, of_alice]);
 }
 
-async fn calls_are_remembered_with_their_change(store: &dyn Store) {
+async fn calls_are_stored_with_their_change(store: &dyn Store) {
     let call = |key: &str| AdminCall { method: "Credit", key: key.to_owned(), digest: [7; 32] };
     let entry = |minute, key: &str| AuditEntry {
         at: at(minute),
         actor: Some(ALICE),
         call: Some(call(key)),
-        ..noted("bob")
+        ..audit_entry("bob")
     };
     let (old, new) = (entry(600, "old"), entry(700, "new"));
     store.add_invite(&invite(10), &old).await.unwrap();
     let kind = EntryKind::Credit("once".into());
     let money = Entry { account: ALICE, amount: Nanos(5), kind, at: at(700) };
     store.add_entry(&money, &new).await.unwrap();
-    // the change of a call that was made before is not made again, whatever came between
+    // A repeated call does not change anything, even after other calls.
     let balance = store.balance(ALICE).await.unwrap();
     assert!(store.add_entry(&money, &new).await.is_err());
     assert_eq!(store.balance(ALICE).await.unwrap(), balance);
 
     let done = CompletedCall { digest: [7; 32], object: "bob".to_owned() };
     assert_eq!(store.find_call(ALICE, &call("old")).await.unwrap(), Some(done.clone()));
-    assert_eq!(store.find_call(BOB, &call("old")).await.unwrap(), None, "it is another's");
+    assert_eq!(store.find_call(BOB, &call("old")).await.unwrap(), None, "another account's");
     let other = AdminCall { method: "Suspend", ..call("old") };
-    assert_eq!(store.find_call(ALICE, &other).await.unwrap(), None, "it is of another kind");
+    assert_eq!(store.find_call(ALICE, &other).await.unwrap(), None, "another method's");
     assert_eq!(store.delete_old_calls(at(600), 9).await.unwrap(), 0);
     assert_eq!(store.delete_old_calls(at(700), 9).await.unwrap(), 1);
     assert_eq!(store.find_call(ALICE, &call("old")).await.unwrap(), None);

@@ -1,15 +1,15 @@
-//! A test story for every backend.
+//! The conformance test suite for backends.
 //!
-//! It starts with an empty store and calls every method, error cases included. Each chapter is a file;
-//! [`play`] lists them.
+//! Starts with an empty store and calls every method, including error cases. The parts depend on
+//! each other and run in the order of [`run`].
 
 mod audit;
 mod catalogue;
 mod identities;
 mod ledger;
+mod predicates;
 mod requests;
 mod responses;
-mod terms;
 
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
@@ -18,18 +18,18 @@ use super::{AuditFilter, RequestFilter, Store, StoreError};
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::AccountId;
 
-/// Runs the whole story on an empty store.
-pub(crate) async fn play(store: &dyn Store) {
-    catalogue::play(store).await;
-    identities::play(store).await;
-    requests::play(store).await;
-    responses::play(store).await;
-    audit::play(store).await;
-    ledger::play(store).await;
+/// Runs the suite on an empty store.
+pub(crate) async fn run(store: &dyn Store) {
+    catalogue::run(store).await;
+    identities::run(store).await;
+    requests::run(store).await;
+    responses::run(store).await;
+    audit::run(store).await;
+    ledger::run(store).await;
 }
 
-/// Returns everything that the story can observe of a store, to compare before and after a restart.
-pub(crate) async fn portrait(store: &dyn Store) -> String {
+/// Returns all observable state of a store, for comparison before and after a restart.
+pub(crate) async fn dump(store: &dyn Store) -> String {
     let everything = store.load().await.unwrap();
     let requests =
         store.requests_before(&RequestFilter::default(), None, usize::MAX).await.unwrap();
@@ -42,14 +42,14 @@ pub(crate) async fn portrait(store: &dyn Store) -> String {
 const ALICE: AccountId = AccountId(Uuid::from_u128(0xa11ce));
 const BOB: AccountId = AccountId(Uuid::from_u128(0xb0b));
 
-/// Returns the time `minutes` after the start of the story's first day.
+/// Returns the time `minutes` after the start of the suite's first day.
 fn at(minutes: i64) -> Timestamp {
     let start: Timestamp = "2026-11-20T00:00:00Z".parse().unwrap();
     start + SignedDuration::from_mins(minutes)
 }
 
 /// Returns an audit entry about `object`.
-fn noted(object: &str) -> AuditEntry {
+fn audit_entry(object: &str) -> AuditEntry {
     AuditEntry {
         at: at(0),
         actor: None,
@@ -62,7 +62,7 @@ fn noted(object: &str) -> AuditEntry {
 }
 
 #[track_caller]
-fn conflicts<T: std::fmt::Debug>(answer: Result<T, StoreError>, about: &str) {
+fn expect_conflict<T: std::fmt::Debug>(answer: Result<T, StoreError>, about: &str) {
     match answer.unwrap_err() {
         StoreError::Conflict(text) => assert!(text.contains(about), "{text}"),
         other => panic!("not a conflict: {other:?}"),
@@ -70,7 +70,7 @@ fn conflicts<T: std::fmt::Debug>(answer: Result<T, StoreError>, about: &str) {
 }
 
 #[track_caller]
-fn is_not_found<T: std::fmt::Debug>(answer: Result<T, StoreError>) {
+fn expect_not_found<T: std::fmt::Debug>(answer: Result<T, StoreError>) {
     match answer.unwrap_err() {
         StoreError::NotFound => {}
         other => panic!("not `not found`: {other:?}"),

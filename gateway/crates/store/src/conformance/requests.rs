@@ -1,4 +1,4 @@
-//! Request records and the ledger: what is read back against the same questions asked of a list.
+//! Request records and balances: query results are compared with those of a list of records.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{ALICE, BOB, at, noted, terms};
+use super::{ALICE, BOB, at, audit_entry, predicates};
 use crate::{Cursor, RequestFilter, Store, Totals};
 use domain::endpoint::Endpoint;
 use domain::id::{KeyId, ModelId, RequestId, UpstreamName};
@@ -26,14 +26,14 @@ const STATUSES: [RequestStatus; 6] = [
     RequestStatus::Rejected,
 ];
 
-pub(super) async fn play(store: &dyn Store) {
+pub(super) async fn run(store: &dyn Store) {
     assert_eq!(store.newest().await.unwrap(), Cursor(0));
     assert_eq!(store.commit(Arc::default()).await.unwrap(), Cursor(0));
     assert_eq!(store.summarize(&RequestFilter::default()).await.unwrap().by_day, []);
 
     let mut records: Vec<_> = (0..180).map(record).collect();
     commits_once(store, &records).await;
-    // A batch is logged account by account.
+    // A batch is written account by account.
     records[..100].sort_by_key(|record| record.account);
     records[100..].sort_by_key(|record| record.account);
     for record in &records {
@@ -41,15 +41,15 @@ pub(super) async fn play(store: &dyn Store) {
     }
     assert_eq!(store.find_request(RequestId(uuid::Uuid::max())).await.unwrap(), None);
     for filter in filters() {
-        answers_as_a_list_does(store, &records, &filter).await;
+        queries_match_the_list(store, &records, &filter).await;
     }
-    answered_ones_are_known_by_their_keys(store, &records).await;
-    keys_know_their_last_use(store, &records).await;
+    answered_requests_are_found(store, &records).await;
+    keys_have_their_last_use(store, &records).await;
     balances_are_sums(store, &records).await;
     consumption_is_sums(store, &records).await;
 }
 
-/// Bob's key has a monthly quota and a spending cap, Alice's have neither.
+/// Bob's key has a monthly quota and a spending cap; Alice's keys have neither.
 async fn consumption_is_sums(store: &dyn Store, records: &[RequestRecord]) {
     let day = |time: Timestamp| time.as_second().div_euclid(86_400);
     for since in [at(-10_000), at(0), at(61), at(1_500), at(100_000)] {
@@ -71,14 +71,15 @@ async fn consumption_is_sums(store: &dyn Store, records: &[RequestRecord]) {
         assert_eq!(consumption.keys, bobs.into_iter().collect::<Vec<_>>());
         let of_bob = records.iter().filter(|record| record.account == BOB);
         let spent = of_bob.filter_map(|record| record.cost).sum();
-        assert_eq!(consumption.spent, [(KeyId::new("b1"), spent)], "whenever it was");
+        assert_eq!(consumption.spent, [(KeyId::new("b1"), spent)], "independent of `since`");
     }
 }
 
 async fn commits_once(store: &dyn Store, records: &[RequestRecord]) {
     let first = store.commit(Arc::new(records[..100].to_vec())).await.unwrap();
     assert_eq!(store.newest().await.unwrap(), first);
-    // Sent again, alone and with more; a record that is twice in a batch counts once, too.
+    // A repeated batch, alone and with more records, counts once; so does a duplicate within a
+    // batch.
     assert_eq!(store.commit(Arc::new(records[..100].to_vec())).await.unwrap(), first);
     let mut rest = records[50..].to_vec();
     rest.insert(72, records[121].clone());
@@ -87,7 +88,7 @@ async fn commits_once(store: &dyn Store, records: &[RequestRecord]) {
     assert_eq!(store.newest().await.unwrap(), last);
 }
 
-async fn answers_as_a_list_does(
+async fn queries_match_the_list(
     store: &dyn Store,
     records: &[RequestRecord],
     filter: &RequestFilter,
@@ -146,7 +147,7 @@ async fn check_summary(store: &dyn Store, filter: &RequestFilter, expected: &[Re
     assert_eq!(keys.collect::<HashMap<_, _>>(), by_key, "{filter:?}");
 }
 
-async fn answered_ones_are_known_by_their_keys(store: &dyn Store, records: &[RequestRecord]) {
+async fn answered_requests_are_found(store: &dyn Store, records: &[RequestRecord]) {
     for since in [at(-9_000), at(90), at(1_440), at(9_000)] {
         let answered = records.iter().filter_map(|record| {
             let at = record.started_at + record.duration;
@@ -154,14 +155,14 @@ async fn answered_ones_are_known_by_their_keys(store: &dyn Store, records: &[Req
         });
         let mut expected: Vec<_> = answered.filter(|answered| answered.at >= since).collect();
         expected.sort_by_key(|answered| answered.at);
-        for most in [0, 3, usize::MAX] {
-            let newest = &expected[expected.len().saturating_sub(most)..];
-            assert_eq!(store.answered_since(since, most).await.unwrap(), newest);
+        for limit in [0, 3, usize::MAX] {
+            let newest = &expected[expected.len().saturating_sub(limit)..];
+            assert_eq!(store.answered_since(since, limit).await.unwrap(), newest);
         }
     }
 }
 
-async fn keys_know_their_last_use(store: &dyn Store, records: &[RequestRecord]) {
+async fn keys_have_their_last_use(store: &dyn Store, records: &[RequestRecord]) {
     for (key, last_used) in store.keys(None).await.unwrap() {
         let uses = records.iter().filter(|record| record.key == key.id);
         assert_eq!(last_used, uses.map(|record| record.started_at).max(), "{}", key.id);
@@ -186,12 +187,12 @@ async fn balances_are_sums(store: &dyn Store, records: &[RequestRecord]) {
         (777, EntryKind::Correction("double booking".into())),
     ] {
         let entry = Entry { account: BOB, amount: Nanos(amount), kind, at: at(99) };
-        store.add_entry(&entry, &noted("e")).await.unwrap();
+        store.add_entry(&entry, &audit_entry("e")).await.unwrap();
     }
     let bob = charged(BOB) + Nanos(60 - 223);
     assert_eq!(store.balance(BOB).await.unwrap(), bob);
-    let nobody = domain::id::AccountId(uuid::Uuid::from_u128(404));
-    assert_eq!(store.balance(nobody).await.unwrap(), Nanos::ZERO);
+    let unknown = domain::id::AccountId(uuid::Uuid::from_u128(404));
+    assert_eq!(store.balance(unknown).await.unwrap(), Nanos::ZERO);
     let mut balances = store.load().await.unwrap().balances;
     balances.sort();
     assert_eq!(balances, [(HOUSE, lost), (BOB, bob), (ALICE, alice)]);
@@ -222,7 +223,7 @@ fn filters() -> Vec<RequestFilter> {
             filters.extend([within, narrower, model]);
         }
     }
-    for terms in terms::choices() {
+    for terms in predicates::choices() {
         let all = RequestFilter { terms, ..all.clone() };
         let since = RequestFilter { since: Some(at(95)), ..all.clone() };
         let account = RequestFilter { account: Some(ALICE), ..since.clone() };
@@ -239,7 +240,7 @@ fn holds(filter: &RequestFilter, record: &RequestRecord) -> bool {
         && filter.status.is_none_or(|status| record.status == status)
         && filter.since.is_none_or(|since| record.started_at >= since)
         && filter.until.is_none_or(|until| record.started_at < until)
-        && filter.terms.iter().all(|term| terms::holds(term, record))
+        && filter.terms.iter().all(|term| predicates::holds(term, record))
 }
 
 fn add(totals: &mut Totals, record: &RequestRecord) {
@@ -258,8 +259,9 @@ fn add(totals: &mut Totals, record: &RequestRecord) {
     totals.cost = totals.cost + record.cost.unwrap_or_default();
 }
 
-/// The n-th request of the story: all that may be absent is absent in some of them. They come in
-/// over three days, from the evening before its start, not in the order in which they end.
+/// Returns the n-th request of the suite. Each optional field is absent in some requests. Requests
+/// arrive over three days, from the evening before the first day, and do not end in the order of
+/// arrival.
 fn record(n: u64) -> RequestRecord {
     let has = |every: u64| !n.is_multiple_of(every);
     let minute = i64::try_from((n * 37) % 180 * 25).unwrap() - 120;

@@ -1,5 +1,5 @@
-//! Translates expression terms into conditions on rows of the log, and of the sums as far as they have the
-//! fields.
+//! Translates filter terms into SQL conditions on the request log and, for fields that the sums
+//! have, on the sums.
 
 use super::codec::{Count, Span, ToColumn};
 use super::condition::Condition;
@@ -12,7 +12,7 @@ pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Ite
     for Term { predicate, negated } in terms {
         let (clause, values) = clause(predicate);
         if *negated {
-            // A null matches nothing, and NOT would leave it null.
+            // The clause is null for unknown values, and NOT would leave it null.
             condition.and_all(&format!("({clause}) IS NOT TRUE"), values);
         } else {
             condition.and_all(&clause, values);
@@ -20,7 +20,7 @@ pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Ite
     }
 }
 
-/// Returns the account that the requests must belong to, if `terms` name one.
+/// Returns the account that `terms` require, if they name a single one.
 pub(super) fn account(terms: &[Term]) -> Option<AccountId> {
     terms.iter().find_map(|term| match (&term.predicate, term.negated) {
         (Predicate::Account(accounts), false) if accounts.len() == 1 => accounts.first().copied(),
@@ -28,7 +28,7 @@ pub(super) fn account(terms: &[Term]) -> Option<AccountId> {
     })
 }
 
-/// Returns whether the sums of keys have the field of `term`.
+/// Returns whether the sums by key have the field of `term`.
 pub(super) fn is_summed(term: &Term) -> bool {
     match term.predicate {
         Predicate::Account(_) | Predicate::Key(_) | Predicate::Model(_) | Predicate::Status(_) => {
@@ -45,17 +45,18 @@ pub(super) fn is_summed(term: &Term) -> bool {
 }
 
 /// Returns whether the sums over all accounts have the field of `term`.
-pub(super) fn is_of_all(term: &Term) -> bool {
+pub(super) fn is_in_global_sums(term: &Term) -> bool {
     matches!(term.predicate, Predicate::Model(_) | Predicate::Status(_))
 }
 
-/// Returns whether `terms` concern the owner of requests, which the sums over all accounts do not have.
-pub(super) fn ask_whose(terms: &[Term]) -> bool {
+/// Returns whether `terms` concern the account or key, which the sums over all accounts do not
+/// have.
+pub(super) fn concern_owner(terms: &[Term]) -> bool {
     terms.iter().any(|term| matches!(term.predicate, Predicate::Account(_) | Predicate::Key(_)))
 }
 
 /// Returns whether `terms` concern the model.
-pub(super) fn ask_for_models(terms: &[Term]) -> bool {
+pub(super) fn concern_model(terms: &[Term]) -> bool {
     terms.iter().any(|term| matches!(term.predicate, Predicate::Model(_)))
 }
 

@@ -1,4 +1,4 @@
-//! Checks whether a file contains a database of the gateway.
+//! Checks whether a file has a database schema.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -11,7 +11,9 @@ use rusqlite::{Connection, OpenFlags};
 const USER_VERSION: std::ops::Range<usize> = 60..64;
 
 /// Returns whether the file at `path` has no schema or does not exist. Blocks on IO.
-pub(super) fn is_blank(path: &Path) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+pub(super) fn is_uninitialized(
+    path: &Path,
+) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
     let mut header = Vec::new();
     match File::open(path) {
         Ok(file) => file.take(USER_VERSION.end as u64).read_to_end(&mut header)?,
@@ -24,8 +26,8 @@ pub(super) fn is_blank(path: &Path) -> Result<bool, Box<dyn std::error::Error + 
     if header.get(USER_VERSION).is_some_and(|version| version != [0; 4]) {
         return Ok(false);
     }
-    // The version may be in the write-ahead log only, which SQLite reads. SQLite itself refuses a file that
-    // is not a database.
+    // The version may be in the write-ahead log only, which SQLite reads. SQLite itself refuses a
+    // file that is not a database.
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.column(0))?;
     Ok(version == 0)

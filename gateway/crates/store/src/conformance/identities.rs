@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ALICE, BOB, at, conflicts, is_not_found, noted};
+use super::{ALICE, BOB, at, audit_entry, expect_conflict, expect_not_found};
 use crate::Store;
 use domain::account::{Account, AccountStatus, Invite, Role, Session};
 use domain::id::{AccountId, KeyId, ModelId, PlanName, SessionId};
@@ -11,26 +11,29 @@ use domain::ledger::{Entry, EntryKind};
 use domain::limit::Limits;
 use domain::money::Nanos;
 
-pub(super) async fn play(store: &dyn Store) {
-    accounts_join(store).await;
-    sessions_come_and_go(store).await;
-    keys_are_made_and_revoked(store).await;
-    accounts_change(store).await;
+pub(super) async fn run(store: &dyn Store) {
+    accounts_are_added(store).await;
+    sessions_are_added_and_removed(store).await;
+    keys_are_added_and_revoked(store).await;
+    accounts_are_updated(store).await;
 }
 
-async fn accounts_join(store: &dyn Store) {
+async fn accounts_are_added(store: &dyn Store) {
     let alice = account(ALICE, "Älice@Example.org", Role::Operator);
     let bob = account(BOB, "bob", Role::Member);
     let trial = entry(ALICE, 5_000);
-    store.add_account(&alice, "hash of alice", Some(&trial), None, &noted("a")).await.unwrap();
-    conflicts(
+    store
+        .add_account(&alice, "hash of alice", Some(&trial), None, &audit_entry("a"))
+        .await
+        .unwrap();
+    expect_conflict(
         store
             .add_account(
                 &account(BOB, "äLICE@example.ORG", Role::Member),
                 "",
                 None,
                 None,
-                &noted("a"),
+                &audit_entry("a"),
             )
             .await,
         "`äLICE@example.ORG`",
@@ -39,22 +42,27 @@ async fn accounts_join(store: &dyn Store) {
     let invite =
         |code| Invite { digest: [code; 32], created_at: at(0), expires_at: at(i64::from(code)) };
     for code in [10, 20, 30] {
-        store.add_invite(&invite(code), &noted("i")).await.unwrap();
+        store.add_invite(&invite(code), &audit_entry("i")).await.unwrap();
     }
-    conflicts(store.add_invite(&invite(10), &noted("i")).await, "invite");
-    // Bob comes at minute 10, when the first invite has just ended.
-    is_not_found(store.add_account(&bob, "", None, Some([10; 32]), &noted("a")).await);
-    is_not_found(store.add_account(&bob, "", None, Some([99; 32]), &noted("a")).await);
+    expect_conflict(store.add_invite(&invite(10), &audit_entry("i")).await, "invite");
+    // Bob registers at minute 10, when the first invite has just expired.
+    expect_not_found(store.add_account(&bob, "", None, Some([10; 32]), &audit_entry("a")).await);
+    expect_not_found(store.add_account(&bob, "", None, Some([99; 32]), &audit_entry("a")).await);
     let taken = account(BOB, "älice@example.org", Role::Member);
-    conflicts(store.add_account(&taken, "", None, Some([20; 32]), &noted("a")).await, "exists");
-    // The conflict did not use the invite up; success does.
-    // What is no trial does not count as one.
+    expect_conflict(
+        store.add_account(&taken, "", None, Some([20; 32]), &audit_entry("a")).await,
+        "exists",
+    );
+    // A conflict does not consume the invite; success does. Other credit does not count as trial
+    // credit.
     let credit = Entry { kind: EntryKind::Credit("to begin with".into()), ..entry(BOB, 60) };
     let invite = Some([20; 32]);
-    store.add_account(&bob, "hash of bob", Some(&credit), invite, &noted("a")).await.unwrap();
+    store.add_account(&bob, "hash of bob", Some(&credit), invite, &audit_entry("a")).await.unwrap();
     let eve = account(AccountId(uuid::Uuid::from_u128(0xe5e)), "eve", Role::Member);
-    is_not_found(
-        store.add_account(&eve, "", Some(&entry(eve.id, 9)), Some([20; 32]), &noted("a")).await,
+    expect_not_found(
+        store
+            .add_account(&eve, "", Some(&entry(eve.id, 9)), Some([20; 32]), &audit_entry("a"))
+            .await,
     );
 
     for (minute, given) in [(0, 5_000), (1_439, 5_000), (1_440, 0), (-1, 0)] {
@@ -70,7 +78,7 @@ async fn accounts_join(store: &dyn Store) {
     assert_eq!(kept.balances, [(BOB, Nanos(60)), (ALICE, Nanos(5_000))]);
 }
 
-async fn sessions_come_and_go(store: &dyn Store) {
+async fn sessions_are_added_and_removed(store: &dyn Store) {
     let session = |digest: u8, from, to| Session {
         id: SessionId::new(digest.to_string()),
         digest: [digest; 32],
@@ -78,12 +86,12 @@ async fn sessions_come_and_go(store: &dyn Store) {
         created_at: at(from),
         expires_at: at(to),
     };
-    store.add_session(&session(1, 0, 10), &noted("o")).await.unwrap();
-    store.add_session(&session(2, 5, 15), &noted("o")).await.unwrap();
-    conflicts(store.add_session(&session(2, 5, 15), &noted("o")).await, "session");
+    store.add_session(&session(1, 0, 10), &audit_entry("o")).await.unwrap();
+    store.add_session(&session(2, 5, 15), &audit_entry("o")).await.unwrap();
+    expect_conflict(store.add_session(&session(2, 5, 15), &audit_entry("o")).await, "session");
     assert_eq!(store.find_session([1; 32]).await.unwrap(), Some(session(1, 0, 10)));
 
-    store.add_session(&session(3, 12, 30), &noted("o")).await.unwrap();
+    store.add_session(&session(3, 12, 30), &audit_entry("o")).await.unwrap();
     assert_eq!(store.find_session([1; 32]).await.unwrap(), None, "it ended before 12");
     assert_eq!(store.find_session([2; 32]).await.unwrap(), Some(session(2, 5, 15)));
     store.remove_session([2; 32]).await.unwrap();
@@ -91,8 +99,10 @@ async fn sessions_come_and_go(store: &dyn Store) {
     assert_eq!(store.find_session([2; 32]).await.unwrap(), None);
     sessions_are_shown_and_ended(store, &session).await;
     let nobody = AccountId(uuid::Uuid::from_u128(0));
-    is_not_found(
-        store.add_session(&Session { account: nobody, ..session(4, 12, 30) }, &noted("o")).await,
+    expect_not_found(
+        store
+            .add_session(&Session { account: nobody, ..session(4, 12, 30) }, &audit_entry("o"))
+            .await,
     );
 }
 
@@ -105,26 +115,28 @@ async fn sessions_are_shown_and_ended(
         let sessions = store.sessions(ALICE).await.unwrap();
         sessions.into_iter().map(|session| session.id.to_string()).collect()
     };
-    store.add_session(&session(4, 13, 40), &noted("o")).await.unwrap();
-    store.add_session(&session(5, 14, 40), &noted("o")).await.unwrap();
-    conflicts(
-        store.add_session(&Session { digest: [6; 32], ..session(5, 14, 40) }, &noted("o")).await,
+    store.add_session(&session(4, 13, 40), &audit_entry("o")).await.unwrap();
+    store.add_session(&session(5, 14, 40), &audit_entry("o")).await.unwrap();
+    expect_conflict(
+        store
+            .add_session(&Session { digest: [6; 32], ..session(5, 14, 40) }, &audit_entry("o"))
+            .await,
         "session",
     );
     assert_eq!(ids().await, ["5", "4", "3"]);
     let four = SessionId::new("4");
-    is_not_found(store.end_session(BOB, &four, &noted("s")).await);
-    store.end_session(ALICE, &four, &noted("s")).await.unwrap();
-    is_not_found(store.end_session(ALICE, &four, &noted("s")).await);
-    assert_eq!(store.end_other_sessions(BOB, [3; 32], &noted("s")).await.unwrap(), 0);
+    expect_not_found(store.end_session(BOB, &four, &audit_entry("s")).await);
+    store.end_session(ALICE, &four, &audit_entry("s")).await.unwrap();
+    expect_not_found(store.end_session(ALICE, &four, &audit_entry("s")).await);
+    assert_eq!(store.end_other_sessions(BOB, [3; 32], &audit_entry("s")).await.unwrap(), 0);
     assert_eq!(ids().await, ["5", "3"]);
-    let set = store.set_password(ALICE, "new hash", [3; 32], &noted("s")).await;
+    let set = store.set_password(ALICE, "new hash", [3; 32], &audit_entry("s")).await;
     assert_eq!(set.unwrap(), 1);
     assert_eq!(ids().await, ["3"]);
     let hash = store.find_password_hash("älice@example.org").await.unwrap();
     assert_eq!(hash, Some((ALICE, "new hash".to_owned())));
     let nobody = AccountId(uuid::Uuid::nil());
-    is_not_found(store.set_password(nobody, "", [3; 32], &noted("s")).await);
+    expect_not_found(store.set_password(nobody, "", [3; 32], &audit_entry("s")).await);
 }
 
 /// A rotation writes both keys or neither.
@@ -132,41 +144,43 @@ async fn keys_are_rotated(store: &dyn Store, old: &Key) {
     let new = key("a3", ALICE, 5);
     let retired = Key { expires_at: Some(at(70)), successor: Some(new.id.clone()), ..old.clone() };
     let taken = Key { digest: old.digest, ..new.clone() };
-    conflicts(store.rotate_key(&retired, &taken, &noted("r")).await, "`a3`");
+    expect_conflict(store.rotate_key(&retired, &taken, &audit_entry("r")).await, "`a3`");
     assert_eq!(store.find_key(&old.id).await.unwrap().as_ref(), Some(old));
-    store.rotate_key(&retired, &new, &noted("r")).await.unwrap();
+    store.rotate_key(&retired, &new, &audit_entry("r")).await.unwrap();
     assert_eq!(store.find_key(&old.id).await.unwrap(), Some(retired.clone()));
     assert_eq!(store.find_key(&new.id).await.unwrap(), Some(new));
     let third = key("a4", ALICE, 6);
-    is_not_found(store.rotate_key(&retired, &third, &noted("r")).await);
+    expect_not_found(store.rotate_key(&retired, &third, &audit_entry("r")).await);
     assert_eq!(store.find_key(&third.id).await.unwrap(), None);
 }
 
-async fn accounts_change(store: &dyn Store) {
+async fn accounts_are_updated(store: &dyn Store) {
     let bob = Account {
         status: AccountStatus::Suspended,
         plan: PlanName::new("pro"),
         ..account(BOB, "bob", Role::Member)
     };
-    store.put_account(&bob, &noted("c")).await.unwrap();
+    store.put_account(&bob, &audit_entry("c")).await.unwrap();
     assert!(store.load().await.unwrap().accounts.contains(&bob));
     let nobody = Account { id: AccountId(uuid::Uuid::nil()), ..bob };
-    is_not_found(store.put_account(&nobody, &noted("c")).await);
+    expect_not_found(store.put_account(&nobody, &audit_entry("c")).await);
 }
 
-async fn keys_are_made_and_revoked(store: &dyn Store) {
+async fn keys_are_added_and_revoked(store: &dyn Store) {
     let mut keys = [key("a1", ALICE, 1), key("a2", ALICE, 2), key("b1", BOB, 3)];
     for key in &keys {
-        store.add_key(key, &noted("k")).await.unwrap();
+        store.add_key(key, &audit_entry("k")).await.unwrap();
     }
-    conflicts(store.add_key(&keys[0], &noted("k")).await, "`a1`");
+    expect_conflict(store.add_key(&keys[0], &audit_entry("k")).await, "`a1`");
     let same_digest = Key { id: KeyId::new("a9"), ..keys[0].clone() };
-    conflicts(store.add_key(&same_digest, &noted("k")).await, "`a9`");
-    is_not_found(store.add_key(&key("c1", AccountId(uuid::Uuid::nil()), 4), &noted("k")).await);
+    expect_conflict(store.add_key(&same_digest, &audit_entry("k")).await, "`a9`");
+    expect_not_found(
+        store.add_key(&key("c1", AccountId(uuid::Uuid::nil()), 4), &audit_entry("k")).await,
+    );
 
-    store.revoke_key(&keys[1].id, at(50), &noted("k")).await.unwrap();
-    store.revoke_key(&keys[1].id, at(60), &noted("k")).await.unwrap();
-    is_not_found(store.revoke_key(&KeyId::new("c1"), at(50), &noted("k")).await);
+    store.revoke_key(&keys[1].id, at(50), &audit_entry("k")).await.unwrap();
+    store.revoke_key(&keys[1].id, at(60), &audit_entry("k")).await.unwrap();
+    expect_not_found(store.revoke_key(&KeyId::new("c1"), at(50), &audit_entry("k")).await);
     keys[1].revoked_at = Some(at(50));
 
     for key in &keys {
