@@ -9,7 +9,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
 use crate::control::ControlError;
-use domain::Invalid;
+use domain::ValidationError;
 use store::StoreError;
 
 impl From<ControlError> for Status {
@@ -60,6 +60,6 @@ fn of_store(error: &StoreError) -> Status {
 }
 
 /// Returns the status for a request with an invalid field.
-pub(super) fn invalid(error: Invalid) -> Status {
+pub(super) fn invalid(error: ValidationError) -> Status {
     ControlError::from(error).into()
 }

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 
 use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, MAX_BALANCE, token};
-use domain::Invalid;
+use domain::ValidationError;
 use domain::account::{Account, Invite};
 use domain::audit::AuditAction;
 use domain::id::AccountId;
@@ -60,7 +60,7 @@ impl Control {
         caller.require_operator("invite")?;
         let lifetime = if lifetime.is_zero() { DEFAULT_INVITE_LIFETIME } else { lifetime };
         if lifetime > MAX_INVITE_LIFETIME {
-            return Err(Invalid::new("ttl_seconds", "`ttl_seconds` must be at most a year").into());
+            return Err(ValidationError::new("ttl_seconds", "`ttl_seconds` must be at most a year").into());
         }
         let code = token::make(token::INVITE, &*self.entropy);
         let created_at = self.clock.now();
@@ -124,13 +124,13 @@ impl Control {
         let account = self.visible_account(caller, account)?;
         let (reason, credited) = (check_reason(reason)?, account.clone());
         if amount == Nanos::ZERO {
-            return Err(Invalid::new("amount_usd", "`amount_usd` must not be zero").into());
+            return Err(ValidationError::new("amount_usd", "`amount_usd` must not be zero").into());
         }
         self.write(Some(caller), move |control| async move {
             let balance = control.ledger.balance(account.id) + amount;
             if balance > MAX_BALANCE || balance < -MAX_BALANCE {
                 let message = format!("a balance must stay within ±{MAX_BALANCE} dollars");
-                return Err(Invalid::new("amount_usd", message).into());
+                return Err(ValidationError::new("amount_usd", message).into());
             }
             let details = format!("{amount} dollars: {reason}");
             let audit = control.audit_entry(
@@ -163,11 +163,11 @@ impl Control {
 }
 
 /// Trims and validates the reason of a change.
-pub(super) fn check_reason(reason: &str) -> Result<String, Invalid> {
+pub(super) fn check_reason(reason: &str) -> Result<String, ValidationError> {
     let reason = reason.trim();
     if reason.is_empty() || reason.len() > MAX_REASON_BYTES {
         let message = format!("`reason` must have 1 to {MAX_REASON_BYTES} bytes");
-        return Err(Invalid::new("reason", message));
+        return Err(ValidationError::new("reason", message));
     }
     Ok(reason.to_owned())
 }

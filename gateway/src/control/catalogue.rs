@@ -72,7 +72,7 @@ impl Control {
         caller.require_operator("change the catalogue")?;
         if changes.len() > MAX_CHANGES {
             let message = format!("`changes` must be at most {MAX_CHANGES}");
-            return Err(domain::Invalid::new("changes", message).into());
+            return Err(domain::ValidationError::new("changes", message).into());
         }
         self.write(Some(caller), move |control| async move {
             let before = control.directory.catalogue().clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::access::refuse_suspended;
 use super::{Caller, Control, ControlError};
-use domain::Invalid;
+use domain::ValidationError;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, CompletedCall};
@@ -118,7 +118,7 @@ impl Control {
         if key.is_empty() || key.len() > MAX_KEY_BYTES {
             let message =
                 format!("`idempotency-key` must have 1 to {MAX_KEY_BYTES} characters of ASCII");
-            return Err(Invalid::new("idempotency-key", message).into());
+            return Err(ValidationError::new("idempotency-key", message).into());
         }
         let digest = self.credentials.digest(message);
         let call = Some(AdminCall { method, key: key.to_owned(), digest });
@@ -138,7 +138,7 @@ impl Control {
         if done.as_ref().is_some_and(|done| done.digest != call.digest) {
             let message = "the idempotency key belongs to another call, which asked for something \
                 else; use a new key";
-            return Err(Invalid::new("idempotency-key", message).into());
+            return Err(ValidationError::new("idempotency-key", message).into());
         }
         Ok(done)
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use domain::Invalid;
+use domain::ValidationError;
 use domain::idempotency::CompletedCall;
 use domain::text::is_hidden;
 use store::StoreError;
@@ -24,7 +24,7 @@ pub enum ControlError {
     InUse(String),
     /// A field of the request is invalid.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] ValidationError),
     /// The credentials are missing or wrong.
     #[error("{0}")]
     Unauthenticated(String),
@@ -70,8 +70,8 @@ impl ControlError {
             Self::NotFound(message) => Self::NotFound(titled(message)),
             Self::Exists(message) => Self::Exists(titled(message)),
             Self::InUse(message) => Self::InUse(titled(message)),
-            Self::Invalid(Invalid { field, message }) => {
-                Self::Invalid(Invalid { field, message: titled(message) })
+            Self::Invalid(ValidationError { field, message }) => {
+                Self::Invalid(ValidationError { field, message: titled(message) })
             }
             Self::Unauthenticated(_)
             | Self::Forbidden(_)

@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use super::change::ReplayExt;
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
-use domain::Invalid;
+use domain::ValidationError;
 use domain::audit::AuditAction;
 use domain::audit_diff;
 use domain::id::{AccountId, KeyId, ModelId};
@@ -84,7 +84,7 @@ impl Control {
         let models = self.resolve_models(caller, &request.models)?;
         let now = self.clock.now();
         if request.expires_at.is_some_and(|end| end <= now) {
-            return Err(Invalid::new("expires_at", "`expires_at` must be in the future").into());
+            return Err(ValidationError::new("expires_at", "`expires_at` must be in the future").into());
         }
         let text = self.new_key_text();
         let key = Key {
@@ -229,7 +229,7 @@ impl Control {
         for name in names {
             let model = self
                 .visible_model(caller, name)
-                .map_err(|error| Invalid::new("models", error.to_string()))?;
+                .map_err(|error| ValidationError::new("models", error.to_string()))?;
             if !ids.contains(&model.id) {
                 ids.push(model.id.clone());
             }
@@ -246,36 +246,36 @@ pub(super) fn secret_already_shown(key: &str) -> ControlError {
     ))
 }
 
-fn check_client_gone(client_gone: ClientGone) -> Result<(), Invalid> {
+fn check_client_gone(client_gone: ClientGone) -> Result<(), ValidationError> {
     match client_gone {
         ClientGone::Drain(limit) if limit.is_zero() || limit > MAX_DRAIN => {
             let most = MAX_DRAIN.as_secs();
             let message = format!("`drain_seconds` must be 1 to {most}");
-            Err(Invalid::new("drain_seconds", message))
+            Err(ValidationError::new("drain_seconds", message))
         }
         ClientGone::Drain(_) | ClientGone::Cancel => Ok(()),
     }
 }
 
-fn check_spend_cap(cap: Option<Nanos>) -> Result<(), Invalid> {
+fn check_spend_cap(cap: Option<Nanos>) -> Result<(), ValidationError> {
     if cap.is_some_and(|cap| cap <= Nanos::ZERO || cap > MAX_BALANCE) {
         let message = format!(
             "`spend_cap_usd` must be above 0 and at most {MAX_BALANCE}; leave it out for no cap"
         );
-        return Err(Invalid::new("spend_cap_usd", message));
+        return Err(ValidationError::new("spend_cap_usd", message));
     }
     Ok(())
 }
 
-fn check_label(label: &str) -> Result<String, Invalid> {
+fn check_label(label: &str) -> Result<String, ValidationError> {
     let label = label.trim();
     if label.is_empty() || label.chars().count() > MAX_LABEL_CHARS {
         let message = format!("`label` must have 1 to {MAX_LABEL_CHARS} characters");
-        return Err(Invalid::new("label", message));
+        return Err(ValidationError::new("label", message));
     }
     if has_hidden(label) {
         let message = "`label` must not contain control or invisible characters";
-        return Err(Invalid::new("label", message));
+        return Err(ValidationError::new("label", message));
     }
     Ok(label.to_owned())
 }

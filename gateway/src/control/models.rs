@@ -9,7 +9,7 @@ use super::change::{ChangeContext, ReplayExt};
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError};
 use crate::directory::Catalogue;
-use domain::Invalid;
+use domain::ValidationError;
 use domain::audit::AuditAction;
 use domain::audit_diff;
 use domain::id::{ModelId, UpstreamName};
@@ -305,18 +305,22 @@ pub(super) fn check(model: &Model, catalogue: &Catalogue) -> Result<(), ControlE
         ("price.output_usd", price.output),
     ] {
         if amount < Nanos::ZERO {
-            return Err(Invalid::new(field, format!("`{field}` must not be negative")).into());
+            return Err(
+                ValidationError::new(field, format!("`{field}` must not be negative")).into()
+            );
         }
     }
     if model.deployments.is_empty() {
-        return Err(Invalid::new("deployments", "a model needs at least one deployment").into());
+        return Err(
+            ValidationError::new("deployments", "a model needs at least one deployment").into()
+        );
     }
     for (index, deployment) in model.deployments.iter().enumerate() {
         let upstream = &deployment.upstream;
         if !catalogue.upstreams.contains_key(upstream) {
             let message =
                 format!("upstream `{upstream}` does not exist; add it with `ctl upstream add`");
-            return Err(Invalid::new("deployments", message).into());
+            return Err(ValidationError::new("deployments", message).into());
         }
         let same = |other: &Deployment| {
             other.upstream == *upstream && other.upstream_model == deployment.upstream_model
@@ -324,13 +328,13 @@ pub(super) fn check(model: &Model, catalogue: &Catalogue) -> Result<(), ControlE
         if model.deployments[..index].iter().any(same) {
             let name = &deployment.upstream_model;
             let message = format!("`{upstream}:{name}` is given twice; use its weight instead");
-            return Err(Invalid::new("deployments", message).into());
+            return Err(ValidationError::new("deployments", message).into());
         }
     }
     Ok(())
 }
 
-fn check_texts(model: &Model) -> Result<(), Invalid> {
+fn check_texts(model: &Model) -> Result<(), ValidationError> {
     let upstream_models = model.deployments.iter().map(|deployment| &*deployment.upstream_model);
     let texts = [
         ("display_name", model.display_name.as_str(), MAX_DISPLAY_NAME_BYTES),
@@ -339,18 +343,24 @@ fn check_texts(model: &Model) -> Result<(), Invalid> {
     let names = upstream_models.map(|name| ("upstream_model", name, MAX_UPSTREAM_MODEL_BYTES));
     for (field, text, longest) in texts.into_iter().chain(names) {
         if text.len() > longest {
-            return Err(Invalid::new(field, format!("`{field}` is longer than {longest} bytes")));
+            return Err(ValidationError::new(
+                field,
+                format!("`{field}` is longer than {longest} bytes"),
+            ));
         }
         if has_hidden(text) {
             let message = format!("`{field}` must not contain control or invisible characters");
-            return Err(Invalid::new(field, message));
+            return Err(ValidationError::new(field, message));
         }
     }
     for (field, tokens) in
         [("context_window", model.context_window), ("max_output_tokens", model.max_output_tokens)]
     {
         if tokens.is_some_and(|tokens| tokens.0 > MAX_TOKENS) {
-            return Err(Invalid::new(field, format!("`{field}` must be at most {MAX_TOKENS}")));
+            return Err(ValidationError::new(
+                field,
+                format!("`{field}` must be at most {MAX_TOKENS}"),
+            ));
         }
     }
     Ok(())
@@ -361,7 +371,7 @@ fn check_texts(model: &Model) -> Result<(), Invalid> {
 fn check_names(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError> {
     if model.aliases.contains(&model.id) {
         let message = format!("`{}` is the model's own id; leave it out", model.id);
-        return Err(Invalid::new("aliases", message).into());
+        return Err(ValidationError::new("aliases", message).into());
     }
     let taken = |name: &str, other: &Model| {
         ControlError::Exists(format!("`{name}` is a name of model `{}`; choose another", other.id))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
 use crate::directory::Catalogue;
-use domain::Invalid;
+use domain::ValidationError;
 use domain::audit::AuditAction;
 use domain::audit_diff;
 use domain::id::PlanName;
@@ -85,21 +85,21 @@ impl Control {
 
 impl NewPlan {
     /// Validates the fields that do not depend on the catalogue.
-    pub(super) fn check(&self) -> Result<(), Invalid> {
+    pub(super) fn check(&self) -> Result<(), ValidationError> {
         check_limits(&self.limits)?;
         if self.trial_credit < Nanos::ZERO || self.trial_credit > MAX_BALANCE {
             let message = format!("`trial_credit_usd` must be from 0 to {MAX_BALANCE}");
-            return Err(Invalid::new("trial_credit_usd", message));
+            return Err(ValidationError::new("trial_credit_usd", message));
         }
         Ok(())
     }
 
     /// Builds the plan, resolving model ids and aliases in `catalogue`.
-    pub(super) fn into_plan(self, catalogue: &Catalogue) -> Result<Plan, Invalid> {
+    pub(super) fn into_plan(self, catalogue: &Catalogue) -> Result<Plan, ValidationError> {
         let mut models = Vec::with_capacity(self.models.len());
         for name in &self.models {
             let missing =
-                || Invalid::new("models", ControlError::missing("model", name).to_string());
+                || ValidationError::new("models", ControlError::missing("model", name).to_string());
             let model = catalogue.find_model(name).ok_or_else(missing)?;
             if !models.contains(&model.id) {
                 models.push(model.id.clone());
@@ -121,7 +121,7 @@ pub(super) fn plan_details(plan: &Plan, catalogue: &Catalogue) -> String {
 
 /// Validates limits. Zero is refused as ambiguous: it would block all requests here, but means "no
 /// limit" elsewhere.
-pub(super) fn check_limits(limits: &Limits) -> Result<(), Invalid> {
+pub(super) fn check_limits(limits: &Limits) -> Result<(), ValidationError> {
     for (field, limit) in [
         ("limits.rpm", limits.rpm),
         ("limits.tpm", limits.tpm),
@@ -131,7 +131,7 @@ pub(super) fn check_limits(limits: &Limits) -> Result<(), Invalid> {
         if limit.is_some_and(|limit| !(1..=MAX_LIMIT).contains(&limit)) {
             let message =
                 format!("`{field}` must be from 1 to {MAX_LIMIT}; leave it out for no limit");
-            return Err(Invalid::new(field, message));
+            return Err(ValidationError::new(field, message));
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use super::accounts::AccountView;
 use super::error::printable;
 use super::passwords::Requester;
 use super::{Caller, Control, ControlError, Registration, token};
-use domain::Invalid;
+use domain::ValidationError;
 use domain::account::{Account, AccountStatus, Role};
 use domain::account_name::AccountName;
 use domain::audit::AuditAction;
@@ -116,7 +116,7 @@ impl Control {
         match self.registration {
             Registration::Open => Ok(None),
             Registration::Invite | Registration::Closed if by_operator => Ok(None),
-            Registration::Invite if code.expose_secret().is_empty() => Err(Invalid::new(
+            Registration::Invite if code.expose_secret().is_empty() => Err(ValidationError::new(
                 "invite_code",
                 "registration needs an invite code; ask the operator of this gateway for one",
             )

@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use super::change::ReplayExt;
 use super::keys::{KeyView, secret_already_shown};
 use super::{Caller, Control, ControlError};
-use domain::Invalid;
+use domain::ValidationError;
 use domain::audit::AuditAction;
 use domain::id::KeyId;
 use domain::key::Key;
@@ -36,7 +36,7 @@ impl Control {
     ) -> Result<(KeyView, SecretString), ControlError> {
         if overlap > MAX_OVERLAP {
             let message = "`overlap_seconds` must be at most a year";
-            return Err(Invalid::new("overlap_seconds", message).into());
+            return Err(ValidationError::new("overlap_seconds", message).into());
         }
         let id = KeyId::new(id);
         let text = self.new_key_text();

@@ -10,7 +10,7 @@ use super::change::{ChangeContext, ReplayExt};
 use super::{Caller, Control, ControlError};
 use crate::directory::Catalogue;
 use crate::secrets::bearer_token_problem;
-use domain::Invalid;
+use domain::ValidationError;
 use domain::audit::AuditAction;
 use domain::audit_diff;
 use domain::id::UpstreamName;
@@ -165,7 +165,7 @@ impl Control {
         &self,
         name: UpstreamName,
         change: UpstreamChange,
-    ) -> Result<Upstream, Invalid> {
+    ) -> Result<Upstream, ValidationError> {
         let upstream = Upstream {
             name,
             url: String::new(),
@@ -183,7 +183,7 @@ impl Control {
         &self,
         upstream: &Upstream,
         change: UpstreamChange,
-    ) -> Result<Upstream, Invalid> {
+    ) -> Result<Upstream, ValidationError> {
         let (old, new) = (upstream.deadlines, change.deadlines);
         let deadlines = Deadlines {
             connect: check_deadline("deadlines.connect_ms", new.connect, old.connect)?,
@@ -201,7 +201,7 @@ impl Control {
         };
         if ca_certificates.is_some() && !url.starts_with("https:") {
             let message = "`ca_certificates` are for an upstream whose `url` begins with `https:`";
-            return Err(Invalid::new("ca_certificates", message));
+            return Err(ValidationError::new("ca_certificates", message));
         }
         Ok(Upstream {
             name: upstream.name.clone(),
@@ -225,7 +225,7 @@ impl Control {
         self.credentials.refresh(upstreams.into_values()).await;
     }
 
-    fn check_credential(&self, credential: NewCredential) -> Result<CredentialSource, Invalid> {
+    fn check_credential(&self, credential: NewCredential) -> Result<CredentialSource, ValidationError> {
         let check = |field: &'static str, text: &str| {
             let fits = (1..=MAX_SOURCE_BYTES).contains(&text.len());
             if fits && !text.chars().any(char::is_control) {
@@ -234,7 +234,7 @@ impl Control {
             let message = format!(
                 "`{field}` must have 1 to {MAX_SOURCE_BYTES} bytes and no control characters"
             );
-            Err(Invalid::new(field, message))
+            Err(ValidationError::new(field, message))
         };
         match credential {
             NewCredential::None => Ok(CredentialSource::None),
@@ -242,7 +242,7 @@ impl Control {
                 check("credential.env", &name)?;
                 if name.contains('=') {
                     let message = "`credential.env` must be a variable's name, not its value";
-                    return Err(Invalid::new("credential.env", message));
+                    return Err(ValidationError::new("credential.env", message));
                 }
                 Ok(CredentialSource::Env(name))
             }
@@ -251,7 +251,7 @@ impl Control {
                 if !std::path::Path::new(&path).is_absolute() {
                     let message =
                         "`credential.file` must be an absolute path on the gateway's host";
-                    return Err(Invalid::new("credential.file", message));
+                    return Err(ValidationError::new("credential.file", message));
                 }
                 Ok(CredentialSource::File(path))
             }
@@ -259,7 +259,7 @@ impl Control {
                 None => Ok(self.credentials.seal(&secret)),
                 Some(fault) => {
                     let message = format!("`credential.secret` {fault}");
-                    Err(Invalid::new("credential.secret", message))
+                    Err(ValidationError::new("credential.secret", message))
                 }
             },
         }
@@ -321,8 +321,8 @@ pub(super) fn ensure_unused(name: &str, catalogue: &Catalogue) -> Result<(), Con
 
 /// Validates a base URL and strips trailing slashes. Error messages do not quote the URL, because
 /// it may contain a password.
-fn check_url(url: &str) -> Result<String, Invalid> {
-    let invalid = |message: &str| Err(Invalid::new("url", message));
+fn check_url(url: &str) -> Result<String, ValidationError> {
+    let invalid = |message: &str| Err(ValidationError::new("url", message));
     if url.len() > MAX_URL_BYTES {
         return invalid("`url` is too long");
     }
@@ -355,9 +355,9 @@ fn check_url(url: &str) -> Result<String, Invalid> {
 }
 
 /// Validates CA certificates in PEM; `None` if the text is empty.
-fn check_ca_certificates(pem: String) -> Result<Option<String>, Invalid> {
+fn check_ca_certificates(pem: String) -> Result<Option<String>, ValidationError> {
     let invalid = |why: &dyn std::fmt::Display| {
-        Invalid::new("ca_certificates", format!("`ca_certificates` cannot be used: {why}"))
+        ValidationError::new("ca_certificates", format!("`ca_certificates` cannot be used: {why}"))
     };
     if pem.is_empty() {
         return Ok(None);
@@ -373,11 +373,11 @@ fn check_deadline(
     field: &'static str,
     new: Option<Duration>,
     old: Option<Duration>,
-) -> Result<Option<Duration>, Invalid> {
+) -> Result<Option<Duration>, ValidationError> {
     let deadline = new.or(old).filter(|deadline| !deadline.is_zero());
     if deadline.is_some_and(|deadline| deadline > MAX_TIMEOUT) {
         let most = MAX_TIMEOUT.as_millis();
-        return Err(Invalid::new(field, format!("`{field}` must be at most {most}")));
+        return Err(ValidationError::new(field, format!("`{field}` must be at most {most}")));
     }
     Ok(deadline)
 }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::accounts::Page;
 use super::{Caller, Control, ControlError};
-use domain::Invalid;
+use domain::ValidationError;
 use domain::id::RequestId;
 use domain::record::{RequestRecord, RequestStatus};
 use store::{Cursor, KeySum, Summary};
@@ -130,10 +130,10 @@ impl Control {
 /// Parses a cursor. Clients must treat its text as opaque; it is a non-negative number.
 ///
 /// # Errors
-/// [`Invalid`] for `field` if the text is not a cursor.
-pub fn parse_cursor(field: &'static str, text: &str) -> Result<Cursor, Invalid> {
+/// [`ValidationError`] for `field` if the text is not a cursor.
+pub fn parse_cursor(field: &'static str, text: &str) -> Result<Cursor, ValidationError> {
     let cursor = text.parse().ok().filter(|&cursor| cursor >= 0).map(Cursor);
     cursor.ok_or_else(|| {
-        Invalid::new(field, format!("`{field}` must be a value from an earlier response"))
+        ValidationError::new(field, format!("`{field}` must be a value from an earlier response"))
     })
 }

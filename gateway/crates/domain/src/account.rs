@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::Invalid;
+use super::ValidationError;
 use super::id::{AccountId, PlanName, SessionId};
 
 /// The name of the built-in account of the operator token.
@@ -73,23 +73,23 @@ impl Account {
     /// Validates a password's length: 8 to 1,024 bytes.
     ///
     /// # Errors
-    /// [`Invalid`] for `password` if the length is out of range.
-    pub fn check_password(password: &str) -> Result<(), Invalid> {
+    /// [`ValidationError`] for `password` if the length is out of range.
+    pub fn check_password(password: &str) -> Result<(), ValidationError> {
         check_length("password", password)
     }
 
     /// Validates the length of a replacement password, like [`Self::check_password`].
     ///
     /// # Errors
-    /// [`Invalid`] for `new_password` if the length is out of range.
-    pub fn check_new_password(password: &str) -> Result<(), Invalid> {
+    /// [`ValidationError`] for `new_password` if the length is out of range.
+    pub fn check_new_password(password: &str) -> Result<(), ValidationError> {
         check_length("new_password", password)
     }
 }
 
-fn check_length(field: &'static str, password: &str) -> Result<(), Invalid> {
+fn check_length(field: &'static str, password: &str) -> Result<(), ValidationError> {
     if (8..=1024).contains(&password.len()) {
         return Ok(());
     }
-    Err(Invalid::new(field, format!("`{field}` must have 8 to 1,024 bytes")))
+    Err(ValidationError::new(field, format!("`{field}` must have 8 to 1,024 bytes")))
 }

@@ -9,7 +9,7 @@ use unicode_normalization::char::is_combining_mark;
 use unicode_security::confusable_detection::skeleton;
 use unicode_security::{GeneralSecurityProfile, RestrictionLevel, RestrictionLevelDetection};
 
-use super::Invalid;
+use super::ValidationError;
 use super::text::is_hidden;
 
 const MAX_CHARS: usize = 128;
@@ -66,25 +66,28 @@ impl AccountName {
     /// Restrictive* in Unicode TR39), with `. _ - + @` between them.
     ///
     /// # Errors
-    /// [`Invalid`] for `name` if the text has another form or is reserved.
-    pub fn parse(text: &str) -> Result<Self, Invalid> {
+    /// [`ValidationError`] for `name` if the text has another form or is reserved.
+    pub fn parse(text: &str) -> Result<Self, ValidationError> {
         let name = normalized(text);
         if name.is_empty() || name.chars().count() > MAX_CHARS {
-            return Err(Invalid::new("name", "`name` must have 1 to 128 characters"));
+            return Err(ValidationError::new("name", "`name` must have 1 to 128 characters"));
         }
         if let Some(c) = name.chars().find(|&c| !is_allowed(c)) {
             let message = format!(
                 "`name` must not contain {}; use letters, digits and {PUNCTUATION}",
                 described(c)
             );
-            return Err(Invalid::new("name", message));
+            return Err(ValidationError::new("name", message));
         }
         if !name.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
-            return Err(Invalid::new("name", "`name` must begin with a letter or a digit"));
+            return Err(ValidationError::new("name", "`name` must begin with a letter or a digit"));
         }
         let letters: String = name.chars().filter(|c| !PUNCTUATION.contains(*c)).collect();
         if !letters.as_str().check_restriction_level(RestrictionLevel::HighlyRestrictive) {
-            return Err(Invalid::new("name", "`name` must not mix letters of different scripts"));
+            return Err(ValidationError::new(
+                "name",
+                "`name` must not mix letters of different scripts",
+            ));
         }
         let own = Appearance::all(&name);
         // Punctuation does not make a reserved name acceptable. Between other names it is
@@ -93,7 +96,7 @@ impl AccountName {
         let is_reserved =
             |reserved: &&str| own.iter().chain(&bare).any(|it| it.is_shared_with(reserved));
         if RESERVED.iter().any(is_reserved) {
-            return Err(Invalid::new("name", "`name` is reserved; choose another"));
+            return Err(ValidationError::new("name", "`name` is reserved; choose another"));
         }
         Ok(Self(name))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::Invalid;
+use super::ValidationError;
 
 macro_rules! uuid_type {
     ($(#[$doc:meta])* $name:ident) => {
@@ -89,8 +89,8 @@ impl ModelId {
     /// Validates a model id or alias: 1 to 128 characters of `A-Z a-z 0-9 - _ . : / @`.
     ///
     /// # Errors
-    /// [`Invalid`] for `field` if the text has another form.
-    pub fn parse(field: &'static str, text: &str) -> Result<Self, Invalid> {
+    /// [`ValidationError`] for `field` if the text has another form.
+    pub fn parse(field: &'static str, text: &str) -> Result<Self, ValidationError> {
         check(field, text, 128, |c| c.is_ascii_alphanumeric() || b"-_.:/@".contains(&c))?;
         Ok(Self::new(text))
     }
@@ -100,8 +100,8 @@ impl PlanName {
     /// Validates a plan's name: 1 to 64 characters of `a-z 0-9 - _ .`.
     ///
     /// # Errors
-    /// [`Invalid`] if the text has another form.
-    pub fn parse(text: &str) -> Result<Self, Invalid> {
+    /// [`ValidationError`] if the text has another form.
+    pub fn parse(text: &str) -> Result<Self, ValidationError> {
         check("plan", text, 64, is_slug)?;
         Ok(Self::new(text))
     }
@@ -111,8 +111,8 @@ impl UpstreamName {
     /// Validates an upstream's name: 1 to 64 characters of `a-z 0-9 - _ .`.
     ///
     /// # Errors
-    /// [`Invalid`] if the text has another form.
-    pub fn parse(text: &str) -> Result<Self, Invalid> {
+    /// [`ValidationError`] if the text has another form.
+    pub fn parse(text: &str) -> Result<Self, ValidationError> {
         check("upstream", text, 64, is_slug)?;
         Ok(Self::new(text))
     }
@@ -127,19 +127,20 @@ fn check(
     text: &str,
     max_length: usize,
     allowed: fn(u8) -> bool,
-) -> Result<(), Invalid> {
+) -> Result<(), ValidationError> {
     if text.is_empty() {
-        return Err(Invalid::new(field, format!("`{field}` must not be empty")));
+        return Err(ValidationError::new(field, format!("`{field}` must not be empty")));
     }
     if text.len() > max_length {
         let message = format!("`{field}` is longer than {max_length} characters");
-        return Err(Invalid::new(field, message));
+        return Err(ValidationError::new(field, message));
     }
     match text.chars().find(|&c| !u8::try_from(c).is_ok_and(allowed)) {
         None => Ok(()),
-        Some(c) => {
-            Err(Invalid::new(field, format!("`{field}` must not contain `{}`", c.escape_default())))
-        }
+        Some(c) => Err(ValidationError::new(
+            field,
+            format!("`{field}` must not contain `{}`", c.escape_default()),
+        )),
     }
 }
 

@@ -36,14 +36,14 @@ pub mod wire;
 /// A validation error: a value from the caller that violates a rule of the domain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Invalid {
+pub struct ValidationError {
     /// The field's name in the admin API.
     pub field: &'static str,
     /// The rule that the value violates, for the caller.
     pub message: String,
 }
 
-impl Invalid {
+impl ValidationError {
     /// Creates the error for `field`.
     pub fn new(field: &'static str, message: impl Into<String>) -> Self {
         Self { field, message: message.into() }

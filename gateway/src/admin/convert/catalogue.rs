@@ -5,7 +5,7 @@ use proto::v1::catalogue_change::Change;
 
 use super::request;
 use crate::control::catalogue::CatalogueChange;
-use domain::Invalid;
+use domain::ValidationError;
 
 /// Converts one change.
 ///
@@ -13,15 +13,15 @@ use domain::Invalid;
 /// A field is invalid. The message names the changed object, because a request contains many changes.
 pub(in super::super) fn catalogue_change(
     change: v1::CatalogueChange,
-) -> Result<CatalogueChange, Invalid> {
-    let missing = || Invalid::new("changes", "a change in `changes` is empty or unknown");
+) -> Result<CatalogueChange, ValidationError> {
+    let missing = || ValidationError::new("changes", "a change in `changes` is empty or unknown");
     let change = change.change.ok_or_else(missing)?;
     let object = object_name(&change);
     convert(change)
-        .map_err(|Invalid { field, message }| Invalid::new(field, format!("{object}: {message}")))
+        .map_err(|ValidationError { field, message }| ValidationError::new(field, format!("{object}: {message}")))
 }
 
-fn convert(change: Change) -> Result<CatalogueChange, Invalid> {
+fn convert(change: Change) -> Result<CatalogueChange, ValidationError> {
     Ok(match change {
         Change::AddUpstream(request) => {
             let (name, change) = request::new_upstream(request.upstream)?;

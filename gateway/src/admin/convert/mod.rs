@@ -1,6 +1,6 @@
 //! Conversions between protobuf messages and domain types.
 //!
-//! Unknown values are refused with the name of the field ([`Invalid`](domain::Invalid)), never replaced by a default.
+//! Unknown values are refused with the name of the field ([`ValidationError`](domain::ValidationError)), never replaced by a default.
 //! [`request`] and [`response`] convert the messages about accounts, keys and the catalogue. Each of the other files
 //! contains the conversions of one service.
 

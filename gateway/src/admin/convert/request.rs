@@ -10,7 +10,7 @@ use crate::control::keys::NewKey;
 use crate::control::models::{CachedPrice, ModelChange, NewDeployment};
 use crate::control::plans::NewPlan;
 use crate::control::upstreams::{NewCredential, UpstreamChange};
-use domain::Invalid;
+use domain::ValidationError;
 use domain::id::{ModelId, PlanName, UpstreamName};
 use domain::key::{ClientGone, Translation};
 use domain::limit::Limits;
@@ -18,7 +18,7 @@ use domain::model::{Ability, Modality};
 use domain::money::Nanos;
 use domain::upstream::{Deadlines, Profile};
 
-pub(in super::super) fn new_key(request: v1::CreateKeyRequest) -> Result<NewKey, Invalid> {
+pub(in super::super) fn new_key(request: v1::CreateKeyRequest) -> Result<NewKey, ValidationError> {
     Ok(NewKey {
         label: request.label,
         limits: limits(request.limits),
@@ -30,7 +30,7 @@ pub(in super::super) fn new_key(request: v1::CreateKeyRequest) -> Result<NewKey,
     })
 }
 
-fn translation(number: i32) -> Result<Translation, Invalid> {
+fn translation(number: i32) -> Result<Translation, ValidationError> {
     match v1::Translation::try_from(number) {
         Ok(v1::Translation::Unspecified | v1::Translation::Lenient) => Ok(Translation::Lenient),
         Ok(v1::Translation::Strict) => Ok(Translation::Strict),
@@ -39,12 +39,12 @@ fn translation(number: i32) -> Result<Translation, Invalid> {
     }
 }
 
-fn client_gone(number: i32, drain_seconds: u64) -> Result<ClientGone, Invalid> {
+fn client_gone(number: i32, drain_seconds: u64) -> Result<ClientGone, ValidationError> {
     match v1::ClientGone::try_from(number) {
         Ok(v1::ClientGone::Drain) => Ok(ClientGone::Drain(Duration::from_secs(drain_seconds))),
         Ok(_) if drain_seconds > 0 => {
             let message = "`drain_seconds` requires that `client_gone` is drain";
-            Err(Invalid::new("drain_seconds", message))
+            Err(ValidationError::new("drain_seconds", message))
         }
         Ok(v1::ClientGone::Unspecified | v1::ClientGone::Cancel) => Ok(ClientGone::Cancel),
         Err(_) => Err(unknown("client_gone", number)),
@@ -55,7 +55,7 @@ pub(in super::super) fn audit_filter(
     account: String,
     since: Option<prost_types::Timestamp>,
     until: Option<prost_types::Timestamp>,
-) -> Result<AuditQuery, Invalid> {
+) -> Result<AuditQuery, ValidationError> {
     Ok(AuditQuery {
         account: (!account.is_empty()).then_some(account),
         since: since.map(|since| time("since", &since)).transpose()?,
@@ -63,7 +63,7 @@ pub(in super::super) fn audit_filter(
     })
 }
 
-pub(in super::super) fn new_plan(plan: Option<v1::Plan>) -> Result<NewPlan, Invalid> {
+pub(in super::super) fn new_plan(plan: Option<v1::Plan>) -> Result<NewPlan, ValidationError> {
     let plan = plan.ok_or_else(|| missing("plan"))?;
     Ok(NewPlan {
         name: PlanName::parse(&plan.name)?,
@@ -75,7 +75,7 @@ pub(in super::super) fn new_plan(plan: Option<v1::Plan>) -> Result<NewPlan, Inva
 
 pub(in super::super) fn new_model(
     model: Option<v1::Model>,
-) -> Result<(ModelId, ModelChange), Invalid> {
+) -> Result<(ModelId, ModelChange), ValidationError> {
     let model = model.ok_or_else(|| missing("model"))?;
     let prices = model.price.unwrap_or_default();
     let change = ModelChange {
@@ -98,7 +98,7 @@ pub(in super::super) fn new_model(
 
 pub(in super::super) fn model_change(
     request: v1::UpdateModelRequest,
-) -> Result<(String, ModelChange), Invalid> {
+) -> Result<(String, ModelChange), ValidationError> {
     let price = |field, text: Option<String>| text.map(|text| price(field, &text)).transpose();
     let change = ModelChange {
         display_name: request.display_name,
@@ -118,7 +118,7 @@ pub(in super::super) fn model_change(
     Ok((request.id, change))
 }
 
-fn abilities(numbers: &[i32]) -> Result<Vec<Ability>, Invalid> {
+fn abilities(numbers: &[i32]) -> Result<Vec<Ability>, ValidationError> {
     let ability = |&number: &i32| match v1::Ability::try_from(number) {
         Ok(v1::Ability::Tools) => Ok(Ability::Tools),
         Ok(v1::Ability::Vision) => Ok(Ability::Vision),
@@ -130,7 +130,7 @@ fn abilities(numbers: &[i32]) -> Result<Vec<Ability>, Invalid> {
     numbers.iter().map(ability).collect()
 }
 
-fn inputs(numbers: &[i32]) -> Result<Vec<Modality>, Invalid> {
+fn inputs(numbers: &[i32]) -> Result<Vec<Modality>, ValidationError> {
     let modality = |&number: &i32| match v1::Input::try_from(number) {
         Ok(v1::Input::Text) => Ok(Modality::Text),
         Ok(v1::Input::Image) => Ok(Modality::Image),
@@ -141,11 +141,11 @@ fn inputs(numbers: &[i32]) -> Result<Vec<Modality>, Invalid> {
     numbers.iter().map(modality).collect()
 }
 
-fn aliases(aliases: &[String]) -> Result<Vec<ModelId>, Invalid> {
+fn aliases(aliases: &[String]) -> Result<Vec<ModelId>, ValidationError> {
     aliases.iter().map(|alias| ModelId::parse("aliases", alias)).collect()
 }
 
-fn deployments(list: Vec<v1::Deployment>) -> Result<Vec<NewDeployment>, Invalid> {
+fn deployments(list: Vec<v1::Deployment>) -> Result<Vec<NewDeployment>, ValidationError> {
     let convert = |deployment: v1::Deployment| {
         Ok(NewDeployment {
             upstream: UpstreamName::parse(&deployment.upstream)?,
@@ -159,7 +159,7 @@ fn deployments(list: Vec<v1::Deployment>) -> Result<Vec<NewDeployment>, Invalid>
 
 pub(in super::super) fn new_upstream(
     upstream: Option<v1::Upstream>,
-) -> Result<(UpstreamName, UpstreamChange), Invalid> {
+) -> Result<(UpstreamName, UpstreamChange), ValidationError> {
     let upstream = upstream.ok_or_else(|| missing("upstream"))?;
     let change = UpstreamChange {
         url: Some(upstream.url),
@@ -173,7 +173,7 @@ pub(in super::super) fn new_upstream(
 
 pub(in super::super) fn upstream_change(
     request: v1::UpdateUpstreamRequest,
-) -> Result<(String, UpstreamChange), Invalid> {
+) -> Result<(String, UpstreamChange), ValidationError> {
     let change = UpstreamChange {
         url: request.url,
         credential: request.credential.map(credential),
@@ -195,7 +195,7 @@ fn credential(credential: v1::Credential) -> NewCredential {
     }
 }
 
-fn profile(number: i32) -> Result<Profile, Invalid> {
+fn profile(number: i32) -> Result<Profile, ValidationError> {
     match v1::Profile::try_from(number) {
         Ok(v1::Profile::Unspecified | v1::Profile::Generic) => Ok(Profile::Generic),
         Ok(v1::Profile::Openai) => Ok(Profile::OpenAi),
@@ -233,23 +233,23 @@ fn limits(limits: Option<v1::Limits>) -> Limits {
 }
 
 /// Parses an amount of money in US dollars.
-pub(in super::super) fn amount(field: &'static str, text: &str) -> Result<Nanos, Invalid> {
-    let error = |error| Invalid::new(field, format!("`{field}` is {error}"));
+pub(in super::super) fn amount(field: &'static str, text: &str) -> Result<Nanos, ValidationError> {
+    let error = |error| ValidationError::new(field, format!("`{field}` is {error}"));
     text.trim().parse().map_err(error)
 }
 
 /// Parses an optional amount of money in US dollars; empty means `None`.
-fn optional_amount(field: &'static str, text: &str) -> Result<Option<Nanos>, Invalid> {
+fn optional_amount(field: &'static str, text: &str) -> Result<Option<Nanos>, ValidationError> {
     (!text.is_empty()).then(|| amount(field, text)).transpose()
 }
 
 /// Parses a price in US dollars; empty means free of charge.
-fn price(field: &'static str, text: &str) -> Result<Nanos, Invalid> {
+fn price(field: &'static str, text: &str) -> Result<Nanos, ValidationError> {
     if text.is_empty() { Ok(Nanos::ZERO) } else { amount(field, text) }
 }
 
 /// Parses the price of cached input in US dollars; empty means the price of uncached input.
-fn cached_price(field: &'static str, text: &str) -> Result<CachedPrice, Invalid> {
+fn cached_price(field: &'static str, text: &str) -> Result<CachedPrice, ValidationError> {
     if text.is_empty() {
         return Ok(CachedPrice::LikeInput);
     }
@@ -259,20 +259,20 @@ fn cached_price(field: &'static str, text: &str) -> Result<CachedPrice, Invalid>
 pub(super) fn time(
     field: &'static str,
     time: &prost_types::Timestamp,
-) -> Result<Timestamp, Invalid> {
+) -> Result<Timestamp, ValidationError> {
     Timestamp::new(time.seconds, time.nanos)
-        .map_err(|_| Invalid::new(field, format!("`{field}` is not a time")))
+        .map_err(|_| ValidationError::new(field, format!("`{field}` is not a time")))
 }
 
-pub(super) fn unknown(field: &'static str, number: i32) -> Invalid {
-    Invalid::new(
+pub(super) fn unknown(field: &'static str, number: i32) -> ValidationError {
+    ValidationError::new(
         field,
         format!("`{field}` has the value `{number}`, which this gateway does not know"),
     )
 }
 
-fn missing(field: &'static str) -> Invalid {
-    Invalid::new(field, format!("`{field}` is required"))
+fn missing(field: &'static str) -> ValidationError {
+    ValidationError::new(field, format!("`{field}` is required"))
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use super::response::millis;
 use super::time;
 use crate::control::tail::{TailBatch, TailStart};
 use crate::control::usage::{RecordView, RequestQuery, SummaryView, parse_cursor};
-use domain::Invalid;
+use domain::ValidationError;
 use domain::record::RequestStatus;
 use domain::usage::{Usage, UsageBasis};
 use store::Totals;
 
-pub(in super::super) fn filter(filter: Option<v1::RequestFilter>) -> Result<RequestQuery, Invalid> {
+pub(in super::super) fn filter(filter: Option<v1::RequestFilter>) -> Result<RequestQuery, ValidationError> {
     let filter = filter.unwrap_or_default();
     let some = |text: String| (!text.is_empty()).then_some(text);
     Ok(RequestQuery {
@@ -28,7 +28,7 @@ pub(in super::super) fn filter(filter: Option<v1::RequestFilter>) -> Result<Requ
 
 pub(in super::super) fn tail(
     request: v1::TailRequestsRequest,
-) -> Result<(RequestQuery, TailStart), Invalid> {
+) -> Result<(RequestQuery, TailStart), ValidationError> {
     let start = match request.cursor.as_str() {
         "" => TailStart::History(usize::try_from(request.history).unwrap_or(usize::MAX)),
         cursor => TailStart::After(parse_cursor("cursor", cursor)?),
@@ -36,7 +36,7 @@ pub(in super::super) fn tail(
     Ok((self::filter(request.filter)?, start))
 }
 
-fn status(number: i32) -> Result<Option<RequestStatus>, Invalid> {
+fn status(number: i32) -> Result<Option<RequestStatus>, ValidationError> {
     Ok(Some(match v1::RequestStatus::try_from(number) {
         Ok(v1::RequestStatus::Unspecified) => return Ok(None),
         Ok(v1::RequestStatus::Completed) => RequestStatus::Completed,

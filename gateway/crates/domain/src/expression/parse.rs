@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::value;
 use super::{Comparison, Expression, Predicate, Term};
-use crate::Invalid;
+use crate::ValidationError;
 use crate::id::{AccountId, KeyId, ModelId};
 
 /// The field of the admin API that holds an expression.
@@ -18,7 +18,7 @@ const FIELDS: &str = "`model:`, `status:`, `key:`, `account:`, `endpoint:`, `err
 /// Resolves the names in an expression to ids.
 pub trait Resolver {
     /// The error for an unknown name.
-    type Error: From<Invalid>;
+    type Error: From<ValidationError>;
 
     /// Returns the account with this name or id.
     ///
@@ -218,6 +218,6 @@ fn is_comma(c: char) -> bool {
     c == ','
 }
 
-fn invalid(what: &str) -> Invalid {
-    Invalid::new(FIELD, format!("in `{FIELD}`, {what}"))
+fn invalid(what: &str) -> ValidationError {
+    ValidationError::new(FIELD, format!("in `{FIELD}`, {what}"))
 }

@@ -3,16 +3,17 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::Invalid;
+use crate::ValidationError;
 
 /// Resolves the account `ann` and the alias `fast`.
 struct TestResolver;
 
 impl Resolver for TestResolver {
-    type Error = Invalid;
+    type Error = ValidationError;
 
-    fn account(&self, text: &str) -> Result<AccountId, Invalid> {
-        let missing = || Invalid::new("account", format!("account `{text}` does not exist"));
+    fn account(&self, text: &str) -> Result<AccountId, ValidationError> {
+        let missing =
+            || ValidationError::new("account", format!("account `{text}` does not exist"));
         (text == "ann").then(ann).ok_or_else(missing)
     }
 
@@ -29,7 +30,7 @@ fn noon() -> Timestamp {
     "2026-11-20T12:00:00Z".parse().unwrap()
 }
 
-fn read(text: &str) -> Result<Expression, Invalid> {
+fn read(text: &str) -> Result<Expression, ValidationError> {
     parse(text, noon(), &TestResolver)
 }
 

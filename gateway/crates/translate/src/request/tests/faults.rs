@@ -1,4 +1,4 @@
-//! Invalid requests are refused with a code and a path.
+//! ValidationError requests are refused with a code and a path.
 
 use super::*;
 use RequestFault::{
