@@ -51,7 +51,7 @@ pub enum Refusal {
         /// The allowed methods.
         allowed: &'static str,
     },
-    /// The path accepts WebSockets in OpenAI's API, but not in the gateway.
+    /// The path accepts WebSocket connections in OpenAI's API, but not in the gateway.
     #[error("WebSockets are not served here; POST the request instead, with `stream` for a stream")]
     WebSocket,
     /// The account has no stored response with this id.
