@@ -4,8 +4,8 @@
 //! output cap and grows. A plain answer cannot be stopped early: its hold covers the whole output
 //! cap, and the cap is lowered to the part that the hold covers.
 
-/// The step of a reservation, and the initial hold of a stream with a small but sufficient balance, in
-/// tokens per answer.
+/// The step of a reservation, and the initial hold of a stream with a small but sufficient balance,
+/// in tokens per answer.
 pub const HOLD_STEP: u64 = 1_024;
 /// The output cap that a plain answer gets even if it exceeds half of the balance, in tokens.
 const MIN_PLAIN_CAP: u64 = 4_096;

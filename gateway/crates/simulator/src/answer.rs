@@ -93,8 +93,8 @@ fn reasoning(chat: &ChatRequest) -> Option<String> {
 /// the user's message names.
 fn calls(chat: &ChatRequest) -> Vec<Call> {
     // The script is still in the conversation when the results of its calls arrive.
-    let scripted = chat.messages.last().is_some_and(|last| last.role != Role::Tool);
-    let spoken = chat.messages.last().is_some_and(|last| last.role == Role::User);
+    let script_applies = chat.messages.last().is_some_and(|last| last.role != Role::Tool);
+    let user_is_last = chat.messages.last().is_some_and(|last| last.role == Role::User);
     let limit = if chat.parallel { usize::MAX } else { 1 };
     let arguments = |tool: Option<&Function>| {
         let sampled = tool.map(|tool| schema::sample(&tool.parameters));
@@ -106,7 +106,7 @@ fn calls(chat: &ChatRequest) -> Vec<Call> {
 
     let chosen: Vec<(String, String)> = match &chat.choice {
         ToolChoice::None => Vec::new(),
-        _ if scripted && !chat.script.calls.is_empty() => {
+        _ if script_applies && !chat.script.calls.is_empty() => {
             let calls = chat.script.calls.iter().map(|call| {
                 let given = call.arguments.clone();
                 (call.name.clone(), given.unwrap_or_else(|| arguments(find(&call.name))))
@@ -115,8 +115,8 @@ fn calls(chat: &ChatRequest) -> Vec<Call> {
         }
         ToolChoice::Required => chat.tools.first().map(of).into_iter().collect(),
         ToolChoice::Named(name) => find(name).map(of).into_iter().collect(),
-        ToolChoice::Auto if spoken && chat.script.say.is_none() => {
-            let named = chat.tools.iter().filter(|tool| names(&chat.prompt, &tool.name));
+        ToolChoice::Auto if user_is_last && chat.script.say.is_none() => {
+            let named = chat.tools.iter().filter(|tool| contains_name(&chat.prompt, &tool.name));
             named.take(limit).map(of).collect()
         }
         ToolChoice::Auto => Vec::new(),
@@ -130,7 +130,7 @@ fn calls(chat: &ChatRequest) -> Vec<Call> {
 }
 
 /// Whether `text` contains `name`, and not as a part of a longer name.
-fn names(text: &str, name: &str) -> bool {
+fn contains_name(text: &str, name: &str) -> bool {
     let continues = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     !name.is_empty()
         && text.match_indices(name).any(|(at, _)| {

@@ -45,7 +45,7 @@ pub enum StoreError {
     /// The named object does not exist.
     #[error("not found")]
     NotFound,
-    /// The object to add exists, or the object to remove is in use; the text says which.
+    /// The object to add exists, or the object to remove is in use, as described by the text.
     #[error("{0}")]
     Conflict(String),
     /// The database failed.
