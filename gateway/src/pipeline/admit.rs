@@ -32,11 +32,11 @@ pub fn find_model(
 ) -> Result<Arc<Model>, Refusal> {
     let catalogue = app.directory.catalogue();
     let Some(model) = catalogue.find_model(name) else {
-        let meant = catalogue
+        let suggestion = catalogue
             .find_model_displayed_as(name)
             .filter(|model| may_use(principal, &model.id).is_ok())
             .map(|model| model.id.to_string());
-        return Err(Refusal::ModelNotFound { model: name.to_owned(), meant });
+        return Err(Refusal::ModelNotFound { model: name.to_owned(), suggestion });
     };
     may_use(principal, &model.id)
         .map_err(|by_key| Refusal::ModelNotAllowed { model: name.to_owned(), by_key })?;

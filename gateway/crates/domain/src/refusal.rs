@@ -28,12 +28,12 @@ pub enum Refusal {
         by_key: bool,
     },
     /// The model is not in the catalogue.
-    #[error("{}", unknown_model(.model, .meant.as_deref()))]
+    #[error("{}", unknown_model(.model, .suggestion.as_deref()))]
     ModelNotFound {
         /// The model's name in the request.
         model: String,
         /// The id of the model with this display name, if any.
-        meant: Option<String>,
+        suggestion: Option<String>,
     },
     /// The path is unknown.
     #[error(
@@ -265,9 +265,9 @@ impl Refusal {
     }
 }
 
-fn unknown_model(model: &str, meant: Option<&str>) -> String {
+fn unknown_model(model: &str, suggestion: Option<&str>) -> String {
     let shown: String = model.chars().take(128).collect();
-    match meant {
+    match suggestion {
         Some(id) => {
             format!("model `{shown}` does not exist: that is a display name, use the id `{id}`")
         }
