@@ -60,7 +60,11 @@ impl Control {
         caller.require_operator("invite")?;
         let lifetime = if lifetime.is_zero() { DEFAULT_INVITE_LIFETIME } else { lifetime };
         if lifetime > MAX_INVITE_LIFETIME {
-            return Err(ValidationError::new("ttl_seconds", "`ttl_seconds` must be at most a year").into());
+            return Err(ValidationError::new(
+                "ttl_seconds",
+                "`ttl_seconds` must be at most a year",
+            )
+            .into());
         }
         let code = token::make(token::INVITE, &*self.entropy);
         let created_at = self.clock.now();

@@ -84,7 +84,9 @@ impl Control {
         let models = self.resolve_models(caller, &request.models)?;
         let now = self.clock.now();
         if request.expires_at.is_some_and(|end| end <= now) {
-            return Err(ValidationError::new("expires_at", "`expires_at` must be in the future").into());
+            return Err(
+                ValidationError::new("expires_at", "`expires_at` must be in the future").into()
+            );
         }
         let text = self.new_key_text();
         let key = Key {

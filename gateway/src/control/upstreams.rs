@@ -225,7 +225,10 @@ impl Control {
         self.credentials.refresh(upstreams.into_values()).await;
     }
 
-    fn check_credential(&self, credential: NewCredential) -> Result<CredentialSource, ValidationError> {
+    fn check_credential(
+        &self,
+        credential: NewCredential,
+    ) -> Result<CredentialSource, ValidationError> {
         let check = |field: &'static str, text: &str| {
             let fits = (1..=MAX_SOURCE_BYTES).contains(&text.len());
             if fits && !text.chars().any(char::is_control) {

@@ -17,8 +17,9 @@ pub(in super::super) fn catalogue_change(
     let missing = || ValidationError::new("changes", "a change in `changes` is empty or unknown");
     let change = change.change.ok_or_else(missing)?;
     let object = object_name(&change);
-    convert(change)
-        .map_err(|ValidationError { field, message }| ValidationError::new(field, format!("{object}: {message}")))
+    convert(change).map_err(|ValidationError { field, message }| {
+        ValidationError::new(field, format!("{object}: {message}"))
+    })
 }
 
 fn convert(change: Change) -> Result<CatalogueChange, ValidationError> {

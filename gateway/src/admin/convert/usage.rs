@@ -12,7 +12,9 @@ use domain::record::RequestStatus;
 use domain::usage::{Usage, UsageBasis};
 use store::Totals;
 
-pub(in super::super) fn filter(filter: Option<v1::RequestFilter>) -> Result<RequestQuery, ValidationError> {
+pub(in super::super) fn filter(
+    filter: Option<v1::RequestFilter>,
+) -> Result<RequestQuery, ValidationError> {
     let filter = filter.unwrap_or_default();
     let some = |text: String| (!text.is_empty()).then_some(text);
     Ok(RequestQuery {
