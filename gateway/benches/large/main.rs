@@ -26,7 +26,7 @@ mod upkeep;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::expression::{Relation, Term, Test};
+use domain::expression::{Comparison, Predicate, Term};
 use domain::id::KeyId;
 use domain::money::Nanos;
 use domain::record::RequestStatus;
@@ -107,7 +107,8 @@ fn report_reads(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyhow::Re
         report(runtime, &name, || store.summarize(&filter))?;
     }
 
-    let no_match = Term { test: Test::Cost(Relation::Above, Nanos(i64::MAX / 2)), negated: false };
+    let no_match =
+        Term { predicate: Predicate::Cost(Comparison::Above, Nanos(i64::MAX / 2)), negated: false };
     let pages = [
         ("all", all.clone()),
         ("one account", of(busy, &all)),
@@ -136,7 +137,7 @@ fn status(status: RequestStatus) -> RequestFilter {
 }
 
 fn error(code: &str) -> RequestFilter {
-    let term = Term { test: Test::Error(vec![code.to_owned()]), negated: false };
+    let term = Term { predicate: Predicate::Error(vec![code.to_owned()]), negated: false };
     RequestFilter { terms: vec![term], ..RequestFilter::default() }
 }
 

@@ -3,7 +3,7 @@
 
 use super::usage::RequestQuery;
 use super::{Caller, Control, ControlError};
-use domain::expression::{self, Expression, Names, Test};
+use domain::expression::{self, Expression, Predicate, Resolver};
 use domain::id::{AccountId, KeyId, ModelId};
 use store::RequestFilter;
 
@@ -13,7 +13,7 @@ struct CallerNames<'a> {
     caller: &'a Caller,
 }
 
-impl Names for CallerNames<'_> {
+impl Resolver for CallerNames<'_> {
     type Error = ControlError;
 
     fn account(&self, text: &str) -> Result<AccountId, ControlError> {
@@ -71,12 +71,12 @@ fn add_conditions(filter: &mut RequestFilter, expression: Expression) {
         (field, expression) => field.or(expression),
     };
     for term in terms {
-        let has_field = match &term.test {
+        let has_field = match &term.predicate {
             _ if term.negated => false,
-            Test::Account(accounts) => set_single(&mut filter.account, accounts),
-            Test::Key(keys) => set_single(&mut filter.key, keys),
-            Test::Model(models) => set_single(&mut filter.model, models),
-            Test::Status(statuses) => set_single(&mut filter.status, statuses),
+            Predicate::Account(accounts) => set_single(&mut filter.account, accounts),
+            Predicate::Key(keys) => set_single(&mut filter.key, keys),
+            Predicate::Model(models) => set_single(&mut filter.model, models),
+            Predicate::Status(statuses) => set_single(&mut filter.status, statuses),
             _ => false,
         };
         if !has_field {

@@ -413,7 +413,7 @@
 //! - **S-8b** One item is open at a time, because clients assign interleaved argument deltas to the
 //!   wrong call. Arguments are complete if they parse as a JSON object; the call is then closed as
 //!   soon as another item follows, since clients start to execute it then.
-//! - **S-8c** Arguments of a type other than string are serialized. ValidationError arguments are passed on
+//! - **S-8c** Arguments of a type other than string are serialized. Invalid arguments are passed on
 //!   unchanged; in an incomplete answer, the call is `incomplete`.
 //!
 //! ## §5.6 Text, call, text

@@ -28,7 +28,7 @@ enum ScanState {
     /// The text is an object.
     Valid,
     /// The text is not an object, and no suffix can make it one.
-    ValidationError,
+    Invalid,
 }
 
 impl ObjectScanner {

@@ -1,4 +1,4 @@
-//! ValidationError requests are refused with a code and a path.
+//! Invalid requests are refused with a code and a path.
 
 use super::*;
 use RequestFault::{
