@@ -147,7 +147,7 @@ async fn a_full_disk_is_reported_as_a_full_disk() {
             let database: Vec<_> = of(v1::DiagnosticArea::Database).collect();
             assert_eq!(database[0].severity(), v1::Severity::Problem, "{database:?}");
             assert!(database[0].finding.contains("the gateway's disk"), "{database:?}");
-            assert!(database[0].remedy.contains("make room"), "{database:?}");
+            assert!(database[0].remedy.contains("free space"), "{database:?}");
         }
 
         drill.clear();

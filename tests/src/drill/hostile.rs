@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Shape};
 use super::descriptors::{self, Descriptors};
-use super::reconcile::Verdict;
+use super::reconcile::Reconciliation;
 use super::rig::{Customer, MODEL, Rig};
 use super::round::{Drill, Figure, Round};
 use crate::TEST_TIMEOUT;
@@ -219,7 +219,10 @@ impl Drill for Hostile {
             Figure::Time("honest median attacked", disturbed),
             Figure::Count("percent of the undisturbed median", ratio),
         ];
-        Round { verdict: Verdict { upstream, seen, differences, ..Verdict::default() }, figures }
+        Round {
+            verdict: Reconciliation { upstream, seen, differences, ..Reconciliation::default() },
+            figures,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use domain::money::Nanos;
 use tokio::task::JoinSet;
 
 use super::client::{ObservedResponse, Shape};
-use super::reconcile::{self, Verdict};
+use super::reconcile::{self, Reconciliation};
 use super::rig::{Customer, EXPENSIVE, MODEL, Rig, balance};
 use super::round::{Drill, Figure, Round};
 use super::spellings::Spellings;
@@ -99,7 +99,7 @@ impl Overspend {
     }
 
     /// Has a new account with one dollar request an answer worth fifty, in each shape.
-    async fn oversized_requests(&mut self) -> Verdict {
+    async fn oversized_requests(&mut self) -> Reconciliation {
         let mut customer = self.rig.customer(&format!("oversized-{}", self.rounds)).await;
         let (mut seen, mut wrong) = (Vec::new(), Vec::new());
         for shape in Shape::COUNTED {

@@ -30,7 +30,7 @@ pub struct Evidence {
 }
 
 /// The gateway's data about an account.
-pub struct Books {
+pub struct LedgerSnapshot {
     /// Its records.
     pub records: Records,
     /// The balance.
@@ -43,7 +43,7 @@ pub struct Books {
 
 /// The compared numbers and the differences.
 #[derive(Clone, Debug, Default)]
-pub struct Verdict {
+pub struct Reconciliation {
     /// Requests that reached the upstream.
     pub upstream: usize,
     /// Request records.
@@ -64,9 +64,9 @@ pub struct Verdict {
     pub differences: Vec<String>,
 }
 
-// === impl Books ===
+// === impl LedgerSnapshot ===
 
-impl Books {
+impl LedgerSnapshot {
     /// Reads the gateway's data about the account of `caller`.
     ///
     /// # Panics
@@ -138,12 +138,12 @@ async fn proof(operator: &Session) -> Vec<String> {
 }
 
 /// Compares the evidence with the gateway's data.
-pub fn reconcile(evidence: &Evidence, books: &Books) -> Verdict {
+pub fn reconcile(evidence: &Evidence, books: &LedgerSnapshot) -> Reconciliation {
     let records = &books.records;
     let asked: BTreeSet<_> = evidence.truth.iter().filter_map(|entry| entry.id.as_ref()).collect();
     let ended = |status| requests_of(records.values().filter(|record| record.status() == status));
     let counted = records.values().filter(|it| it.usage_basis() == UsageBasis::Counted);
-    let mut verdict = Verdict {
+    let mut verdict = Reconciliation {
         upstream: asked.len(),
         recorded: records.len(),
         seen: evidence.seen.len(),
@@ -274,9 +274,9 @@ pub(super) fn cost(record: &v1::RequestRecord) -> Option<Nanos> {
     record.cost_usd.as_ref()?.parse().ok()
 }
 
-// === impl Verdict ===
+// === impl Reconciliation ===
 
-impl Verdict {
+impl Reconciliation {
     /// Returns the numbers.
     pub fn figures(&self) -> [Figure; 7] {
         [
@@ -291,7 +291,7 @@ impl Verdict {
     }
 }
 
-impl AddAssign for Verdict {
+impl AddAssign for Reconciliation {
     fn add_assign(&mut self, mut other: Self) {
         self.upstream += other.upstream;
         self.recorded += other.recorded;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::client::{Client, ObservedResponse, Shape};
-use super::reconcile::{self, Books, Evidence, Verdict};
+use super::reconcile::{self, Evidence, LedgerSnapshot, Reconciliation};
 use super::spellings::LENIENT;
 use super::truth::TruthLogReader;
 use crate::process::{self, Gateway, Simulator};
@@ -245,10 +245,10 @@ impl Rig {
         &mut self,
         customer: &Customer,
         seen: Vec<ObservedResponse>,
-    ) -> (Verdict, Evidence) {
+    ) -> (Reconciliation, Evidence) {
         let unrest = self.wait_until_idle().await;
         let evidence = Evidence { seen, truth: self.truth.take(), credit: customer.credit };
-        let books = Books::read(&customer.session, &self.operator().await).await;
+        let books = LedgerSnapshot::read(&customer.session, &self.operator().await).await;
         let mut verdict = reconcile::reconcile(&evidence, &books);
         verdict.differences.extend(unrest);
         (verdict, evidence)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::reconcile::Verdict;
+use super::reconcile::Reconciliation;
 
 /// A fault that can be repeated in rounds.
 pub trait Drill {
@@ -15,7 +15,7 @@ pub trait Drill {
 #[derive(Clone, Debug)]
 pub struct Round {
     /// The reconciliation of the logs.
-    pub verdict: Verdict,
+    pub verdict: Reconciliation,
     /// The measurements of the drill itself.
     pub figures: Vec<Figure>,
 }
@@ -127,10 +127,10 @@ mod tests {
     #[test]
     fn a_total_sums_counts_takes_the_longest_time_and_reports_any_difference() {
         let round = |count, millis, differences: &[&str]| Round {
-            verdict: Verdict {
+            verdict: Reconciliation {
                 seen: count,
                 differences: differences.iter().map(|&text| text.to_owned()).collect(),
-                ..Verdict::default()
+                ..Reconciliation::default()
             },
             figures: vec![Figure::Time("restart", Duration::from_millis(millis))],
         };

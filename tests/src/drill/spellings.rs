@@ -9,7 +9,7 @@ use proto::v1;
 
 use super::client::{ObservedResponse, Shape};
 use super::lenient::{KeyMatching, LenientParser, LenientUpstream, UPSTREAM_MODEL};
-use super::reconcile::{self, Books, Evidence, Verdict};
+use super::reconcile::{self, Evidence, LedgerSnapshot, Reconciliation};
 use super::rig::{Customer, EXPENSIVE, Rig, price_of};
 use crate::http::Request;
 use crate::product::priced_model;
@@ -57,7 +57,7 @@ impl Spellings {
         rig: &Rig,
         name: &str,
         (first, step): (usize, usize),
-    ) -> (Verdict, usize) {
+    ) -> (Reconciliation, usize) {
         let mut customer = rig.customer(name).await;
         let (mut seen, mut wrong): (Vec<ObservedResponse>, Vec<String>) = (Vec::new(), Vec::new());
         for (index, parser) in LenientParser::all().into_iter().enumerate() {
@@ -75,7 +75,7 @@ impl Spellings {
         wrong.extend(renamed.map(|entry| format!("an upstream received another model: {entry:?}")));
         reconcile::wait_for_records(&customer.session, seen.len()).await;
         let evidence = Evidence { seen, truth, credit: customer.credit };
-        let books = Books::read(&customer.session, &rig.operator().await).await;
+        let books = LedgerSnapshot::read(&customer.session, &rig.operator().await).await;
         for id in evidence.truth.iter().filter_map(|entry| entry.id.as_ref()) {
             if let Some(overrun) = books.overruns.get(id) {
                 wrong.push(format!("{id} cost {overrun} more than the balance"));

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::Path;
 
-use super::reconcile::{self, Books, Evidence};
+use super::reconcile::{self, Evidence, LedgerSnapshot};
 use super::rig::{operator, serve};
 use crate::{Session, process};
 
@@ -116,9 +116,9 @@ pub(super) async fn tamper_with_copy(
 
     let gateway = serve(process::command("gateway"), copy.path()).await;
     let member = Session::sign_in(&gateway.admin, account).await;
-    let books = Books::read(&member, &operator(&gateway, copy.path()).await).await;
+    let books = LedgerSnapshot::read(&member, &operator(&gateway, copy.path()).await).await;
     gateway.stop().await;
     // the gateway's own verification is not what is tested here
-    let books = Books { proof: Vec::new(), ..books };
+    let books = LedgerSnapshot { proof: Vec::new(), ..books };
     reconcile::reconcile(evidence, &books).differences
 }
