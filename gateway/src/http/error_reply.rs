@@ -296,7 +296,7 @@ fn reported(said: &ReportedError) -> ErrorReply {
     refused(status, said, &HeaderMap::new())
 }
 
-/// Maps an upstream's refusal (mapping §6): it keeps its status if it concerns the request, and becomes a 5xx
+/// Maps an upstream's refusal (`translate::rules`, §6): it keeps its status if it concerns the request, and becomes a 5xx
 /// if it concerns our credential or the upstream's health.
 fn refused(status: u16, said: &ReportedError, headers: &HeaderMap) -> ErrorReply {
     let text = message(said, status);

@@ -1,6 +1,6 @@
 //! `finish_reason` values of upstreams.
 
-/// The reason why a choice ended (§4.3 of the mapping).
+/// The reason why a choice ended (rule §4.3 of the crate `translate`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
     /// The answer is complete, or the model calls a tool.

@@ -41,7 +41,7 @@ impl From<Usage> for AnswerUsage {
 
 impl UsageReport {
     /// Parses a chat `usage` object; `None` if it has no counts. Of several names for a count, the
-    /// first one present is used (rule R-7). An invalid count, such as a negative number, is
+    /// first one present is used (rule R-7 of the crate `translate`). An invalid count, such as a negative number, is
     /// unknown and does not invalidate the others.
     pub fn parse(raw: &RawValue) -> Option<Self> {
         let wire: Wire<'_> = serde_json::from_str(raw.get()).ok()?;
