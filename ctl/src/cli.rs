@@ -113,7 +113,7 @@ pub(crate) enum Command {
     /// Create an account
     #[command(after_help = "Example:\n  ctl register alice --password-stdin < password.txt")]
     Register(Register),
-    /// Sign in; stores the session in the profile, or in --token-file
+    /// Sign in; stores the session for the server, or in --token-file
     #[command(after_help = "Example:\n  ctl login alice\n  \
         ctl login alice --password-stdin --token-file alice.token < password.txt")]
     Login(Login),

@@ -184,7 +184,7 @@ pub(super) fn save_session(
         }
         SessionStore::Profile => {
             shell.environment.save_session(server, &account.name, &token)?;
-            "the session is in your profile".to_owned()
+            "the session is stored for this server".to_owned()
         }
     };
     shell.output.note(&format!("signed in to {server} as {}; {location}", account.name));
