@@ -138,13 +138,10 @@ impl Limiter {
         let meters = self.meters(subject);
         let mut places = permit::lock(&meters);
         let found = survey(&mut places, limits, demand, now);
-        let output = demand.map_or(0, |demand| {
-            let room = found.left.map(|left| left.saturating_sub(demand.input));
-            room.map_or(demand.output, |room| demand.output.min(room))
-        });
-        let reserved = demand.map_or(0, |it| it.input.saturating_add(output));
-        let grant = demand.map(|demand| Grant::of(demand, output, found.month_left));
-        let month_extra = grant.as_ref().map_or(0, |grant| grant.month_extra);
+        let grant = demand.map(|demand| Grant::of(demand, found.left, found.month_left));
+        let reserved =
+            demand.zip(grant).map_or(0, |(it, grant)| it.input.saturating_add(grant.output));
+        let month_extra = grant.map_or(0, |grant| grant.month_extra);
         let mut standing = LimitStatus::default();
         for (counts, limits) in places.iter_mut().zip(limits) {
             let Some(counts) = counts else { continue };

@@ -53,9 +53,10 @@ struct Reservation {
 /// The tokens that a request is granted beside its input.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
-    /// Output tokens, in the minute and in the month.
-    output: u64,
-    /// Additional tokens in the month.
+    /// The output tokens that are reserved at first, in the minute and in the month. At most
+    /// [`Self::max_output`].
+    pub(super) output: u64,
+    /// The tokens that are reserved in the month beyond `Demand::input` and [`Self::output`].
     pub(super) month_extra: u64,
     max_output: Option<u64>,
     cap: Option<u64>,
@@ -73,14 +74,18 @@ pub(super) fn lock(meters: &Meters) -> [Option<MutexGuard<'_, SubjectCounts>>; 3
 // === impl Grant ===
 
 impl Grant {
-    /// Computes the grant for a demand if the minute has room for `output`. The monthly quotas, which leave
-    /// `month_left` tokens, cap the output; `None` means no quota.
-    pub(super) fn of(demand: &Demand, output: u64, month_left: Option<u64>) -> Self {
+    /// Computes the grant for a demand if the limits leave `left` tokens and the monthly quotas leave
+    /// `month_left`; `None` means no such limit. Invariant: if `month_left` covers the bound on the input, the
+    /// amount that is reserved in the month is at most `month_left`.
+    pub(super) fn of(demand: &Demand, left: Option<u64>, month_left: Option<u64>) -> Self {
         let allowed = month_left.map(|left| {
             let payable = left.saturating_sub(demand.max_input) / demand.choices;
             demand.policy.output_cap(demand.max_answer, payable)
         });
         let max_output = allowed.map(|allowed| allowed.saturating_mul(demand.choices));
+        let room = left.map(|left| left.saturating_sub(demand.input));
+        // `room` has the estimated input deducted, `max_output` the bound on the input.
+        let output = room.into_iter().chain(max_output).fold(demand.output, u64::min);
         let month_output = match demand.policy {
             HoldPolicy::Plain { .. } => max_output.unwrap_or(output),
             HoldPolicy::Stream => output,

@@ -14,7 +14,9 @@ const MINUTE: u64 = 60_000;
 #[derive(Clone, Debug)]
 enum Step {
     Wait(u64),
-    Admit(u64, u64),
+    /// A request arrives: estimated input, surplus of the bound on the input, first output, and whether the
+    /// answer is streamed.
+    Admit(u64, u64, u64, bool),
     Grow(usize, u64),
     /// A request ends after using this many tokens.
     Settle(usize, u64),
@@ -39,7 +41,8 @@ struct Model {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let which = any::<usize>();
-    let admit = (1..400_u64, 1..600_u64).prop_map(|(input, output)| Step::Admit(input, output));
+    let admit = (1..400_u64, 0..800_u64, 1..600_u64, any::<bool>())
+        .prop_map(|(input, more, output, stream)| Step::Admit(input, more, output, stream));
     let step = prop_oneof![
         (0..20_000_u64).prop_map(Step::Wait),
         admit.clone(),
@@ -93,6 +96,12 @@ fn limits() -> [Limits; 3] {
     [plan, NONE, key]
 }
 
+/// Returns the tokens of the month that are used or reserved.
+fn month_use(fixture: &Fixture, now: u64) -> u64 {
+    let used = fixture.used(limits()[0], now);
+    used.into_iter().find(|(kind, _)| *kind == LimitKind::MonthlyTokens).map_or(0, |(_, used)| used)
+}
+
 /// Plays `steps` and checks at each admission that no limit is exceeded. `honest` requests use at most their
 /// first reservation.
 fn play(fixture: &Fixture, steps: Vec<Step>, honest: bool) -> Result<Model, TestCaseError> {
@@ -100,8 +109,15 @@ fn play(fixture: &Fixture, steps: Vec<Step>, honest: bool) -> Result<Model, Test
     for step in steps {
         match step {
             Step::Wait(millis) => model.now += millis,
-            Step::Admit(input, output) => {
-                let demand = Demand { max_answer: output * 2, ..demand(input, output) };
+            Step::Admit(input, more, output, stream) => {
+                let max_input = input + more;
+                let policy = if stream {
+                    HoldPolicy::Stream
+                } else {
+                    HoldPolicy::Plain { is_capped: more % 2 == 0 }
+                };
+                let demand =
+                    Demand { max_input, policy, max_answer: output * 2, ..demand(input, output) };
                 let decision = fixture.decide(limits(), demand, model.now);
                 let Ok(permit) = decision.permit else { continue };
                 let reserved = permit.reserved();
@@ -114,6 +130,7 @@ fn play(fixture: &Fixture, steps: Vec<Step>, honest: bool) -> Result<Model, Test
                 prop_assert!(model.running.len() as u64 <= CONCURRENCY);
                 prop_assert!(model.in_last_minute() <= TPM);
                 prop_assert!(model.in_month() <= QUOTA);
+                prop_assert!(month_use(fixture, model.now) <= QUOTA);
             }
             Step::Grow(..) if honest => {}
             Step::Grow(which, tokens) => {
@@ -123,7 +140,8 @@ fn play(fixture: &Fixture, steps: Vec<Step>, honest: bool) -> Result<Model, Test
                 running.permit.ensure_covered(tokens, || Duration::from_millis(now));
                 let more = running.permit.reserved() - before;
                 running.parts.push((now, more));
-                prop_assert!(more == 0 || model.in_month() <= QUOTA, "it grows within the month");
+                let in_month = month_use(fixture, now);
+                prop_assert!(more == 0 || in_month <= QUOTA, "it grows within the month");
             }
             Step::Settle(which, used) if honest => {
                 model.end(which, |reserved| used.min(reserved));

@@ -103,6 +103,24 @@ fn a_month_is_used_to_its_end_and_no_further() {
 }
 
 #[test]
+fn a_quota_is_not_reserved_beyond_the_bound_on_the_input() {
+    let limits = monthly(1_000);
+    let plain = HoldPolicy::Plain { is_capped: false };
+    for (policy, output, committed) in [(HoldPolicy::Stream, 600, 1_000), (plain, 600, 1_000)] {
+        let fixture = Fixture::new();
+        let long = Demand { max_input: 400, max_answer: 100_000, policy, ..demand(100, 1_024) };
+        let mut permit = fixture.decide(limits, long, 0).permit.unwrap();
+        assert_eq!(permit.cap(), Some(600), "{policy:?}");
+        assert_eq!(permit.reserved(), 100 + output, "{policy:?}");
+        assert_eq!(fixture.used(limits[0], 0), [(LimitKind::MonthlyTokens, committed)]);
+        permit.bound_input(250);
+        assert_eq!(fixture.used(limits[0], 0), [(LimitKind::MonthlyTokens, committed - 150)]);
+        drop(permit);
+        assert_eq!(fixture.used(limits[0], 0), [(LimitKind::MonthlyTokens, 0)]);
+    }
+}
+
+#[test]
 fn a_limiter_goes_on_from_what_was_used() {
     let used = Consumption {
         accounts: vec![(AccountId(uuid::Uuid::nil()), 70)],
