@@ -150,8 +150,12 @@ impl Permit {
         })
     }
 
-    /// Ensures that `output_tokens` are reserved and grows the reservation if necessary. Tokens above a
-    /// per-minute limit are counted all the same. Returns `false` if a monthly quota does not leave as many.
+    /// Ensures that `output_tokens` of a stream are reserved and grows the reservation if necessary. Tokens
+    /// above a per-minute limit are counted all the same. Returns `false` if a monthly quota does not leave as
+    /// many.
+    ///
+    /// Only for streams: the month has the whole output cap of a plain answer from the start, and growing
+    /// would reserve it again.
     pub fn ensure_covered(&mut self, output_tokens: u64, now: impl Fn() -> Duration) -> bool {
         let Some(reservation) = &mut self.reservation else { return true };
         // The upstream ends the answer at its cap; an estimate must not end it earlier.
