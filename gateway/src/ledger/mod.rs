@@ -236,7 +236,8 @@ impl Ledger {
         if self.recorder.is_behind() && !self.journal.is_open(record.id) {
             return self.recorder.count_unrecorded(record.count);
         }
-        if Aggregator::applies_to(&record) {
+        // A request that is open in the journal must be closed there, under its own id.
+        if Aggregator::applies_to(&record) && !self.journal.is_open(record.id) {
             if self.aggregator.is_full() {
                 self.record_merged();
             }

@@ -379,6 +379,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_that_is_open_in_the_journal_is_never_merged() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(&dir.path().join("db")).unwrap());
+        let (journal, _) = Journal::open(&dir.path().join("journal")).unwrap();
+        let (ledger, _task) = Ledger::new(store.clone(), journal, &[], Cursor(0));
+        let settle = |number| {
+            let record = RequestRecord { deployment: None, idempotency: None, ..refused(number) };
+            ledger.settle(record.into(), None);
+        };
+        for number in 0..20 {
+            settle(number);
+        }
+        let id = RequestId(Uuid::from_u128(20));
+        ledger.begin(open(20)).unwrap();
+        settle(20);
+        assert!(!ledger.journal.is_open(id), "it is closed");
+        assert!(ledger.find_unwritten(id).is_some(), "under its own id");
+        assert!(ledger.find_unwritten(RequestId(Uuid::from_u128(19))).is_none(), "merged");
+    }
+
+    #[tokio::test]
     async fn what_waits_is_found_until_the_store_has_it() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(&dir.path().join("db")).unwrap());
