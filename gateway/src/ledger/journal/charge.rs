@@ -36,7 +36,8 @@ pub(super) async fn charge(
         let cost = record.cost.unwrap_or_default();
         let Payment { charged, overrun } = Funds { account, cap }.pay(cost);
         record.cost = Some(charged);
-        record.overrun = overrun;
+        // The record may have an overrun already: the cost of implausible usage.
+        record.overrun = record.overrun + overrun;
     }
     Ok(())
 }

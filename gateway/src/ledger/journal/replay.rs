@@ -186,8 +186,11 @@ impl Recovered {
     /// # Errors
     /// The store fails; the files are then unchanged.
     pub async fn commit(self, store: &dyn Store) -> Result<(), StoreError> {
-        let Self { closed, mut open, read, damaged, next_segment: _ } = self;
+        let Self { closed, open, read, damaged, next_segment: _ } = self;
         commit(store, closed).await?;
+        // An earlier replay may have stored some of them and not removed the files. Their charges are in the
+        // stored balances already.
+        let mut open = without_stored(store, open).await?;
         charge::charge(store, &mut open).await?;
         commit(store, open).await?;
         for path in read {
@@ -203,6 +206,20 @@ impl Recovered {
         }
         Ok(())
     }
+}
+
+/// Returns the records that the store does not have.
+async fn without_stored(
+    store: &dyn Store,
+    records: Vec<RequestRecord>,
+) -> Result<Vec<RequestRecord>, StoreError> {
+    let mut missing = Vec::with_capacity(records.len());
+    for record in records {
+        if store.find_request(record.id).await?.is_none() {
+            missing.push(record);
+        }
+    }
+    Ok(missing)
 }
 
 async fn commit(store: &dyn Store, mut records: Vec<RequestRecord>) -> Result<(), StoreError> {

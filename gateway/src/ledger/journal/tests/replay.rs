@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::super::{Journal, segment};
-use super::{Completed, PRICE, begin, end, ended, found, journal, open, segments, written};
+use super::{
+    Completed, Interrupted, PRICE, begin, end, ended, found, journal, open, records, segments,
+    written,
+};
 use domain::account::{Account, AccountStatus, Role};
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, KeyId, PlanName};
@@ -93,6 +96,48 @@ async fn replaying_twice_is_replaying_once() {
         assert_eq!(store.balance(account).await.unwrap(), Nanos::ZERO);
         assert_eq!(store.balance(HOUSE).await.unwrap(), Nanos(5 - 7) + -bound);
     }
+}
+
+/// An earlier replay stored the first of two open requests and could not remove the file.
+#[tokio::test]
+async fn an_open_request_that_the_store_has_is_not_charged_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    begin(&journal, open(1));
+    let first = std::fs::read(&segments(&dir)[0]).unwrap();
+    begin(&journal, open(2));
+    let both = std::fs::read(&segments(&dir)[0]).unwrap();
+    let store = SqliteStore::open(&dir.path().join("db")).unwrap();
+    let account = AccountId(Uuid::from_u128(9));
+    let bound = PRICE.cost(&Usage::bounded(41, 0));
+    let amount = bound + bound + Nanos(5);
+    let at = Timestamp::UNIX_EPOCH;
+    let credit = Entry { account, amount, kind: EntryKind::Trial, at };
+    store.add_entry(&credit, &audit()).await.unwrap();
+    for bytes in [first, both] {
+        std::fs::write(segment::path(dir.path(), 0), bytes).unwrap();
+        let (_, recovered) = Journal::open(dir.path()).unwrap();
+        recovered.commit(&store).await.unwrap();
+    }
+    let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
+    let costs: Vec<_> = all.iter().map(|(_, it)| (it.cost.unwrap(), it.overrun)).collect();
+    assert_eq!(costs, [(bound, Nanos::ZERO); 2]);
+    assert_eq!(store.balance(account).await.unwrap(), Nanos(5));
+}
+
+#[tokio::test]
+async fn an_open_request_keeps_the_overrun_that_it_had() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    let mut open = open(1);
+    open.record.overrun = Nanos(7);
+    begin(&journal, open);
+    let store = SqliteStore::open(&dir.path().join("db")).unwrap();
+    let (_, recovered) = Journal::open(dir.path()).unwrap();
+    recovered.commit(&store).await.unwrap();
+    let bound = PRICE.cost(&Usage::bounded(41, 0));
+    let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
+    assert_eq!((all[0].1.cost, all[0].1.overrun), (Some(Nanos::ZERO), bound + Nanos(7)));
 }
 
 #[tokio::test]
