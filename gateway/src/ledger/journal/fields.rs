@@ -17,6 +17,13 @@ use domain::price::Price;
 use domain::record::{RequestRecord, ServedBy};
 use domain::usage::{Tokens, Usage};
 
+/// The most bytes of the notes of one record. Longer notes are cut, so that no entry exceeds
+/// [`MAX_PAYLOAD_BYTES`](super::frame::MAX_PAYLOAD_BYTES): the other fields have at most five texts of 64 KiB
+/// and a few hundred bytes.
+const MAX_NOTES_BYTES: usize = 512 * 1024;
+/// The size of the length before each text, in bytes.
+const LENGTH_BYTES: usize = 2;
+
 /// Why bytes are not an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
@@ -88,8 +95,7 @@ pub(super) fn put_record(record: &RequestRecord, out: &mut Vec<u8>) {
     out.put_i128(started_at.as_nanosecond());
     put_span(*duration, out);
     put_option(ttft.as_ref(), out, |&ttft, out| put_span(ttft, out));
-    out.put_u16(u16::try_from(notes.len()).unwrap_or(u16::MAX));
-    notes.iter().take(usize::from(u16::MAX)).for_each(|note| put_text(note, out));
+    put_notes(notes, out);
 }
 
 /// Decodes a record from the front of `from`.
@@ -173,6 +179,20 @@ fn take_usage(from: &mut &[u8]) -> Decoded<Usage> {
         output: tokens(from)?,
         reasoning: take_option(from, tokens)?,
     })
+}
+
+/// Appends the notes, up to [`MAX_NOTES_BYTES`].
+fn put_notes(notes: &[String], out: &mut Vec<u8>) {
+    let count_at = out.len();
+    out.put_u16(0);
+    let end = out.len() + MAX_NOTES_BYTES;
+    let mut count = 0_u16;
+    for note in notes.iter().take(usize::from(u16::MAX)) {
+        let Some(room) = end.checked_sub(out.len() + LENGTH_BYTES) else { break };
+        put_text(&note[..note.floor_char_boundary(room)], out);
+        count += 1;
+    }
+    out[count_at..][..LENGTH_BYTES].copy_from_slice(&count.to_be_bytes());
 }
 
 fn put_text(text: &str, out: &mut Vec<u8>) {

@@ -5,8 +5,9 @@
 
 use bytes::BufMut;
 
-/// The maximum length of an entry; a larger length is damage.
-const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
+/// The maximum length of an entry, in bytes; a larger length is damage. Entries are shorter, because texts are
+/// cut when they are encoded (`fields.rs`).
+pub(super) const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 const HEAD: usize = 8;
 
 /// The next item in a segment.
@@ -30,6 +31,7 @@ pub(super) fn append(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     out.put_slice(&[0; HEAD]);
     put(out);
     let (head, entry) = out[start..].split_at_mut(HEAD);
+    debug_assert!(entry.len() <= MAX_PAYLOAD_BYTES, "an entry of {} bytes", entry.len());
     let length = u32::try_from(entry.len()).unwrap_or(u32::MAX);
     let checksum = crc32fast::hash(entry);
     head[..4].copy_from_slice(&length.to_be_bytes());

@@ -15,6 +15,7 @@ use domain::key::{ClientGone, Key, KeyDigest, Translation};
 use domain::ledger::{Entry, EntryKind, HOUSE};
 use domain::limit::Limits;
 use domain::money::Nanos;
+use domain::record::RequestRecord;
 use domain::usage::Usage;
 use store::sqlite::SqliteStore;
 use store::{Identities, RequestFilter, Requests};
@@ -68,6 +69,30 @@ async fn what_is_damaged_is_stepped_over_and_kept_aside() {
     assert_eq!(segments(&dir).len(), 1, "that of the next process");
     assert!(path.with_extension("damaged").exists() && foreign.with_extension("damaged").exists());
     drop(next);
+}
+
+/// A frame that is longer than a reader accepts would hide all later frames of the segment.
+#[tokio::test]
+async fn notes_of_any_length_leave_the_segment_readable() {
+    let long = "ü".repeat(100_000);
+    let texts = || KeyId::new("k".repeat(100_000));
+    for notes in [vec![long; 40], vec!["n".repeat(9); 200_000], vec![String::new(); 100_000]] {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = journal(&dir);
+        let mut first = open(1);
+        (first.record.notes, first.record.key) = (notes.clone(), texts());
+        first.record.error_code = Some("e".repeat(100_000));
+        begin(&journal, first);
+        journal.close(&RequestRecord { notes: notes.clone(), ..ended(2) }).unwrap();
+        journal.close(&ended(3)).unwrap();
+        assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed), (3, Completed)]);
+        let record = &records(&dir)[1];
+        let kept: usize = record.notes.iter().map(|note| note.len() + 2).sum();
+        assert!(kept <= 512 * 1024 && record.notes.len() <= 65_535);
+        assert!(record.notes.iter().zip(&notes).all(|(kept, note)| note.starts_with(kept)));
+        let exact = RequestRecord { notes: record.notes.clone(), ..ended(2) };
+        assert_eq!(*record, exact, "the other fields are exact");
+    }
 }
 
 #[tokio::test]
