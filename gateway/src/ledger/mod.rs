@@ -197,6 +197,10 @@ impl Ledger {
     ///
     /// # Errors
     /// Returns the store's error; the balance is then unchanged.
+    ///
+    /// # Cancel safety
+    /// Must be run to completion: dropped while the store writes, the store may have the entry and the balance
+    /// in memory may not. The control plane runs each change in a task of its own.
     pub async fn credit(&self, entry: Entry, audit: &AuditEntry) -> Result<(), StoreError> {
         self.store.add_entry(&entry, audit).await?;
         self.change(entry.account, entry.amount);
