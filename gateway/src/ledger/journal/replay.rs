@@ -155,6 +155,12 @@ impl Recovered {
         self.next_segment
     }
 
+    /// Returns whether a segment could not be read to its end.
+    #[cfg(test)]
+    pub(super) fn has_damage(&self) -> bool {
+        !self.damaged.is_empty()
+    }
+
     /// Checks by its accounts that the journal belongs to `store`.
     ///
     /// # Errors

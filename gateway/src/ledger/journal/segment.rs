@@ -14,6 +14,7 @@ pub(super) const HEADER: [u8; 16] = *b"tollgate-jrnl\0\0\x01";
 /// The size of a preallocation, in bytes.
 const PREALLOCATION_BYTES: u64 = 256 * 1024;
 const ENDING: &str = "journal";
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// A segment that is written to.
 #[derive(Debug)]
@@ -22,7 +23,14 @@ pub(super) struct Segment {
     number: u64,
     /// The position of the next frame.
     end: u64,
+    /// The end of the zeros that were written in advance.
     laid_out: u64,
+    /// The position behind the last byte that a failed write may have left behind `end`. Invariant: these bytes
+    /// are zeroed before another frame is written, because a reader would take them for frames.
+    stale_end: u64,
+    /// The number of bytes that the file still accepts, for tests; `None` for any number.
+    #[cfg(test)]
+    pub(super) accepts: Option<usize>,
 }
 
 /// A segment file, as described by its name.
@@ -40,8 +48,16 @@ impl Segment {
         let path = path(dir, number);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let end = HEADER.len() as u64;
-        let mut segment = Self { file: Arc::new(file), number, end, laid_out: 0 };
-        let begun = segment.file.write_all_at(&HEADER, 0).and_then(|()| {
+        let mut segment = Self {
+            file: Arc::new(file),
+            number,
+            end,
+            laid_out: 0,
+            stale_end: end,
+            #[cfg(test)]
+            accepts: None,
+        };
+        let begun = segment.write_at(&HEADER, 0).and_then(|()| {
             segment.laid_out = end;
             segment.make_room(room)
         });
@@ -68,42 +84,80 @@ impl Segment {
 
     /// Ensures that `room` more bytes can be written.
     pub(super) fn make_room(&mut self, room: u64) -> io::Result<()> {
-        static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
         let wanted = self.end + room;
         if wanted <= self.laid_out {
             return Ok(());
         }
         let wanted = wanted.next_multiple_of(PREALLOCATION_BYTES);
         while self.laid_out < wanted {
-            let count = (wanted - self.laid_out).min(ZEROS.len() as u64);
-            let zeros = ZEROS.get(..usize::try_from(count).unwrap_or(0)).unwrap_or(&ZEROS);
-            self.file.write_all_at(zeros, self.laid_out)?;
-            self.laid_out += count;
+            self.laid_out = self.write_zeros(self.laid_out, wanted)?;
         }
         Ok(())
     }
 
-    /// Writes frames after the last one.
+    /// Writes frames after the last one. On failure, none of them is in the file, or the next write removes
+    /// what is.
     pub(super) fn write(&mut self, frames: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(frames, self.end)?;
-        self.end += frames.len() as u64;
+        self.remove_stale()?;
+        let end = self.end + frames.len() as u64;
+        let written = self.write_at(frames, self.end);
+        if written.is_err() {
+            self.stale_end = end;
+            // The process may end before the next write.
+            _ = self.remove_stale();
+            return written;
+        }
+        (self.end, self.stale_end) = (end, end);
         Ok(())
     }
 
     /// Checks that the file can be written, by overwriting a zero with a zero.
-    pub(super) fn probe(&self) -> io::Result<()> {
+    pub(super) fn probe(&mut self) -> io::Result<()> {
+        self.remove_stale()?;
         if self.end < self.laid_out {
-            return self.file.write_all_at(&[0], self.end);
+            return self.write_at(&[0], self.end);
         }
         Ok(())
     }
 
-    /// Discards what was written and keeps the space. The cost is proportional to what was written.
+    /// Discards what was written and keeps the space. The cost is proportional to what was written. On
+    /// failure, the next write discards the rest.
     pub(super) fn clear(&mut self) -> io::Result<()> {
-        let zeros = vec![0; usize::try_from(self.len()).unwrap_or(0)];
-        self.file.write_all_at(&zeros, HEADER.len() as u64)?;
         self.end = HEADER.len() as u64;
+        self.remove_stale()
+    }
+
+    /// Overwrites with zeros what a failed write left behind the last frame. It goes from back to front, because
+    /// zeros in front of other bytes are damage to a reader, and a partial last frame is not.
+    fn remove_stale(&mut self) -> io::Result<()> {
+        while self.end < self.stale_end {
+            let from = self.end.max(self.stale_end.saturating_sub(ZEROS.len() as u64));
+            self.write_zeros(from, self.stale_end)?;
+            self.stale_end = from;
+        }
         Ok(())
+    }
+
+    /// Writes zeros between two positions, up to the length of [`ZEROS`], and returns their end.
+    fn write_zeros(&mut self, from: u64, to: u64) -> io::Result<u64> {
+        let count = (to - from).min(ZEROS.len() as u64);
+        let zeros = ZEROS.get(..usize::try_from(count).unwrap_or(0)).unwrap_or(&ZEROS);
+        self.write_at(zeros, from)?;
+        Ok(from + count)
+    }
+
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(accepts) = &mut self.accepts {
+            let accepted = bytes.len().min(*accepts);
+            *accepts -= accepted;
+            self.file.write_all_at(&bytes[..accepted], at)?;
+            if accepted < bytes.len() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            return Ok(());
+        }
+        self.file.write_all_at(bytes, at)
     }
 
     /// Replaces the file, for tests.

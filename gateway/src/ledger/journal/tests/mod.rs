@@ -117,6 +117,11 @@ fn records(dir: &TempDir) -> Vec<RequestRecord> {
     records
 }
 
+/// Returns whether the next process finds a damaged segment.
+fn has_damage(dir: &TempDir) -> bool {
+    super::replay::find(dir.path()).unwrap().has_damage()
+}
+
 fn segments(dir: &TempDir) -> Vec<PathBuf> {
     segment::find_all(dir.path()).unwrap().into_iter().map(|found| found.path).collect()
 }
@@ -314,6 +319,39 @@ async fn what_a_segment_does_not_take_goes_into_the_next() {
     journal.lock().rotate(dir.path());
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed)]);
     journal.flush().unwrap();
+}
+
+#[tokio::test]
+async fn what_a_failed_write_left_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    begin(&journal, open(1));
+    journal.begin(open(2)).unwrap();
+    // The disk is full in the middle of a long record.
+    let long = RequestRecord { notes: vec!["x".repeat(60_000)], ..ended(3) };
+    let accepts = journal.lock().unwritten.len() + 50_000;
+    journal.lock().active.accepts = Some(accepts);
+    assert!(journal.close(&long).is_none());
+    journal.lock().active.accepts = None;
+    end(&journal, 4);
+    assert_eq!(found(dir.path()), [(1, Interrupted), (2, Interrupted), (4, Completed)]);
+    assert!(!has_damage(&dir));
+}
+
+#[tokio::test]
+async fn what_follows_a_failed_clearing_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    begin(&journal, open(1));
+    let place = journal.close(&ended(1));
+    journal.lock().active.accepts = Some(20);
+    journal.committed(place);
+    assert!(journal.write_failure().is_some());
+    journal.lock().active.accepts = None;
+    assert_eq!(journal.write_failure(), None);
+    begin(&journal, open(3));
+    assert_eq!(found(dir.path()), [(3, Interrupted)]);
+    assert!(!has_damage(&dir));
 }
 
 #[tokio::test]
