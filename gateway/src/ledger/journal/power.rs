@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 use super::{Journal, State};
 
-/// The time before another segment is begun after one that the disk did not accept.
-const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+/// The minimum time between two attempts to begin another segment after a failed sync.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The thread that syncs for all waiters. Dropping it ends the thread.
 #[derive(Debug)]
@@ -30,8 +30,10 @@ pub(super) struct Syncer(Sender<Waiter>);
 struct SyncFailure {
     /// The last segment that the disk did not accept.
     segment: u64,
-    /// The time at which another segment may be begun; `None` if none was begun yet. Each attempt takes space
-    /// on the disk.
+    /// Whether the open requests of that segment were written to another one.
+    is_replaced: bool,
+    /// The time at which another segment may be begun; `None` if none was attempted yet. Each attempt takes
+    /// space on the disk.
     retry_at: Option<Instant>,
 }
 
@@ -86,7 +88,7 @@ impl Journal {
     /// The thread cannot be started.
     pub fn on_disk(self) -> io::Result<Self> {
         let dir = self.dir.clone();
-        self.synced_by(move |files, is_new| {
+        self.synced_by(RETRY_INTERVAL, move |files, is_new| {
             files.iter().try_for_each(|file| file.sync_data())?;
             // A new file is only found after a crash if its directory was synced.
             if is_new { File::open(&dir)?.sync_all() } else { Ok(()) }
@@ -113,9 +115,11 @@ impl Journal {
         self.syncer.is_some()
     }
 
-    /// Calls `sync` with the files that hold unsynced data, and whether one of them is new.
+    /// Calls `sync` with the files that hold unsynced data, and whether one of them is new. After a failure,
+    /// at most one segment is begun in each `retry_interval`.
     pub(super) fn synced_by(
         mut self,
+        retry_interval: Duration,
         mut sync: impl FnMut(&[Arc<File>], bool) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
         self.lock().unsynced = Some(Vec::new());
@@ -126,15 +130,17 @@ impl Journal {
             let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
             let (files, number) = {
                 let mut state = lock();
-                if let Some(SyncFailure { segment, retry_at }) = &mut failure
-                    && (retry_at.is_none() || state.active.number() <= *segment)
+                if let Some(SyncFailure { is_replaced, retry_at, .. }) = &mut failure
+                    && !*is_replaced
                 {
                     let now = Instant::now();
                     if retry_at.is_some_and(|at| now < at) {
                         return Err(io::Error::other("it failed a short time ago"));
                     }
+                    // Set before the attempt, which may take space on the disk and fail all the same.
+                    *retry_at = Some(now + retry_interval);
                     state.begin_segment(&dir, u64::MAX)?;
-                    *retry_at = Some(now + RETRY_INTERVAL);
+                    *is_replaced = true;
                 }
                 let mut files = state.unsynced.as_mut().map(std::mem::take).unwrap_or_default();
                 files.push(state.active.file());
@@ -142,7 +148,7 @@ impl Journal {
             };
             if let Err(error) = sync(&files, newest != Some(number)) {
                 let retry_at = failure.and_then(|failure: SyncFailure| failure.retry_at);
-                failure = Some(SyncFailure { segment: number, retry_at });
+                failure = Some(SyncFailure { segment: number, is_replaced: false, retry_at });
                 return Err(error);
             }
             newest = Some(number);

@@ -1,18 +1,20 @@
 //! Waits for the disk.
 
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 use std::{io, iter};
 
 use tempfile::TempDir;
 
 use super::super::Journal;
+use super::super::power::RETRY_INTERVAL;
 use super::{Completed, Interrupted, begin, ended, found, journal, open, segments};
 
 #[tokio::test]
 async fn a_request_is_on_the_disk_when_the_wait_is_over() {
     let dir = tempfile::tempdir().unwrap();
     let (syncs, synced) = std::sync::mpsc::channel();
-    let journal = journal(&dir).synced_by(move |files, is_new| {
+    let journal = journal(&dir).synced_by(RETRY_INTERVAL, move |files, is_new| {
         syncs.send((files.len(), is_new)).ok();
         Ok(())
     });
@@ -34,10 +36,10 @@ async fn a_request_is_on_the_disk_when_the_wait_is_over() {
 
 /// Returns a journal whose first sync fails, and the arguments of its syncs: the number of files, and whether
 /// one was new.
-fn failing_once(dir: &TempDir) -> (Journal, Receiver<(usize, bool)>) {
+fn failing_once(dir: &TempDir, retry: Duration) -> (Journal, Receiver<(usize, bool)>) {
     let (syncs, synced) = channel();
     let mut failures = iter::once(io::Error::from(io::ErrorKind::StorageFull));
-    let journal = journal(dir).synced_by(move |files, is_new| {
+    let journal = journal(dir).synced_by(retry, move |files, is_new| {
         syncs.send((files.len(), is_new)).ok();
         failures.next().map_or(Ok(()), Err)
     });
@@ -47,7 +49,7 @@ fn failing_once(dir: &TempDir) -> (Journal, Receiver<(usize, bool)>) {
 #[tokio::test]
 async fn a_segment_that_the_disk_did_not_take_is_left_and_what_is_open_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
-    let (journal, synced) = failing_once(&dir);
+    let (journal, synced) = failing_once(&dir, RETRY_INTERVAL);
     begin(&journal, open(1));
     let place = journal.close(&ended(2));
     assert!(journal.synced().await.is_err());
@@ -64,7 +66,7 @@ async fn a_segment_that_the_disk_did_not_take_is_left_and_what_is_open_is_writte
 #[tokio::test]
 async fn nobody_goes_on_before_there_is_a_segment_to_trust() {
     let dir = tempfile::tempdir().unwrap();
-    let (journal, synced) = failing_once(&dir);
+    let (journal, synced) = failing_once(&dir, Duration::ZERO);
     let elsewhere = dir.path().with_extension("away");
     begin(&journal, open(1));
     assert!(journal.synced().await.is_err());
@@ -76,9 +78,26 @@ async fn nobody_goes_on_before_there_is_a_segment_to_trust() {
 }
 
 #[tokio::test]
+async fn a_failed_attempt_to_begin_a_segment_is_followed_by_a_pause() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, synced) = failing_once(&dir, RETRY_INTERVAL);
+    let elsewhere = dir.path().with_extension("away");
+    begin(&journal, open(1));
+    assert!(journal.synced().await.is_err());
+    std::fs::rename(dir.path(), &elsewhere).unwrap();
+    assert!(journal.synced().await.is_err(), "no new segment can be made");
+    std::fs::rename(&elsewhere, dir.path()).unwrap();
+    assert!(journal.synced().await.is_err(), "it is not attempted again at once");
+    assert_eq!(segments(&dir).len(), 1);
+    assert_eq!(synced.try_iter().count(), 1);
+}
+
+#[tokio::test]
 async fn a_disk_that_goes_on_failing_is_not_filled_with_segments() {
     let dir = tempfile::tempdir().unwrap();
-    let journal = journal(&dir).synced_by(|_, _| Err(io::ErrorKind::StorageFull.into())).unwrap();
+    let journal = journal(&dir)
+        .synced_by(RETRY_INTERVAL, |_, _| Err(io::ErrorKind::StorageFull.into()))
+        .unwrap();
     begin(&journal, open(1));
     for _ in 0..20 {
         assert!(journal.synced().await.is_err());
