@@ -34,14 +34,22 @@ async fn a_request_is_on_the_disk_when_the_wait_is_over() {
     assert_eq!(synced.try_recv(), Ok((1, false)));
 }
 
-/// Returns a journal whose first sync fails, and the arguments of its syncs: the number of files, and whether
-/// one was new.
 fn failing_once(dir: &TempDir, retry: Duration) -> (Journal, Receiver<(usize, bool)>) {
+    failing(1, dir, retry)
+}
+
+/// Returns a journal whose first `failures` syncs fail, and the arguments of its syncs: the number of files,
+/// and whether one was new.
+fn failing(
+    failures: usize,
+    dir: &TempDir,
+    retry: Duration,
+) -> (Journal, Receiver<(usize, bool)>) {
     let (syncs, synced) = channel();
-    let mut failures = iter::once(io::Error::from(io::ErrorKind::StorageFull));
+    let mut failures = iter::repeat_n(io::ErrorKind::StorageFull, failures);
     let journal = journal(dir).synced_by(retry, move |files, is_new| {
         syncs.send((files.len(), is_new)).ok();
-        failures.next().map_or(Ok(()), Err)
+        failures.next().map_or(Ok(()), |kind| Err(kind.into()))
     });
     (journal.unwrap(), synced)
 }
@@ -90,6 +98,19 @@ async fn a_failed_attempt_to_begin_a_segment_is_followed_by_a_pause() {
     assert!(journal.synced().await.is_err(), "it is not attempted again at once");
     assert_eq!(segments(&dir).len(), 1);
     assert_eq!(synced.try_iter().count(), 1);
+}
+
+#[tokio::test]
+async fn a_segment_begun_in_between_does_not_replace_the_failed_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, _) = failing(2, &dir, Duration::ZERO);
+    begin(&journal, open(1));
+    assert!(journal.synced().await.is_err());
+    assert!(journal.synced().await.is_err());
+    // The next segment has no copy of the open request.
+    journal.lock().rotate(dir.path());
+    journal.synced().await.unwrap();
+    assert_eq!(found(dir.path()), [(1, Interrupted)]);
 }
 
 #[tokio::test]
