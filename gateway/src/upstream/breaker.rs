@@ -1,8 +1,12 @@
 //! A circuit breaker for one upstream.
 //!
-//! It is a pure function of `now`, the monotonic time, and consists of atomics. Each request asks
-//! [`Breaker::permits`] once and reports its result once. An open breaker refuses nothing by itself: the
+//! It is a pure function of `now`, the monotonic time, and consists of atomics. Each request calls
+//! [`Breaker::permits`] once and records its result once. An open breaker refuses nothing by itself: the
 //! caller tries other upstreams first.
+//!
+//! Results are not attributed to the request that was elected as the probe. While the breaker is open, any
+//! success closes it, also that of a request that was sent before: the upstream answers. While a probe is in
+//! progress, the first failure counts as the probe's, whichever request failed.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,8 +28,8 @@ pub(super) struct Breaker {
     /// The monotonic time in milliseconds at which the next request may pass; zero while the breaker is
     /// closed.
     retry_at: AtomicU64,
-    /// Whether a probe is in progress.
-    probing: AtomicBool,
+    /// Whether a probe was elected and no failure was recorded since.
+    is_probing: AtomicBool,
     /// How many times it has opened without a success in between.
     opened: AtomicU32,
 }
@@ -43,33 +47,38 @@ impl Breaker {
             self.retry_at.compare_exchange(retry_at, next, relaxed, relaxed).is_ok()
         };
         if claimed {
-            self.probing.store(true, Ordering::Relaxed);
+            self.is_probing.store(true, Ordering::Relaxed);
         }
         claimed
     }
 
-    /// Records a success.
-    pub(super) fn succeeded(&self) {
+    /// Records the success of any request, which closes an open breaker.
+    pub(super) fn record_success(&self) {
         // The load avoids a store, which would take the cache line from all other cores.
         if self.consecutive_failures.load(Ordering::Relaxed) != 0 {
             self.consecutive_failures.store(0, Ordering::Relaxed);
         }
         if self.retry_at.load(Ordering::Relaxed) != 0 {
             self.retry_at.store(0, Ordering::Relaxed);
-            self.probing.store(false, Ordering::Relaxed);
+            self.is_probing.store(false, Ordering::Relaxed);
             self.opened.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Records a failure. `mostly` returns whether most recent requests failed. Returns the time for which
-    /// the breaker opens, if it opens now.
-    pub(super) fn failed(&self, now: Duration, mostly: impl FnOnce() -> bool) -> Option<Duration> {
+    /// Records a failure. `has_high_failure_rate` is called if the breaker is closed and the failures in a row
+    /// do not open it. Returns the time for which the breaker opens, if it opens now.
+    pub(super) fn record_failure(
+        &self,
+        now: Duration,
+        has_high_failure_rate: impl FnOnce() -> bool,
+    ) -> Option<Duration> {
         let in_a_row = self.consecutive_failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let opens = if self.retry_at.load(Ordering::Relaxed) == 0 {
-            in_a_row >= MAX_CONSECUTIVE_FAILURES || mostly()
+            in_a_row >= MAX_CONSECUTIVE_FAILURES || has_high_failure_rate()
         } else {
-            // Of the requests that were sent while it was open, only the probe carries new information.
-            self.probing.swap(false, Ordering::Relaxed)
+            // Failures without a probe are those of requests that were sent before it opened, or although it
+            // was open. They do not prolong the pause.
+            self.is_probing.swap(false, Ordering::Relaxed)
         };
         opens.then(|| {
             let before = self.opened.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +93,7 @@ impl Breaker {
         let left = self.retry_at.load(Ordering::Relaxed).saturating_sub(millis(now));
         if self.retry_at.load(Ordering::Relaxed) == 0 {
             BreakerState::Closed
-        } else if left == 0 || self.probing.load(Ordering::Relaxed) {
+        } else if left == 0 || self.is_probing.load(Ordering::Relaxed) {
             BreakerState::HalfOpen
         } else {
             BreakerState::Open { left: Duration::from_millis(left) }
@@ -109,7 +118,7 @@ mod tests {
     /// Returns a breaker that opened at ten seconds.
     fn opened() -> Breaker {
         let breaker = Breaker::default();
-        let opened: Vec<_> = (0..5).map(|_| breaker.failed(seconds(10), || false)).collect();
+        let opened: Vec<_> = (0..5).map(|_| breaker.record_failure(seconds(10), || false)).collect();
         assert_eq!(opened, [None, None, None, None, Some(MIN_PAUSE)]);
         breaker
     }
@@ -118,10 +127,10 @@ mod tests {
     fn failures_in_a_row_open_it_and_a_success_between_does_not_let_them() {
         let breaker = Breaker::default();
         for _ in 0..4 {
-            assert_eq!(breaker.failed(seconds(1), || false), None);
+            assert_eq!(breaker.record_failure(seconds(1), || false), None);
         }
-        breaker.succeeded();
-        assert_eq!(breaker.failed(seconds(1), || false), None);
+        breaker.record_success();
+        assert_eq!(breaker.record_failure(seconds(1), || false), None);
         assert!(breaker.permits(seconds(1)));
         let breaker = opened();
         assert!(!breaker.permits(seconds(10)) && !breaker.permits(seconds(14)));
@@ -129,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn failing_mostly_opens_it_at_once() {
+    fn a_high_failure_rate_opens_it_at_once() {
         let breaker = Breaker::default();
-        assert_eq!(breaker.failed(seconds(1), || true), Some(MIN_PAUSE));
+        assert_eq!(breaker.record_failure(seconds(1), || true), Some(MIN_PAUSE));
     }
 
     #[test]
@@ -148,7 +157,7 @@ mod tests {
     fn a_probe_that_succeeds_closes_it() {
         let breaker = opened();
         assert!(breaker.permits(seconds(15)));
-        breaker.succeeded();
+        breaker.record_success();
         assert_eq!(breaker.state(seconds(15)), BreakerState::Closed);
         assert!(breaker.permits(seconds(15)) && breaker.permits(seconds(15)));
     }
@@ -159,22 +168,22 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..6 {
             assert!(breaker.permits(seconds(now)));
-            let pause = breaker.failed(seconds(now), || false).unwrap();
+            let pause = breaker.record_failure(seconds(now), || false).unwrap();
             assert!(!breaker.permits(seconds(now)));
             now += pause.as_secs();
             pauses.push(pause.as_secs());
         }
         assert_eq!(pauses, [10, 20, 40, 60, 60, 60]);
         assert!(breaker.permits(seconds(now)));
-        breaker.succeeded();
-        let again: Vec<_> = (0..5).filter_map(|_| breaker.failed(seconds(now), || false)).collect();
+        breaker.record_success();
+        let again: Vec<_> = (0..5).filter_map(|_| breaker.record_failure(seconds(now), || false)).collect();
         assert_eq!(again, [MIN_PAUSE]);
     }
 
     #[test]
     fn what_is_sent_in_spite_of_it_does_not_prolong_the_pause() {
         let breaker = opened();
-        assert_eq!(breaker.failed(seconds(12), || true), None);
+        assert_eq!(breaker.record_failure(seconds(12), || true), None);
         assert!(breaker.permits(seconds(15)));
     }
 
@@ -188,8 +197,8 @@ mod tests {
                 now += Duration::from_millis(later);
                 match what {
                     0 => _ = breaker.permits(now),
-                    1 => breaker.succeeded(),
-                    _ => _ = breaker.failed(now, || later % 7 == 0),
+                    1 => breaker.record_success(),
+                    _ => _ = breaker.record_failure(now, || later % 7 == 0),
                 }
             }
             prop_assert!(breaker.permits(now + MAX_PAUSE));

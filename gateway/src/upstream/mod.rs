@@ -44,8 +44,9 @@ pub struct UpstreamClients {
 }
 
 impl UpstreamClients {
-    /// Creates an empty set. `sim:` addresses are dialled through `simulator`; every write to an upstream
-    /// flushes the journal first, through `journal_barrier`.
+    /// Creates an empty set. `sim:` addresses are dialled through `simulator`. Through `journal_barrier`, each
+    /// request flushes the journal before its body is sent. Without TLS, each write flushes it. With TLS, only
+    /// the body does, and over HTTP/2 the head of a request may leave before its body.
     pub fn new(simulator: SimulatorDialer, journal_barrier: JournalBarrier) -> Self {
         Self { clients: papaya::HashMap::default(), simulator, journal_barrier }
     }

@@ -1,7 +1,7 @@
 //! Results of the requests to one upstream over the last minutes.
 //!
-//! The counters are atomics, one set per minute. At the turn of a minute, a concurrent request may be counted
-//! in either.
+//! The counters are atomics, one set per minute. At the turn of a minute, the result of a concurrent request
+//! may be counted in either minute or be lost.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,9 +15,9 @@ use domain::health::{Health, LastError};
 use domain::latency::{self, BUCKETS, Percentiles};
 
 const MINUTES: usize = 5;
-/// The breaker opens if half of at least this many recent requests failed.
+/// The breaker opens if half of at least this many requests failed in the last [`FAILURE_RATE_MINUTES`].
 const MIN_REQUESTS: u64 = 20;
-const MOSTLY_MINUTES: u64 = 2;
+const FAILURE_RATE_MINUTES: u64 = 2;
 
 /// The statistics of one upstream.
 #[derive(Default)]
@@ -32,7 +32,7 @@ struct Minute {
     number: AtomicU64,
     requests: AtomicU32,
     failures: AtomicU32,
-    miscounts: AtomicU32,
+    implausible: AtomicU32,
     latency: [AtomicU32; BUCKETS],
 }
 
@@ -42,7 +42,7 @@ impl Default for Minute {
             number: AtomicU64::default(),
             requests: AtomicU32::default(),
             failures: AtomicU32::default(),
-            miscounts: AtomicU32::default(),
+            implausible: AtomicU32::default(),
             latency: [const { AtomicU32::new(0) }; BUCKETS],
         }
     }
@@ -60,7 +60,7 @@ impl UpstreamStats {
         let minute = self.minute(now);
         minute.requests.fetch_add(1, Ordering::Relaxed);
         minute.latency[latency::bucket(latency)].fetch_add(1, Ordering::Relaxed);
-        self.breaker.succeeded();
+        self.breaker.record_success();
     }
 
     /// Records a failure before the answer began. Returns the time for which the breaker opens, if it opens
@@ -85,8 +85,8 @@ impl UpstreamStats {
         self.minute(now).failures.fetch_add(1, Ordering::Relaxed);
         let text = error.for_operators();
         self.last_error.store(Some(LastError { text, at }.into()));
-        self.breaker.failed(now, || {
-            let (requests, failures) = self.counts(now, MOSTLY_MINUTES);
+        self.breaker.record_failure(now, || {
+            let (requests, failures) = self.counts(now, FAILURE_RATE_MINUTES);
             requests >= MIN_REQUESTS && failures * 2 >= requests
         })
     }
@@ -110,7 +110,7 @@ impl UpstreamStats {
             breaker: self.breaker.state(now),
             requests,
             failures,
-            miscounts: self.sum(now, MINUTES as u64, |minute| &minute.miscounts),
+            miscounts: self.sum(now, MINUTES as u64, |minute| &minute.implausible),
             latency: Percentiles::of(&latency),
             last_error: self.last_error.load().as_deref().cloned(),
         }
@@ -146,7 +146,7 @@ impl UpstreamStats {
         {
             minute.requests.store(0, relaxed);
             minute.failures.store(0, relaxed);
-            minute.miscounts.store(0, relaxed);
+            minute.implausible.store(0, relaxed);
             minute.latency.iter().for_each(|cases| cases.store(0, relaxed));
         }
         minute
