@@ -118,7 +118,8 @@ mod tests {
     /// Returns a breaker that opened at ten seconds.
     fn opened() -> Breaker {
         let breaker = Breaker::default();
-        let opened: Vec<_> = (0..5).map(|_| breaker.record_failure(seconds(10), || false)).collect();
+        let opened: Vec<_> =
+            (0..5).map(|_| breaker.record_failure(seconds(10), || false)).collect();
         assert_eq!(opened, [None, None, None, None, Some(MIN_PAUSE)]);
         breaker
     }
@@ -176,7 +177,8 @@ mod tests {
         assert_eq!(pauses, [10, 20, 40, 60, 60, 60]);
         assert!(breaker.permits(seconds(now)));
         breaker.record_success();
-        let again: Vec<_> = (0..5).filter_map(|_| breaker.record_failure(seconds(now), || false)).collect();
+        let again: Vec<_> =
+            (0..5).filter_map(|_| breaker.record_failure(seconds(now), || false)).collect();
         assert_eq!(again, [MIN_PAUSE]);
     }
 

@@ -40,11 +40,7 @@ fn failing_once(dir: &TempDir, retry: Duration) -> (Journal, Receiver<(usize, bo
 
 /// Returns a journal whose first `failures` syncs fail, and the arguments of its syncs: the number of files,
 /// and whether one was new.
-fn failing(
-    failures: usize,
-    dir: &TempDir,
-    retry: Duration,
-) -> (Journal, Receiver<(usize, bool)>) {
+fn failing(failures: usize, dir: &TempDir, retry: Duration) -> (Journal, Receiver<(usize, bool)>) {
     let (syncs, synced) = channel();
     let mut failures = iter::repeat_n(io::ErrorKind::StorageFull, failures);
     let journal = journal(dir).synced_by(retry, move |files, is_new| {
