@@ -175,9 +175,9 @@ async fn attempt(
     match &checked {
         Err(UpstreamError::JournalUnavailable(_)) => {}
         Err(error) if error.is_upstream_fault() => {
-            upstream_client.failed(error, app.clock.now(), now);
+            upstream_client.record_failure(error, app.clock.now(), now);
         }
-        Ok(_) | Err(_) => upstream_client.answered(now.saturating_sub(sent_at), now),
+        Ok(_) | Err(_) => upstream_client.record_answer(now.saturating_sub(sent_at), now),
     }
     let (head, body) = checked?.into_parts();
     Ok(UpstreamAnswer { headers: client_headers(&head.headers), body, upstream_client })

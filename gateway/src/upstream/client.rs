@@ -138,13 +138,13 @@ impl UpstreamClient {
     }
 
     /// Records that the head of an answer arrived after `latency`; `now` is the monotonic time.
-    pub fn answered(&self, latency: Duration, now: Duration) {
-        self.stats.answered(latency, now);
+    pub fn record_answer(&self, latency: Duration, now: Duration) {
+        self.stats.record_answer(latency, now);
     }
 
     /// Records a failure of the upstream before its answer began; `now` is the monotonic time.
-    pub fn failed(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
-        self.opened(self.stats.failed(error, at, now));
+    pub fn record_failure(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
+        self.opened(self.stats.record_failure(error, at, now));
     }
 
     /// Records an answer that the upstream broke off; `now` is the monotonic time.

@@ -56,7 +56,7 @@ impl UpstreamStats {
     }
 
     /// Records that the head of an answer arrived after `latency`.
-    pub(super) fn answered(&self, latency: Duration, now: Duration) {
+    pub(super) fn record_answer(&self, latency: Duration, now: Duration) {
         let minute = self.minute(now);
         minute.requests.fetch_add(1, Ordering::Relaxed);
         minute.latency[latency::bucket(latency)].fetch_add(1, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl UpstreamStats {
 
     /// Records a failure before the answer began. Returns the time for which the breaker opens, if it opens
     /// now.
-    pub(super) fn failed(
+    pub(super) fn record_failure(
         &self,
         error: &UpstreamError,
         at: Timestamp,
@@ -75,7 +75,7 @@ impl UpstreamStats {
         self.record_broken_answer(error, at, now)
     }
 
-    /// Records a failure after the answer began, like [`failed`](Self::failed).
+    /// Records a failure after the answer began, like [`record_failure`](Self::record_failure).
     pub(super) fn record_broken_answer(
         &self,
         error: &UpstreamError,
@@ -93,7 +93,7 @@ impl UpstreamStats {
 
     /// Records an answer with implausible usage; `complaint` describes it.
     pub(super) fn record_implausible_usage(&self, complaint: String, at: Timestamp, now: Duration) {
-        self.minute(now).miscounts.fetch_add(1, Ordering::Relaxed);
+        self.minute(now).implausible.fetch_add(1, Ordering::Relaxed);
         self.last_error.store(Some(LastError { text: complaint, at }.into()));
     }
 
@@ -168,7 +168,7 @@ mod tests {
 
     fn fail(stats: &UpstreamStats, seconds: u64) -> Option<Duration> {
         let (at, now) = at(seconds);
-        stats.failed(&UpstreamError::CutOff, at, now)
+        stats.record_failure(&UpstreamError::CutOff, at, now)
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         let stats = UpstreamStats::default();
         assert_eq!(stats.health(Duration::ZERO).latency, None);
         for second in [0, 59, 60, 250] {
-            stats.answered(Duration::from_millis(40), Duration::from_secs(second));
+            stats.record_answer(Duration::from_millis(40), Duration::from_secs(second));
         }
         fail(&stats, 200);
         let told = |second| {
@@ -198,7 +198,7 @@ mod tests {
         let stats = UpstreamStats::default();
         let mut opened = Vec::new();
         for _ in 0..12 {
-            stats.answered(Duration::from_millis(40), at(70).1);
+            stats.record_answer(Duration::from_millis(40), at(70).1);
             opened.push(fail(&stats, 70).is_some());
         }
         // A success in between is necessary to close it again.
@@ -210,7 +210,7 @@ mod tests {
     fn an_answer_that_breaks_is_one_request_and_one_failure() {
         let stats = UpstreamStats::default();
         let (time, now) = at(5);
-        stats.answered(Duration::from_millis(40), now);
+        stats.record_answer(Duration::from_millis(40), now);
         stats.record_broken_answer(&UpstreamError::CutOff, time, now);
         let health = stats.health(now);
         assert_eq!((health.requests, health.failures), (1, 1));
