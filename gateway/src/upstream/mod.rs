@@ -7,10 +7,10 @@ mod breaker;
 pub mod certificate;
 mod client;
 mod connect;
+mod diagnose;
 mod error;
 mod outbound;
 mod pool;
-mod probe;
 mod read;
 mod stats;
 
