@@ -153,7 +153,7 @@ pub async fn run(
     // The journal is flushed before each write.
     let journalled = ledger.clone();
     let journal_barrier =
-        JournalBarrier::new(Arc::new(move || Ok(journalled.flush()?)), tasks.clone());
+        JournalBarrier::new(Arc::new(move || Ok(journalled.flush_journal()?)), tasks.clone());
     let upstream_clients =
         UpstreamClients::new(dialer(seams.simulator, serving.clone()), journal_barrier.clone());
     let upstream_clients = Arc::new(upstream_clients);

@@ -207,7 +207,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Adds a request to the journal that is about to go upstream. [`flush`](Self::flush) must succeed before
+    /// Adds a request to the journal that is about to go upstream. [`flush_journal`](Self::flush_journal) must succeed before
     /// it is sent.
     ///
     /// # Errors
@@ -222,7 +222,7 @@ impl Ledger {
     /// # Errors
     /// The journal cannot be written. Requests that began must not be sent; records that ended are kept and
     /// written later.
-    pub fn flush(&self) -> Result<(), JournalWriteError> {
+    pub fn flush_journal(&self) -> Result<(), JournalWriteError> {
         self.journal.flush()
     }
 
@@ -233,7 +233,7 @@ impl Ledger {
 
     /// Settles a request: charges its cost as far as there is money, and queues its record. What an upstream
     /// used beyond that is the house's loss, not a debt of the account. The client may see the end after
-    /// [`flush`](Self::flush). Records of requests that cost nothing and never went upstream are
+    /// [`flush_journal`](Self::flush_journal). Records of requests that cost nothing and never went upstream are
     /// [merged](Self::record_merged) if one key sends many of them; while [too many](Self::is_behind) records
     /// wait, they are only counted.
     pub fn settle(&self, mut record: Box<RequestRecord>, hold: Option<Hold>) {
@@ -276,7 +276,7 @@ impl Ledger {
         }
         if is_changed {
             // The journal logs a failure and tries again later.
-            _ = self.flush();
+            _ = self.flush_journal();
         }
     }
 
