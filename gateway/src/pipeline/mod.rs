@@ -91,7 +91,7 @@ impl AppState {
     /// Flushes the journal after an end without a message, before which it would be flushed. A failure is logged
     /// and retried.
     fn flush(&self) {
-        _ = self.ledger.flush();
+        _ = self.ledger.flush_journal();
     }
 }
 
