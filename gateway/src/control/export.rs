@@ -41,7 +41,7 @@ impl Control {
         ControlError,
     > {
         let filter = self.filter(caller, query)?;
-        self.ledger.flushed().await;
+        self.ledger.wait_until_stored().await;
         let end = self.store.newest().await?;
         let export = Export { control: self.clone(), filter, after: Cursor::default(), end, stop };
         Ok(stream::unfold(Some(export), |export| async {

@@ -142,7 +142,7 @@ impl Control {
                 None
             }
         };
-        self.ledger.flushed().await;
+        self.ledger.wait_until_stored().await;
         let keys = self.store.keys(account).await?;
         let view = |(key, last_used_at): (Key, _)| KeyView {
             account: self.account_name(key.account),

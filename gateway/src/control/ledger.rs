@@ -78,7 +78,7 @@ impl Control {
             token => Some(parse_cursor("page_token", token)?),
         };
         if before.is_none() {
-            self.ledger.flushed().await;
+            self.ledger.wait_until_stored().await;
         }
         let mut rows = self.store.entries_before(account, before, size + 1).await?;
         let more = rows.len() > size;
@@ -97,7 +97,7 @@ impl Control {
     /// [`ControlError::Forbidden`] for members, [`ControlError::Store`] if the store fails.
     pub async fn verify_ledger(&self, caller: &Caller) -> Result<LedgerVerification, ControlError> {
         caller.require_operator("verify the ledger")?;
-        self.ledger.flushed().await;
+        self.ledger.wait_until_stored().await;
         let mut proof = self.store.verify_ledger().await?;
         let under_way = self.compare_memory(&mut proof).await?;
         let named = |difference: &Difference| {

@@ -11,7 +11,7 @@ impl Control {
     /// [`ControlError::Forbidden`] for members, [`ControlError::Store`] if the store fails.
     pub async fn backup(&self, caller: &Caller) -> Result<StoreCopy, ControlError> {
         caller.require_operator("back the gateway up")?;
-        self.ledger.flushed().await;
+        self.ledger.wait_until_stored().await;
         let copy = self.store.copy().await?;
         let account = &caller.account.name;
         tracing::info!(account, bytes = copy.bytes, "the database was copied for a backup");

@@ -71,7 +71,7 @@ impl Control {
             token => Some(parse_cursor("page_token", token)?),
         };
         if before.is_none() {
-            self.ledger.flushed().await;
+            self.ledger.wait_until_stored().await;
         }
         let mut rows = self.store.requests_before(&filter, before, size + 1).await?;
         let more = rows.len() > size;
@@ -111,7 +111,7 @@ impl Control {
         if filter.since.is_none() {
             filter.since = self.clock.now().saturating_sub(DEFAULT_SUMMARY_PERIOD).ok();
         }
-        self.ledger.flushed().await;
+        self.ledger.wait_until_stored().await;
         let mut summary = self.store.summarize(&filter).await?;
         let by_key = std::mem::take(&mut summary.by_key).into_iter();
         let by_key = by_key.map(|sum| (sum.clone(), self.account_name(sum.account))).collect();

@@ -320,8 +320,8 @@ impl Ledger {
 
     /// Waits until the store has all requests that ended before the call, so that its answers include them.
     /// It waits neither for a failing store nor longer than a second; the answers may then be older.
-    pub async fn flushed(&self) {
-        self.recorder.flushed().await;
+    pub async fn wait_until_stored(&self) {
+        self.recorder.wait_until_stored().await;
     }
 
     /// Returns why requests cannot be recorded; `None` if they can. If the last write of the journal failed,

@@ -218,7 +218,7 @@ impl Recorder {
     }
 
     /// Waits until the store has every record that was pushed before the call, or is known to fail.
-    pub(super) async fn flushed(&self) {
+    pub(super) async fn wait_until_stored(&self) {
         let target = self.queue.lock().pushed;
         let mut progress = self.progress.clone();
         if progress.borrow().written >= target {
@@ -415,7 +415,7 @@ mod tests {
                 if number > 1 {
                     ledger.settle(refused(number).into(), None);
                 }
-                ledger.flushed().await;
+                ledger.wait_until_stored().await;
                 assert_eq!(store.find_request(id).await.unwrap(), Some(refused(number)));
                 assert_eq!(ledger.find_unwritten(id), None);
             }
@@ -435,7 +435,7 @@ mod tests {
         let writing = task.run(CancellationToken::new());
         tokio::select! {
             () = writing => unreachable!("it goes on trying"),
-            () = ledger.flushed() => {}
+            () = ledger.wait_until_stored() => {}
         }
         assert_eq!(ledger.find_unwritten(RequestId(Uuid::from_u128(1))), Some(refused(1)));
     }
