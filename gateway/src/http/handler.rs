@@ -113,7 +113,7 @@ impl Handler {
         };
         if response.body().is_whole() {
             // A stream waits at its end. A failed sync is logged and does not hold back an answer.
-            _ = self.app.ledger.synced().await;
+            _ = self.app.ledger.sync_journal().await;
         }
         response
     }

@@ -292,11 +292,11 @@ impl Ledger {
     ///
     /// # Errors
     /// The disk did not accept it.
-    pub async fn synced(&self) -> Result<(), SyncError> {
+    pub async fn sync_journal(&self) -> Result<(), SyncError> {
         self.journal.synced().await
     }
 
-    /// Like [`synced`](Self::synced), but for `poll` functions, and it completes even if the sync fails.
+    /// Like [`sync_journal`](Self::sync_journal), but for `poll` functions, and it completes even if the sync fails.
     /// Returns `None` if there is nothing to wait for.
     pub fn syncing(&self) -> Option<DiskSync> {
         let journal = self.journal.clone();

@@ -131,7 +131,7 @@ async fn try_targets(
                     tried = true;
                     let outgoing = outgoing.compact();
                     request.record_attempt(target, &outgoing.body)?;
-                    app.ledger.synced().await.map_err(|_| Refusal::RecorderBehind)?;
+                    app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)?;
                     attempt(app, &upstream, outgoing, stream, request).await
                 }
             },
