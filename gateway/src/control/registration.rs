@@ -98,7 +98,7 @@ impl Control {
                 ),
                 error => error.into(),
             })?;
-            control.ledger.open(account.id, credit);
+            control.ledger.add_account(account.id, credit);
             let account = control.view(control.directory.put_account(account));
             Ok(Registered { account, trial_credit: credit, withheld: credit != promised })
         })

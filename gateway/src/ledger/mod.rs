@@ -189,7 +189,7 @@ impl Ledger {
     }
 
     /// Adds the first balance of a new account; its entry is already in the store.
-    pub fn open(&self, account: AccountId, balance: Nanos) {
+    pub fn add_account(&self, account: AccountId, balance: Nanos) {
         self.change(account, balance);
     }
 

@@ -51,7 +51,7 @@ async fn verification_covers_all_records_and_requires_an_operator() {
 async fn verification_reports_a_balance_that_permanently_differs_in_memory() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
-    bench.control.ledger.open(ann.account.id, Nanos(11));
+    bench.control.ledger.add_account(ann.account.id, Nanos(11));
     let verification = bench.control.verify_ledger(&bench.operator).await.unwrap();
     assert_eq!((verification.proof.found, verification.under_way), (1, 0));
     let (difference, account) = &verification.differences[0];
