@@ -153,7 +153,7 @@ impl Calibration {
 
     /// Learns from a request whose input was counted upstream. The rate rises at once and falls slowly, and
     /// stays a quarter above the observed one.
-    pub(super) fn learn(&self, model: &ModelId, bytes: u64, tokens: u64) {
+    pub(super) fn calibrate(&self, model: &ModelId, bytes: u64, tokens: u64) {
         if bytes == 0 {
             return;
         }
@@ -257,19 +257,19 @@ mod tests {
         let (calibration, model) = (Calibration::default(), model(None));
         let input_tokens = |input_bytes: u64| calibration.input_tokens(&model, &of(input_bytes, 0));
         assert_eq!(input_tokens(1_000), 508);
-        calibration.learn(&model.id, 1_000, 800);
+        calibration.calibrate(&model.id, 1_000, 800);
         assert_eq!(input_tokens(1_000), 1_008);
         for _ in 0..1_000 {
-            calibration.learn(&model.id, 1_000, 200);
+            calibration.calibrate(&model.id, 1_000, 200);
         }
         assert_eq!(input_tokens(1_000), 258);
         assert_eq!(input_tokens(u64::MAX), 100_000, "the window is a bound");
         for _ in 0..1_000 {
-            calibration.learn(&model.id, 1_000_000, 1);
+            calibration.calibrate(&model.id, 1_000_000, 1);
         }
         assert_eq!(input_tokens(1_000), 158, "blanks teach nothing of texts");
-        calibration.learn(&model.id, 0, 7);
-        calibration.learn(&model.id, 1_000, u64::MAX);
+        calibration.calibrate(&model.id, 0, 7);
+        calibration.calibrate(&model.id, 1_000, u64::MAX);
         assert_eq!(input_tokens(1_000), 1_008, "no text has more tokens than bytes");
     }
 

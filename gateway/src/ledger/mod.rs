@@ -184,8 +184,8 @@ impl Ledger {
     }
 
     /// Learns the input tokens of a request of `bytes`.
-    pub fn learn(&self, model: &ModelId, bytes: u64, input: Tokens) {
-        self.calibration.learn(model, bytes, input.0);
+    pub fn calibrate(&self, model: &ModelId, bytes: u64, input: Tokens) {
+        self.calibration.calibrate(model, bytes, input.0);
     }
 
     /// Adds the first balance of a new account; its entry is already in the store.

@@ -65,7 +65,7 @@ impl SentRequest {
         let has_media = self.coverage.media_tokens() > 0;
         let counted_input = plausible_usage.counted_input().filter(|_| !has_media);
         if let (Some(model), Some(input)) = (&record.model, counted_input) {
-            app.ledger.learn(model, self.input_bytes, input);
+            app.ledger.calibrate(model, self.input_bytes, input);
         }
         plausible_usage.note(&mut record);
         record.overrun = plausible_usage.loss(&self.price);
