@@ -73,7 +73,7 @@ impl Balance {
 
     /// Asks requests that hold more than they need to release the rest, for as long as the guard lives.
     /// Returns `None` if `max_waiters` wait already.
-    pub(super) fn wait(self: &Arc<Self>, max_waiters: usize) -> Option<WaitGuard> {
+    pub(super) fn register_waiter(self: &Arc<Self>, max_waiters: usize) -> Option<WaitGuard> {
         let one_more = |waiting: usize| (waiting < max_waiters).then_some(waiting + 1);
         let entered = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         entered.is_ok().then(|| WaitGuard(self.clone()))
@@ -268,11 +268,11 @@ mod tests {
     #[test]
     fn waiters_are_limited() {
         let balance = Arc::new(Balance::new(Nanos(10)));
-        let first = balance.wait(2).unwrap();
-        let second = balance.wait(2);
-        assert!(second.is_some() && balance.wait(2).is_none() && balance.has_waiters());
+        let first = balance.register_waiter(2).unwrap();
+        let second = balance.register_waiter(2);
+        assert!(second.is_some() && balance.register_waiter(2).is_none() && balance.has_waiters());
         drop((first, second));
-        assert!(!balance.has_waiters() && balance.wait(1).is_some());
+        assert!(!balance.has_waiters() && balance.register_waiter(1).is_some());
     }
 
     #[test]

@@ -70,10 +70,10 @@ impl Funds {
 
     /// Asks requests that hold more than they need to release the rest, for as long as the guard lives.
     /// Returns `None` if `max_waiters` wait already.
-    pub(super) fn wait(&self, max_waiters: usize) -> Option<FundsWait> {
-        let account = self.account.wait(max_waiters)?;
+    pub(super) fn register_waiter(&self, max_waiters: usize) -> Option<FundsWait> {
+        let account = self.account.register_waiter(max_waiters)?;
         let cap = match &self.cap {
-            Some(cap) => Some(cap.wait(max_waiters)?),
+            Some(cap) => Some(cap.register_waiter(max_waiters)?),
             None => None,
         };
         Some(FundsWait { _account: account, _cap: cap })
@@ -138,9 +138,10 @@ impl FundsHold {
     }
 
     /// Asks other requests to release the money that they do not need, for as long as the guard lives.
-    pub(super) fn wait(&self) -> Option<FundsWait> {
+    pub(super) fn register_waiter(&self) -> Option<FundsWait> {
         let account = self.account.balance().clone();
-        Funds { account, cap: self.cap.as_ref().map(|cap| cap.balance().clone()) }.wait(usize::MAX)
+        Funds { account, cap: self.cap.as_ref().map(|cap| cap.balance().clone()) }
+            .register_waiter(usize::MAX)
     }
 
     /// Pays a cost as far as all balances cover it, and releases the rest.

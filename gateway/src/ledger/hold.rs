@@ -111,8 +111,8 @@ impl Hold {
     }
 
     /// Asks other requests to release the money that they do not need, for as long as the guard lives.
-    pub fn wait(&self) -> Option<FundsWait> {
-        self.held.wait()
+    pub fn register_waiter(&self) -> Option<FundsWait> {
+        self.held.register_waiter()
     }
 
     /// Returns whether the hold covers the whole answer.
@@ -180,7 +180,7 @@ mod tests {
         let funds = funds(2 * (10 + 2 * 100));
         let (mut rich, mut poor) = (hold(&funds, 150, 1_000), hold(&funds, 20, 1_000));
         assert!(!poor.ensure_covered(60) && poor.is_shared() && !rich.has_waiters());
-        let wait = poor.wait();
+        let wait = poor.register_waiter();
         assert!(rich.has_waiters());
         rich.shrink(40);
         rich.shrink(40);

@@ -179,8 +179,8 @@ impl Ledger {
 
     /// Asks requests that are paid from the same balances to release the money that they do not need, for as
     /// long as the guard lives. Returns `None` if too many requests wait already.
-    pub fn wait(&self, key: &Key) -> Option<FundsWait> {
-        self.funds(key).wait(MAX_WAITING_REQUESTS)
+    pub fn register_waiter(&self, key: &Key) -> Option<FundsWait> {
+        self.funds(key).register_waiter(MAX_WAITING_REQUESTS)
     }
 
     /// Learns the input tokens of a request of `bytes`.

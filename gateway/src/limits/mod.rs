@@ -162,7 +162,7 @@ impl Limiter {
 
     /// Asks requests under the same limits to release the monthly tokens that they do not need, for as long
     /// as the guard lives.
-    pub fn wait(&self, subject: &Subject<'_>) -> QuotaWaitGuard {
+    pub fn register_waiter(&self, subject: &Subject<'_>) -> QuotaWaitGuard {
         QuotaWaitGuard::new(self.meters(subject))
     }
 

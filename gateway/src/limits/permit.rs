@@ -232,7 +232,7 @@ impl Permit {
     }
 
     /// Asks other requests to release the tokens that they do not need, for as long as the guard lives.
-    pub fn wait(&self) -> QuotaWaitGuard {
+    pub fn register_waiter(&self) -> QuotaWaitGuard {
         QuotaWaitGuard::new(self.meters.clone())
     }
 

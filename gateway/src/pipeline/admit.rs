@@ -170,8 +170,10 @@ async fn admit_late(
             Remedy::Wait => {
                 if waiting.is_none() {
                     // Others release money only while a request waits; too many would wait in vain.
-                    let Some(funds) = app.ledger.wait(&asked.principal.key) else { break };
-                    waiting = Some((funds, app.limiter.wait(&asked.subject())));
+                    let Some(funds) = app.ledger.register_waiter(&asked.principal.key) else {
+                        break;
+                    };
+                    waiting = Some((funds, app.limiter.register_waiter(&asked.subject())));
                 }
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }

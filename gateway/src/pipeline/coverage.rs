@@ -296,8 +296,8 @@ impl Coverage {
             Box::new(Shortage {
                 retries: 0,
                 retry: Box::pin(tokio::time::sleep(RETRY_INTERVAL)),
-                _funds: self.hold.as_ref().and_then(Hold::wait),
-                _quota: self.permit.as_ref().map(Permit::wait),
+                _funds: self.hold.as_ref().and_then(Hold::register_waiter),
+                _quota: self.permit.as_ref().map(Permit::register_waiter),
             })
         });
         while is_shared && shortage.retries < MAX_RETRIES {
