@@ -332,8 +332,8 @@ impl Ledger {
     }
 
     /// Returns the number of records that wait because the store does not accept them; zero while it works.
-    pub fn records_held_up(&self) -> u64 {
-        self.recorder.held_up()
+    pub fn blocked_records(&self) -> u64 {
+        self.recorder.blocked_records()
     }
 
     /// Returns the changes of stored balances by records that wait to be written. The balance in memory is

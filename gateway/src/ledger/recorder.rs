@@ -188,7 +188,7 @@ impl Recorder {
 
     /// Returns the number of records that wait because the store did not accept the last batch; zero while it
     /// works.
-    pub(super) fn held_up(&self) -> u64 {
+    pub(super) fn blocked_records(&self) -> u64 {
         let is_failing = self.progress.borrow().failure.is_some();
         if is_failing { self.queue.waiting.load(Ordering::Relaxed) } else { 0 }
     }
@@ -461,7 +461,7 @@ mod tests {
                 () = tokio::time::sleep(STORE_GRACE.mul_f64(0.9)) => {}
             }
             assert_eq!(ledger.write_failure(), expected);
-            assert_eq!(ledger.records_held_up(), 1);
+            assert_eq!(ledger.blocked_records(), 1);
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) async fn integrity(control: Arc<Control>) -> Vec<Finding> {
     let damage = match control.store.check_integrity(control.clock.now()).await {
         Ok(damage) => damage,
         Err(StoreError::Disk { fault, .. }) => {
-            let held_up = control.ledger.records_held_up();
+            let held_up = control.ledger.blocked_records();
             let text = format!("it cannot be written: {fault}; {held_up} request records wait");
             return vec![Finding::problem(text, DISK_FAULT_REMEDY)];
         }
@@ -37,7 +37,7 @@ pub(super) async fn ledger(control: Arc<Control>, caller: Caller) -> Vec<Finding
         Ok(verification) => verification,
         Err(error) => return vec![read_failure(&error)],
     };
-    let held_up = control.ledger.records_held_up();
+    let held_up = control.ledger.blocked_records();
     if verification.proof.is_consistent() && held_up == 0 {
         return vec![Finding::ok("balances, entries, charges and sums agree")];
     }
