@@ -127,7 +127,7 @@ pub async fn run(
     let now = seams.clock.now();
     let used =
         store.consumption(limits::month_start(now)).await.context("reading what was used")?;
-    resume_caps(&ledger, &prepared.snapshot.keys, &used);
+    resume_spend_caps(&ledger, &prepared.snapshot.keys, &used);
     let ledger = Arc::new(ledger);
     let (merging, stop) = (ledger.clone(), recorder_stop.clone());
     writing.spawn(async move { merging.record_merged_until(stop).await });
@@ -258,10 +258,10 @@ fn api_limits(configured: ConnectionLimits, limit: Option<u64>) -> ConnectionLim
 }
 
 /// Sets what keys with a spending cap may still spend.
-fn resume_caps(ledger: &Ledger, keys: &[Key], used: &Consumption) {
+fn resume_spend_caps(ledger: &Ledger, keys: &[Key], used: &Consumption) {
     let spent: HashMap<_, _> = used.spent.iter().map(|(key, spent)| (key, *spent)).collect();
     for key in keys {
-        ledger.resume_cap(key, spent.get(&key.origin).copied().unwrap_or_default());
+        ledger.resume_spend_cap(key, spent.get(&key.origin).copied().unwrap_or_default());
     }
 }
 

@@ -89,7 +89,7 @@ impl Control {
             subject: key.id.to_string(),
             metric: LimitMetric::Spending,
             limit: nanos(key.spend_cap?),
-            used: nanos(self.ledger.cap_in_use(key)?),
+            used: nanos(self.ledger.spend_cap_in_use(key)?),
             observed: false,
             resets_at: None,
         })

@@ -52,7 +52,7 @@ impl Balance {
     }
 
     /// Creates the balance of a key that has spent `spent` of its cap.
-    pub(super) fn of_cap(cap: Nanos, spent: Nanos) -> Self {
+    pub(super) fn of_spend_cap(cap: Nanos, spent: Nanos) -> Self {
         Self::new((cap + -spent).max(Nanos::ZERO))
     }
 

@@ -126,15 +126,15 @@ impl Ledger {
     }
 
     /// Sets what a key with a spending cap, and the keys that it replaced, have `spent`.
-    pub fn resume_cap(&self, key: &Key, spent: Nanos) {
+    pub fn resume_spend_cap(&self, key: &Key, spent: Nanos) {
         if let Some(cap) = key.spend_cap {
-            let left = Arc::new(Balance::of_cap(cap, spent));
+            let left = Arc::new(Balance::of_spend_cap(cap, spent));
             self.caps.pin().insert(key.origin.clone(), left);
         }
     }
 
     /// Returns the part of a key's spending cap that is spent or held; `None` if it has no cap.
-    pub fn cap_in_use(&self, key: &Key) -> Option<Nanos> {
+    pub fn spend_cap_in_use(&self, key: &Key) -> Option<Nanos> {
         let cap = key.spend_cap?;
         let left = self.caps.pin().get(&key.origin).map_or(cap, |balance| balance.spendable());
         Some(cap + -left)

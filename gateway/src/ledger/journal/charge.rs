@@ -72,7 +72,7 @@ impl Balances {
             self.spent.insert(consumption.spent.into_iter().collect())
         };
         let spent = spent.get(&key.origin).copied().unwrap_or_default();
-        let left = || Arc::new(Balance::of_cap(cap, spent));
+        let left = || Arc::new(Balance::of_spend_cap(cap, spent));
         Ok(Some(self.caps.entry(key.origin).or_insert_with(left).clone()))
     }
 }
