@@ -13,21 +13,21 @@ use domain::money::Nanos;
 pub(super) struct Funds {
     pub(super) account: Arc<Balance>,
     /// What the key may still spend; `None` if it has no cap.
-    pub(super) cap: Option<Arc<Balance>>,
+    pub(super) spend_cap: Option<Arc<Balance>>,
 }
 
 /// Money held in each balance. Dropping it releases the money.
 #[derive(Debug)]
 pub(super) struct FundsHold {
     account: BalanceHold,
-    cap: Option<BalanceHold>,
+    spend_cap: Option<BalanceHold>,
 }
 
 /// A request that waits for money to be released.
 #[derive(Debug)]
 pub struct FundsWait {
     _account: WaitGuard,
-    _cap: Option<WaitGuard>,
+    _spend_cap: Option<WaitGuard>,
 }
 
 /// Which balance is insufficient, and why.
@@ -49,34 +49,34 @@ impl Funds {
     /// Returns the amount that is not held.
     pub(super) fn spendable(&self) -> Nanos {
         let account = self.account.spendable();
-        self.cap.as_ref().map_or(account, |cap| cap.spendable().min(account))
+        self.spend_cap.as_ref().map_or(account, |cap| cap.spendable().min(account))
     }
 
     /// Holds `amount`, or returns `None` if there is less.
     pub(super) fn hold(&self, amount: Nanos) -> Option<FundsHold> {
         let account = self.account.hold(amount)?;
-        let cap = match &self.cap {
+        let spend_cap = match &self.spend_cap {
             Some(cap) => Some(cap.hold(amount)?),
             None => None,
         };
-        Some(FundsHold { account, cap })
+        Some(FundsHold { account, spend_cap })
     }
 
     /// Pays a cost without a hold, as far as all balances cover it.
     pub(super) fn pay(&self, cost: Nanos) -> Payment {
-        let cap = self.cap.as_ref().map(Balance::hold_nothing);
-        FundsHold { account: self.account.hold_nothing(), cap }.settle(cost)
+        let spend_cap = self.spend_cap.as_ref().map(Balance::hold_nothing);
+        FundsHold { account: self.account.hold_nothing(), spend_cap }.settle(cost)
     }
 
     /// Asks requests that hold more than they need to release the rest, for as long as the guard lives.
     /// Returns `None` if `max_waiters` wait already.
     pub(super) fn register_waiter(&self, max_waiters: usize) -> Option<FundsWait> {
         let account = self.account.register_waiter(max_waiters)?;
-        let cap = match &self.cap {
+        let spend_cap = match &self.spend_cap {
             Some(cap) => Some(cap.register_waiter(max_waiters)?),
             None => None,
         };
-        Some(FundsWait { _account: account, _cap: cap })
+        Some(FundsWait { _account: account, _spend_cap: spend_cap })
     }
 
     /// Returns which balance is insufficient; `suffices` returns whether an amount would cover the request.
@@ -84,7 +84,7 @@ impl Funds {
         if !suffices(self.account.total()) {
             return InsufficientFunds::Spent;
         }
-        match &self.cap {
+        match &self.spend_cap {
             Some(cap) if !suffices(cap.total()) => InsufficientFunds::CapSpent,
             Some(cap) if !suffices(cap.spendable()) => InsufficientFunds::CapHeld,
             _ => InsufficientFunds::Held,
@@ -92,12 +92,12 @@ impl Funds {
     }
 }
 
-// === impl Held ===
+// === impl FundsHold ===
 
 impl FundsHold {
     /// Holds `more` in addition; all of it or nothing.
     pub(super) fn grow(&mut self, more: Nanos) -> bool {
-        let Some(cap) = &mut self.cap else { return self.account.grow(more) };
+        let Some(cap) = &mut self.spend_cap else { return self.account.grow(more) };
         if !cap.grow(more) {
             return false;
         }
@@ -111,7 +111,7 @@ impl FundsHold {
     /// Releases `less` of the hold.
     pub(super) fn shrink(&mut self, less: Nanos) {
         self.account.shrink(less);
-        if let Some(cap) = &mut self.cap {
+        if let Some(cap) = &mut self.spend_cap {
             cap.shrink(less);
         }
     }
@@ -119,13 +119,13 @@ impl FundsHold {
     /// Returns the amount that is not held.
     pub(super) fn spendable(&self) -> Nanos {
         let account = self.account.balance().spendable();
-        self.cap.as_ref().map_or(account, |cap| cap.balance().spendable().min(account))
+        self.spend_cap.as_ref().map_or(account, |cap| cap.balance().spendable().min(account))
     }
 
     /// Returns whether a request waits for money that this one may release.
     pub(super) fn has_waiters(&self) -> bool {
         self.account.balance().has_waiters()
-            || self.cap.as_ref().is_some_and(|cap| cap.balance().has_waiters())
+            || self.spend_cap.as_ref().is_some_and(|cap| cap.balance().has_waiters())
     }
 
     /// Returns whether other requests hold money that they may release.
@@ -134,19 +134,19 @@ impl FundsHold {
             let balance = hold.balance();
             balance.total() + -balance.spendable() > hold.amount()
         };
-        is_shared(&self.account) || self.cap.as_ref().is_some_and(is_shared)
+        is_shared(&self.account) || self.spend_cap.as_ref().is_some_and(is_shared)
     }
 
     /// Asks other requests to release the money that they do not need, for as long as the guard lives.
     pub(super) fn register_waiter(&self) -> Option<FundsWait> {
         let account = self.account.balance().clone();
-        Funds { account, cap: self.cap.as_ref().map(|cap| cap.balance().clone()) }
+        Funds { account, spend_cap: self.spend_cap.as_ref().map(|cap| cap.balance().clone()) }
             .register_waiter(usize::MAX)
     }
 
     /// Pays a cost as far as all balances cover it, and releases the rest.
     pub(super) fn settle(self, cost: Nanos) -> Payment {
-        let Some(cap) = self.cap else { return self.account.settle(cost) };
+        let Some(cap) = self.spend_cap else { return self.account.settle(cost) };
         let balance = cap.balance().clone();
         let allowed = cap.settle(cost).charged;
         let Payment { charged, overrun } = self.account.settle(allowed);
@@ -165,12 +165,12 @@ mod tests {
     fn funds(balance: i64, cap: i64) -> Funds {
         Funds {
             account: Arc::new(Balance::new(Nanos(balance))),
-            cap: Some(Arc::new(Balance::new(Nanos(cap)))),
+            spend_cap: Some(Arc::new(Balance::new(Nanos(cap)))),
         }
     }
 
     fn left(funds: &Funds) -> (i64, i64) {
-        (funds.account.total().0, funds.cap.as_ref().unwrap().total().0)
+        (funds.account.total().0, funds.spend_cap.as_ref().unwrap().total().0)
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         let poor = funds(6, 10);
         let mut held = poor.hold(Nanos(4)).unwrap();
         assert!(!held.grow(Nanos(3)));
-        assert_eq!(poor.cap.as_ref().unwrap().spendable(), Nanos(6));
+        assert_eq!(poor.spend_cap.as_ref().unwrap().spendable(), Nanos(6));
         assert!(held.grow(Nanos(2)));
         drop(held);
         assert_eq!((poor.spendable(), left(&poor)), (Nanos(6), (6, 10)));

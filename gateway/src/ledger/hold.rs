@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn funds(balance: i64) -> Funds {
-        Funds { account: Arc::new(Balance::new(Nanos(balance))), cap: None }
+        Funds { account: Arc::new(Balance::new(Nanos(balance))), spend_cap: None }
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub type DiskSync = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct Ledger {
     balances: papaya::HashMap<AccountId, Arc<Balance>, RandomState>,
     /// What keys with a cap may still spend, by their origin.
-    caps: papaya::HashMap<KeyId, Arc<Balance>, RandomState>,
+    spend_caps: papaya::HashMap<KeyId, Arc<Balance>, RandomState>,
     calibration: Calibration,
     aggregator: Aggregator,
     recorder: Recorder,
@@ -115,9 +115,12 @@ impl Ledger {
         let observer: Observer = Box::new(|_| {});
         let task = RecorderTask { inbox, journal: journal.clone(), store: store.clone(), observer };
         let calibration = Calibration::default();
-        let caps = papaya::HashMap::default();
+        let spend_caps = papaya::HashMap::default();
         let aggregator = Aggregator::default();
-        (Self { balances: map, caps, calibration, aggregator, recorder, journal, store }, task)
+        (
+            Self { balances: map, spend_caps, calibration, aggregator, recorder, journal, store },
+            task,
+        )
     }
 
     /// Returns an account's balance.
@@ -129,14 +132,15 @@ impl Ledger {
     pub fn resume_spend_cap(&self, key: &Key, spent: Nanos) {
         if let Some(cap) = key.spend_cap {
             let left = Arc::new(Balance::of_spend_cap(cap, spent));
-            self.caps.pin().insert(key.origin.clone(), left);
+            self.spend_caps.pin().insert(key.origin.clone(), left);
         }
     }
 
     /// Returns the part of a key's spending cap that is spent or held; `None` if it has no cap.
     pub fn spend_cap_in_use(&self, key: &Key) -> Option<Nanos> {
         let cap = key.spend_cap?;
-        let left = self.caps.pin().get(&key.origin).map_or(cap, |balance| balance.spendable());
+        let left =
+            self.spend_caps.pin().get(&key.origin).map_or(cap, |balance| balance.spendable());
         Some(cap + -left)
     }
 
@@ -353,7 +357,7 @@ impl Ledger {
     }
 
     fn funds(&self, key: &Key) -> Funds {
-        Funds { account: self.account_balance(key.account), cap: self.cap(key) }
+        Funds { account: self.account_balance(key.account), spend_cap: self.spend_cap(key) }
     }
 
     fn change(&self, account: AccountId, amount: Nanos) {
@@ -361,9 +365,9 @@ impl Ledger {
     }
 
     /// Returns what a key may still spend. An unknown key is new.
-    fn cap(&self, key: &Key) -> Option<Arc<Balance>> {
+    fn spend_cap(&self, key: &Key) -> Option<Arc<Balance>> {
         let cap = key.spend_cap?;
-        let caps = self.caps.pin();
+        let caps = self.spend_caps.pin();
         Some(match caps.get(&key.origin) {
             Some(balance) => balance.clone(),
             None => {

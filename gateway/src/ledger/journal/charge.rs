@@ -18,7 +18,7 @@ use store::{Store, StoreError};
 struct Balances {
     accounts: HashMap<AccountId, Arc<Balance>>,
     /// What keys with a cap may still spend, by their origin.
-    caps: HashMap<KeyId, Arc<Balance>>,
+    spend_caps: HashMap<KeyId, Arc<Balance>>,
     /// What such keys have spent, loaded on first use.
     spent: Option<HashMap<KeyId, Nanos>>,
 }
@@ -32,9 +32,9 @@ pub(super) async fn charge(
     let mut balances = Balances::default();
     for record in open {
         let account = balances.account(store, record.account).await?;
-        let cap = balances.cap(store, &record.key).await?;
+        let spend_cap = balances.spend_cap(store, &record.key).await?;
         let cost = record.cost.unwrap_or_default();
-        let Payment { charged, overrun } = Funds { account, cap }.pay(cost);
+        let Payment { charged, overrun } = Funds { account, spend_cap }.pay(cost);
         record.cost = Some(charged);
         // The record may have an overrun already: the cost of implausible usage.
         record.overrun = record.overrun + overrun;
@@ -57,7 +57,7 @@ impl Balances {
         })
     }
 
-    async fn cap(
+    async fn spend_cap(
         &mut self,
         store: &dyn Store,
         key: &KeyId,
@@ -73,6 +73,6 @@ impl Balances {
         };
         let spent = spent.get(&key.origin).copied().unwrap_or_default();
         let left = || Arc::new(Balance::of_spend_cap(cap, spent));
-        Ok(Some(self.caps.entry(key.origin).or_insert_with(left).clone()))
+        Ok(Some(self.spend_caps.entry(key.origin).or_insert_with(left).clone()))
     }
 }
