@@ -112,7 +112,7 @@ pub async fn run(
     let journal = Journal::create(&journal_dir, &recovered).with_context(opening)?;
     let journal = match config.durability {
         Durability::Process => journal,
-        Durability::Power => journal.on_disk().context("starting to sync the journal")?,
+        Durability::Power => journal.with_sync().context("starting to sync the journal")?,
     };
     recovered.commit(&*store).await.context("replaying the journal")?;
     let prepared =

@@ -297,7 +297,7 @@ impl Ledger {
     /// # Errors
     /// The disk did not accept it.
     pub async fn sync_journal(&self) -> Result<(), SyncError> {
-        self.journal.synced().await
+        self.journal.sync().await
     }
 
     /// Like [`sync_journal`](Self::sync_journal), but for `poll` functions, and it completes even if the sync fails.
@@ -306,8 +306,8 @@ impl Ledger {
         let journal = self.journal.clone();
         // The journal has logged a failure, and the record goes to the store in any case.
         self.journal
-            .is_on_disk()
-            .then(|| Box::pin(async move { _ = journal.synced().await }) as DiskSync)
+            .survives_power_cuts()
+            .then(|| Box::pin(async move { _ = journal.sync().await }) as DiskSync)
     }
 
     /// Returns the result of `look` for each request that went upstream and has not ended. Other requests

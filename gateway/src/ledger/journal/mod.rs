@@ -3,7 +3,7 @@
 //! A request is in the journal before it goes upstream, and its record before the client can see the end of
 //! its answer. Written entries survive the process; requests that begin or end at the same time share a
 //! write. Records move from here to the store, and a segment is removed once the store has all of its
-//! records. Nothing waits for the disk unless configured (`power.rs`), so that a power cut may lose the last
+//! records. Nothing waits for the disk unless configured (`sync.rs`), so that a power cut may lose the last
 //! moments. Start with [`Journal::begin`]; `replay.rs` reads the journal back.
 
 mod charge;
@@ -11,9 +11,9 @@ mod codes;
 mod entry;
 mod fields;
 mod frame;
-mod power;
 mod replay;
 mod segment;
+mod sync;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -32,10 +32,10 @@ use tokio::time::Instant;
 use domain::id::RequestId;
 use domain::record::RequestRecord;
 pub use entry::Open;
-pub use power::SyncError;
-use power::Syncer;
 pub use replay::{ForeignJournal, Recovered};
 use segment::Segment;
+pub use sync::SyncError;
+use sync::Syncer;
 
 /// The space that is reserved in the segment for the end of each open request, in bytes; most records take a
 /// third of it.

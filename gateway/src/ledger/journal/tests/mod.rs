@@ -1,10 +1,10 @@
 //! The journal on real files: the next process finds what a killed one left.
 //!
-//! `replay.rs` tests reading back, `power.rs` the waits for the disk.
+//! `replay.rs` tests reading back, `sync.rs` the waits for the disk.
 
-mod power;
 mod properties;
 mod replay;
+mod sync;
 
 use std::fs::OpenOptions;
 use std::num::NonZeroU32;

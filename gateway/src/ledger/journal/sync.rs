@@ -3,7 +3,7 @@
 //! One thread syncs for all waiters: while it is at the disk, further waiters accumulate and share the next
 //! sync. A file that could not be synced is not trusted again, because the kernel reports such a failure only
 //! once, and a later sync may succeed although the data is lost. Open requests are written again to another
-//! segment, and syncs fail until the store has the records that had ended. Start with [`Journal::synced`].
+//! segment, and syncs fail until the store has the records that had ended. Start with [`Journal::sync`].
 
 use std::fs::File;
 use std::io;
@@ -57,7 +57,7 @@ impl Syncer {
     ///
     /// # Errors
     /// The disk did not accept it.
-    pub(super) async fn synced(&self) -> Result<(), SyncError> {
+    pub(super) async fn sync(&self) -> Result<(), SyncError> {
         let (waiter, answer) = oneshot::channel();
         self.0.send(waiter).map_err(|_| SyncError)?;
         if answer.await.unwrap_or(false) { Ok(()) } else { Err(SyncError) }
@@ -82,13 +82,13 @@ fn serve(arrived: &Receiver<Waiter>, mut sync: impl FnMut() -> io::Result<()>) {
 // === impl Journal ===
 
 impl Journal {
-    /// Makes [`synced`](Self::synced) wait for the disk.
+    /// Makes [`sync`](Self::sync) wait for the disk.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn on_disk(self) -> io::Result<Self> {
+    pub fn with_sync(self) -> io::Result<Self> {
         let dir = self.dir.clone();
-        self.synced_by(RETRY_INTERVAL, move |files, is_new| {
+        self.with_sync_by(RETRY_INTERVAL, move |files, is_new| {
             files.iter().try_for_each(|file| file.sync_data())?;
             // A new file is only found after a crash if its directory was synced.
             if is_new { File::open(&dir)?.sync_all() } else { Ok(()) }
@@ -96,28 +96,28 @@ impl Journal {
     }
 
     /// Waits until the disk has everything that was begun or written before the call. Returns at once unless
-    /// the journal is [`on_disk`](Self::on_disk).
+    /// the journal is [`with_sync`](Self::with_sync).
     ///
     /// # Errors
     /// The disk did not accept it.
-    pub async fn synced(&self) -> Result<(), SyncError> {
+    pub async fn sync(&self) -> Result<(), SyncError> {
         match &self.syncer {
             Some(syncer) => {
                 self.flush().map_err(|_| SyncError)?;
-                syncer.synced().await
+                syncer.sync().await
             }
             None => Ok(()),
         }
     }
 
-    /// Returns whether [`synced`](Self::synced) waits for the disk.
-    pub fn is_on_disk(&self) -> bool {
+    /// Returns whether [`sync`](Self::sync) waits for the disk.
+    pub fn survives_power_cuts(&self) -> bool {
         self.syncer.is_some()
     }
 
     /// Calls `sync` with the files that hold unsynced data, and whether one of them is new. After a failure,
     /// at most one segment is begun in each `retry_interval`.
-    pub(super) fn synced_by(
+    pub(super) fn with_sync_by(
         mut self,
         retry_interval: Duration,
         mut sync: impl FnMut(&[Arc<File>], bool) -> io::Result<()> + Send + 'static,
@@ -197,11 +197,11 @@ mod tests {
     #[tokio::test]
     async fn nobody_goes_on_before_a_sync_that_began_after_it_had_written() {
         let (syncer, go, begins, count) = held();
-        let mut early = Box::pin(syncer.synced());
+        let mut early = Box::pin(syncer.sync());
         assert!(poll!(&mut early).is_pending());
         begins.recv().unwrap();
         // The disk is busy with earlier data.
-        let mut late = Box::pin(syncer.synced());
+        let mut late = Box::pin(syncer.sync());
         assert!(poll!(&mut late).is_pending());
         go.send(Ok(())).unwrap();
         early.await.unwrap();
@@ -215,10 +215,10 @@ mod tests {
     #[tokio::test]
     async fn all_that_wait_share_one_sync() {
         let (syncer, go, begins, count) = held();
-        let mut first = Box::pin(syncer.synced());
+        let mut first = Box::pin(syncer.sync());
         assert!(poll!(&mut first).is_pending());
         begins.recv().unwrap();
-        let mut others: Vec<_> = (0..100).map(|_| Box::pin(syncer.synced())).collect();
+        let mut others: Vec<_> = (0..100).map(|_| Box::pin(syncer.sync())).collect();
         for other in &mut others {
             assert_eq!(poll!(other).map(|synced| synced.is_ok()), Poll::Pending);
         }
@@ -236,7 +236,7 @@ mod tests {
         let (syncer, go, _begins, _) = held();
         go.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
         go.send(Ok(())).unwrap();
-        assert!(syncer.synced().await.is_err());
-        assert!(syncer.synced().await.is_ok());
+        assert!(syncer.sync().await.is_err());
+        assert!(syncer.sync().await.is_ok());
     }
 }

@@ -7,30 +7,30 @@ use std::{io, iter};
 use tempfile::TempDir;
 
 use super::super::Journal;
-use super::super::power::RETRY_INTERVAL;
+use super::super::sync::RETRY_INTERVAL;
 use super::{Completed, Interrupted, begin, ended, found, journal, open, segments};
 
 #[tokio::test]
 async fn a_request_is_on_the_disk_when_the_wait_is_over() {
     let dir = tempfile::tempdir().unwrap();
     let (syncs, synced) = std::sync::mpsc::channel();
-    let journal = journal(&dir).synced_by(RETRY_INTERVAL, move |files, is_new| {
+    let journal = journal(&dir).with_sync_by(RETRY_INTERVAL, move |files, is_new| {
         syncs.send((files.len(), is_new)).ok();
         Ok(())
     });
     let journal = journal.unwrap();
     assert!(synced.try_recv().is_err(), "nobody waits yet");
     begin(&journal, open(1));
-    journal.synced().await.unwrap();
+    journal.sync().await.unwrap();
     assert_eq!(synced.try_recv(), Ok((1, true)), "the file and its name");
     begin(&journal, open(2));
-    journal.synced().await.unwrap();
+    journal.sync().await.unwrap();
     assert_eq!(synced.try_recv(), Ok((1, false)));
     journal.lock().rotate(dir.path());
     journal.close(&ended(1)).unwrap();
-    journal.synced().await.unwrap();
+    journal.sync().await.unwrap();
     assert_eq!(synced.try_recv(), Ok((2, true)), "what came before the new segment, too");
-    journal.synced().await.unwrap();
+    journal.sync().await.unwrap();
     assert_eq!(synced.try_recv(), Ok((1, false)));
 }
 
@@ -43,7 +43,7 @@ fn failing_once(dir: &TempDir, retry: Duration) -> (Journal, Receiver<(usize, bo
 fn failing(failures: usize, dir: &TempDir, retry: Duration) -> (Journal, Receiver<(usize, bool)>) {
     let (syncs, synced) = channel();
     let mut failures = iter::repeat_n(io::ErrorKind::StorageFull, failures);
-    let journal = journal(dir).synced_by(retry, move |files, is_new| {
+    let journal = journal(dir).with_sync_by(retry, move |files, is_new| {
         syncs.send((files.len(), is_new)).ok();
         failures.next().map_or(Ok(()), |kind| Err(kind.into()))
     });
@@ -56,11 +56,11 @@ async fn a_segment_that_the_disk_did_not_take_is_left_and_what_is_open_is_writte
     let (journal, synced) = failing_once(&dir, RETRY_INTERVAL);
     begin(&journal, open(1));
     let place = journal.close(&ended(2));
-    assert!(journal.synced().await.is_err());
+    assert!(journal.sync().await.is_err());
     begin(&journal, open(3));
-    assert!(journal.synced().await.is_err(), "what has ended is on no disk");
+    assert!(journal.sync().await.is_err(), "what has ended is on no disk");
     journal.committed(place);
-    journal.synced().await.unwrap();
+    journal.sync().await.unwrap();
     let syncs: Vec<_> = synced.try_iter().collect();
     assert_eq!(syncs, [(1, true), (2, true), (1, false)], "the one after it is trusted");
     assert_eq!(segments(&dir).len(), 1, "nothing needs the first one any more");
@@ -73,11 +73,11 @@ async fn nobody_goes_on_before_there_is_a_segment_to_trust() {
     let (journal, synced) = failing_once(&dir, Duration::ZERO);
     let elsewhere = dir.path().with_extension("away");
     begin(&journal, open(1));
-    assert!(journal.synced().await.is_err());
+    assert!(journal.sync().await.is_err());
     std::fs::rename(dir.path(), &elsewhere).unwrap();
-    assert!(journal.synced().await.is_err(), "no new segment can be made");
+    assert!(journal.sync().await.is_err(), "no new segment can be made");
     std::fs::rename(&elsewhere, dir.path()).unwrap();
-    journal.synced().await.unwrap();
+    journal.sync().await.unwrap();
     assert_eq!(synced.try_iter().collect::<Vec<_>>(), [(1, true), (2, true)]);
 }
 
@@ -87,11 +87,11 @@ async fn a_failed_attempt_to_begin_a_segment_is_followed_by_a_pause() {
     let (journal, synced) = failing_once(&dir, RETRY_INTERVAL);
     let elsewhere = dir.path().with_extension("away");
     begin(&journal, open(1));
-    assert!(journal.synced().await.is_err());
+    assert!(journal.sync().await.is_err());
     std::fs::rename(dir.path(), &elsewhere).unwrap();
-    assert!(journal.synced().await.is_err(), "no new segment can be made");
+    assert!(journal.sync().await.is_err(), "no new segment can be made");
     std::fs::rename(&elsewhere, dir.path()).unwrap();
-    assert!(journal.synced().await.is_err(), "it is not attempted again at once");
+    assert!(journal.sync().await.is_err(), "it is not attempted again at once");
     assert_eq!(segments(&dir).len(), 1);
     assert_eq!(synced.try_iter().count(), 1);
 }
@@ -101,11 +101,11 @@ async fn a_segment_begun_in_between_does_not_replace_the_failed_one() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, _) = failing(2, &dir, Duration::ZERO);
     begin(&journal, open(1));
-    assert!(journal.synced().await.is_err());
-    assert!(journal.synced().await.is_err());
+    assert!(journal.sync().await.is_err());
+    assert!(journal.sync().await.is_err());
     // The next segment has no copy of the open request.
     journal.lock().rotate(dir.path());
-    journal.synced().await.unwrap();
+    journal.sync().await.unwrap();
     assert_eq!(found(dir.path()), [(1, Interrupted)]);
 }
 
@@ -113,11 +113,11 @@ async fn a_segment_begun_in_between_does_not_replace_the_failed_one() {
 async fn a_disk_that_goes_on_failing_is_not_filled_with_segments() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir)
-        .synced_by(RETRY_INTERVAL, |_, _| Err(io::ErrorKind::StorageFull.into()))
+        .with_sync_by(RETRY_INTERVAL, |_, _| Err(io::ErrorKind::StorageFull.into()))
         .unwrap();
     begin(&journal, open(1));
     for _ in 0..20 {
-        assert!(journal.synced().await.is_err());
+        assert!(journal.sync().await.is_err());
     }
     assert_eq!(segments(&dir).len(), 2, "one more, until the pause is over");
 }
@@ -125,10 +125,10 @@ async fn a_disk_that_goes_on_failing_is_not_filled_with_segments() {
 #[tokio::test]
 async fn a_journal_on_disk_is_read_like_any_other() {
     let dir = tempfile::tempdir().unwrap();
-    let journal = journal(&dir).on_disk().unwrap();
-    assert!(journal.is_on_disk());
+    let journal = journal(&dir).with_sync().unwrap();
+    assert!(journal.survives_power_cuts());
     begin(&journal, open(1));
     journal.close(&ended(2)).unwrap();
-    journal.synced().await.unwrap();
+    journal.sync().await.unwrap();
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed)]);
 }
