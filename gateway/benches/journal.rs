@@ -74,7 +74,7 @@ fn open_and_close(bencher: Bencher<'_, '_>) {
             closed.extend(journal.close(black_box(record)));
             journal.flush().expect("it is written");
         }
-        journal.committed(closed);
+        journal.release_committed(closed);
     });
 }
 
@@ -85,7 +85,7 @@ fn close_only(bencher: Bencher<'_, '_>) {
     let records = records();
     bencher.counter(ItemsCount::new(REQUESTS)).bench_local(|| {
         let closed: Vec<_> = records.iter().filter_map(|it| journal.close(black_box(it))).collect();
-        journal.committed(closed);
+        journal.release_committed(closed);
     });
 }
 

@@ -318,7 +318,7 @@ pub(super) async fn run(
         // Records that are given up at a shutdown are in the journal, and the next start replays them.
         let Some(newest) = written else { return };
         inbox.note_written(count as u64, newest);
-        journal.committed(places.into_iter().flatten());
+        journal.release_committed(places.into_iter().flatten());
         if !is_full {
             _ = stop.run_until_cancelled(inbox.pause()).await;
         }

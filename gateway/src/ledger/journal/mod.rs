@@ -191,7 +191,7 @@ impl Journal {
 
     /// Adds the record of a request; its client must not see the end before [`flush`](Self::flush). The
     /// record of a request that never began is written at once or not at all, because there may be any number
-    /// of those. Returns the position that must be passed to [`committed`](Self::committed) once the store
+    /// of those. Returns the position that must be passed to [`release_committed`](Self::release_committed) once the store
     /// has the record.
     pub fn close(&self, record: &RequestRecord) -> Option<JournalPosition> {
         let mut state = self.lock();
@@ -237,7 +237,7 @@ impl Journal {
     }
 
     /// Records that the store has the records at `places`, and removes segments that are not needed any more.
-    pub fn committed(&self, places: impl IntoIterator<Item = JournalPosition>) {
+    pub fn release_committed(&self, places: impl IntoIterator<Item = JournalPosition>) {
         let unneeded = {
             let mut state = self.lock();
             places

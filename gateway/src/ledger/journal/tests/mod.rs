@@ -159,7 +159,7 @@ async fn a_request_that_begins_again_behind_a_rotation_is_not_lost() {
     begin(&journal, open(1));
     journal.lock().rotate(dir.path());
     journal.begin(open(1)).unwrap();
-    journal.committed(std::iter::empty());
+    journal.release_committed(std::iter::empty());
     assert_eq!(found(dir.path()), [(1, Interrupted)]);
 }
 
@@ -185,12 +185,12 @@ async fn what_the_store_has_is_forgotten() {
     let journal = journal(&dir);
     begin(&journal, open(1));
     let place = journal.close(&ended(1));
-    journal.committed(place);
+    journal.release_committed(place);
     assert_eq!(found(dir.path()), []);
     assert_eq!(segments(&dir).len(), 1);
     begin(&journal, open(2));
     let place = journal.close(&ended(3));
-    journal.committed(place);
+    journal.release_committed(place);
     assert_eq!(found(dir.path()), [(2, Interrupted), (3, Completed)], "2 is still open");
 }
 
@@ -209,7 +209,7 @@ async fn long_segments_are_followed_by_others_and_open_requests_do_not_keep_them
     let before = segments(&dir).len();
     assert!(before > 3, "{before}");
     assert_eq!(found(dir.path()).len(), 601);
-    journal.committed(places);
+    journal.release_committed(places);
     assert!(segments(&dir).len() <= 2, "{:?}", segments(&dir));
     assert!(found(dir.path()).contains(&(0, Interrupted)));
 }
@@ -223,7 +223,7 @@ async fn old_segments_are_followed_by_others() {
         begin(&journal, open(100));
         let place = journal.close(&ended(number));
         tokio::time::advance(MAX_SEGMENT_AGE).await;
-        journal.committed(place);
+        journal.release_committed(place);
     }
     assert!(!segments(&dir).contains(&first[0]));
     let found = found(dir.path());
@@ -282,9 +282,9 @@ async fn a_segment_stays_until_the_store_has_what_began_in_it() {
     // Open again in the next segment, and ended before that is written.
     let place = journal.close(&ended(1)).unwrap();
     journal.lock().rotate(dir.path());
-    journal.committed([]);
+    journal.release_committed([]);
     assert_eq!(found(dir.path()), [(1, Completed)]);
-    journal.committed([place]);
+    journal.release_committed([place]);
     assert_eq!(found(dir.path()), []);
     assert_eq!(segments(&dir).len(), 1);
 }
@@ -345,7 +345,7 @@ async fn what_follows_a_failed_clearing_is_read() {
     begin(&journal, open(1));
     let place = journal.close(&ended(1));
     journal.lock().active.accepts = Some(20);
-    journal.committed(place);
+    journal.release_committed(place);
     assert!(journal.write_failure().is_some());
     journal.lock().active.accepts = None;
     assert_eq!(journal.write_failure(), None);

@@ -62,7 +62,7 @@ proptest! {
                     }
                 }
                 Step::Commit => {
-                    journal.committed(waiting.iter().map(|(_, place)| *place));
+                    journal.release_committed(waiting.iter().map(|(_, place)| *place));
                     stored.extend(waiting.drain(..).map(|(number, _)| number));
                 }
                 Step::Rotate => journal.lock().rotate(dir.path()),
