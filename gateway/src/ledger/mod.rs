@@ -12,8 +12,8 @@ mod bound;
 mod funds;
 mod hold;
 pub mod journal;
-mod plausible;
 mod recorder;
+mod usage_bound;
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -44,7 +44,7 @@ use store::{Cursor, DiskFault, Store, StoreError};
 pub use bound::Size;
 pub use funds::{FundsWait, InsufficientFunds};
 pub use hold::Hold;
-pub use plausible::UsageBound;
+pub use usage_bound::UsageBound;
 
 /// The requests of one account that may wait for money at a time: more would not get it in time.
 const MAX_WAITING_REQUESTS: usize = 64;
