@@ -43,7 +43,7 @@ pub struct Size {
 
 /// The amount to hold for a request, and the output that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bound {
+pub(super) struct HoldPlan {
     /// The amount to hold.
     pub amount: Nanos,
     /// The output tokens that the amount covers, over all choices.
@@ -113,7 +113,7 @@ impl Size {
     }
 }
 
-impl Bound {
+impl HoldPlan {
     /// Returns the bound of a request with at most `input_tokens` if `spendable` is available; `None` if that
     /// does not cover the input and one output token.
     pub(super) fn of(
@@ -229,7 +229,7 @@ mod tests {
         expected: Option<(i64, u64, Option<u64>)>,
     ) {
         let size = Size { input_bytes: 0, media_tokens: 0, max_output, choices, stream };
-        let bound = Bound::of(&model(Some(10_000)), &size, 100, Nanos(spendable));
+        let bound = HoldPlan::of(&model(Some(10_000)), &size, 100, Nanos(spendable));
         let bound = bound.map(|bound| (bound.amount.0, bound.output_tokens, bound.cap));
         assert_eq!(bound, expected);
     }
@@ -288,7 +288,7 @@ mod tests {
     fn absurd_sizes_do_not_wrap() {
         let size =
             Size { max_output: Some(u64::MAX), choices: u64::MAX, stream: false, ..of(0, 0) };
-        assert_eq!(Bound::of(&model(None), &size, u64::MAX, Nanos(i64::MAX)), None);
-        assert_eq!(Bound::of(&model(None), &size, 0, Nanos(i64::MAX)), None);
+        assert_eq!(HoldPlan::of(&model(None), &size, u64::MAX, Nanos(i64::MAX)), None);
+        assert_eq!(HoldPlan::of(&model(None), &size, 0, Nanos(i64::MAX)), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The hold of one request. It grows with the answer and shrinks when less turns out to be needed.
 
-use super::bound::{Bound, cost, tokens_for};
+use super::bound::{HoldPlan, cost, tokens_for};
 use super::funds::{FundsHold, FundsWait};
 use domain::hold::{growth_step, max_tolerated_if_lowered, max_tolerated_output, retained_hold};
 use domain::money::Nanos;
@@ -26,7 +26,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    pub(super) fn new(held: FundsHold, bound: &Bound, input_tokens: u64, price: &Price) -> Self {
+    pub(super) fn new(held: FundsHold, bound: &HoldPlan, input_tokens: u64, price: &Price) -> Self {
         Self {
             held,
             input_price: price.input.max(price.cached),
@@ -155,7 +155,7 @@ mod tests {
     /// Returns a hold for ten input tokens at one nanodollar and some output tokens at two.
     fn hold(funds: &Funds, output_tokens: u64, max_output_tokens: u64) -> Hold {
         let amount = Nanos(10) + cost(output_tokens, PRICE.output);
-        let bound = Bound { amount, output_tokens, max_output_tokens, cap: None };
+        let bound = HoldPlan { amount, output_tokens, max_output_tokens, cap: None };
         Hold::new(funds.hold(amount).unwrap(), &bound, 10, &PRICE)
     }
 

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use aggregate::Aggregator;
 use balance::{Balance, Payment};
-use bound::{Bound, Calibration};
+use bound::{Calibration, HoldPlan};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, ModelId, RequestId};
 use domain::key::Key;
@@ -169,7 +169,7 @@ impl Ledger {
         }
         let input_tokens = input_tokens.unwrap_or_else(|| size.max_input(model));
         let funds = self.funds(key);
-        let bound = |spendable| Bound::of(model, size, input_tokens, spendable);
+        let bound = |spendable| HoldPlan::of(model, size, input_tokens, spendable);
         loop {
             let Some(bound) = bound(funds.spendable()) else {
                 return Err(funds.insufficient_funds(|money| bound(money).is_some()));
