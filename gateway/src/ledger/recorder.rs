@@ -49,7 +49,7 @@ struct Queue {
     /// Ends the writer's pause early because a reader waits for the next batch.
     flush_wanted: Notify,
     waiting: AtomicU64,
-    left_out: AtomicU64,
+    unrecorded: AtomicU64,
 }
 
 #[derive(Default)]
@@ -81,14 +81,14 @@ struct StoreFailure {
 }
 
 /// The requests' side of the queue.
-pub(super) struct Recorder {
+pub(super) struct RecordSender {
     queue: Arc<Queue>,
     committed: watch::Receiver<Cursor>,
     progress: watch::Receiver<Progress>,
 }
 
 /// The writer's side of the queue.
-pub(super) struct Inbox {
+pub(super) struct RecordReceiver {
     queue: Arc<Queue>,
     committed: watch::Sender<Cursor>,
     progress: watch::Sender<Progress>,
@@ -97,18 +97,18 @@ pub(super) struct Inbox {
 /// Records taken from the queue at once.
 struct Batch {
     records: Arc<Vec<RequestRecord>>,
-    places: Vec<Option<JournalPosition>>,
+    positions: Vec<Option<JournalPosition>>,
     /// Whether the queue has more records.
-    is_full: bool,
+    next_is_full: bool,
 }
 
-pub(super) fn channel(newest: Cursor) -> (Recorder, Inbox) {
+pub(super) fn channel(newest: Cursor) -> (RecordSender, RecordReceiver) {
     let queue = Arc::<Queue>::default();
     let (committed_sender, committed) = watch::channel(newest);
     let (progress_sender, progress) = watch::channel(Progress::default());
     (
-        Recorder { queue: queue.clone(), committed, progress },
-        Inbox { queue, committed: committed_sender, progress: progress_sender },
+        RecordSender { queue: queue.clone(), committed, progress },
+        RecordReceiver { queue, committed: committed_sender, progress: progress_sender },
     )
 }
 
@@ -119,7 +119,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next batch. [`Recorder::find`] finds its records until
+    /// Takes the next batch. [`RecordSender::find`] finds its records until
     /// [`clear_in_flight`](Self::clear_in_flight).
     fn take(&self) -> Option<Batch> {
         let mut state = self.lock();
@@ -127,11 +127,11 @@ impl Queue {
         if count == 0 {
             return None;
         }
-        let ended = state.ended.drain(..count).map(|(record, place)| (*record, place));
-        let (records, places): (Vec<_>, Vec<_>) = ended.unzip();
+        let ended = state.ended.drain(..count).map(|(record, position)| (*record, position));
+        let (records, positions): (Vec<_>, Vec<_>) = ended.unzip();
         state.in_flight = Arc::new(records);
-        let is_full = state.ended.len() >= MAX_BATCH;
-        Some(Batch { records: state.in_flight.clone(), places, is_full })
+        let next_is_full = state.ended.len() >= MAX_BATCH;
+        Some(Batch { records: state.in_flight.clone(), positions, next_is_full })
     }
 
     fn clear_in_flight(&self) {
@@ -140,10 +140,10 @@ impl Queue {
     }
 }
 
-// === impl Recorder ===
+// === impl RecordSender ===
 
-impl Recorder {
-    pub(super) fn send(&self, record: Box<RequestRecord>, place: Option<JournalPosition>) {
+impl RecordSender {
+    pub(super) fn send(&self, record: Box<RequestRecord>, position: Option<JournalPosition>) {
         self.queue.waiting.fetch_add(1, Ordering::Relaxed);
         {
             let mut state = self.queue.lock();
@@ -152,7 +152,7 @@ impl Recorder {
                 tracing::error!(request_id = %record.id, "a request ended after the recorder; the next start replays it");
                 return;
             }
-            state.ended.push_back((record, place));
+            state.ended.push_back((record, position));
             state.pushed += 1;
         }
         self.queue.pushed.notify_one();
@@ -160,7 +160,7 @@ impl Recorder {
 
     /// Counts requests that get no record. Their number is logged once records are written again.
     pub(super) fn count_unrecorded(&self, count: NonZeroU32) {
-        self.queue.left_out.fetch_add(u64::from(count.get()), Ordering::Relaxed);
+        self.queue.unrecorded.fetch_add(u64::from(count.get()), Ordering::Relaxed);
     }
 
     pub(super) fn is_behind(&self) -> bool {
@@ -232,9 +232,9 @@ impl Recorder {
     }
 }
 
-// === impl Inbox ===
+// === impl RecordReceiver ===
 
-impl Inbox {
+impl RecordReceiver {
     /// Waits for the next batch; `None` once `stop` is cancelled and nothing is left.
     async fn next(&self, stop: &CancellationToken) -> Option<Batch> {
         loop {
@@ -275,7 +275,7 @@ impl Inbox {
     fn note_written(&self, count: u64, newest: Cursor) {
         self.queue.clear_in_flight();
         self.queue.waiting.fetch_sub(count, Ordering::Relaxed);
-        let requests = self.queue.left_out.swap(0, Ordering::Relaxed);
+        let requests = self.queue.unrecorded.swap(0, Ordering::Relaxed);
         if requests > 0 {
             tracing::warn!(
                 requests,
@@ -303,24 +303,24 @@ impl Inbox {
 }
 
 pub(super) async fn run(
-    inbox: Inbox,
+    receiver: RecordReceiver,
     store: Arc<dyn Store>,
     journal: Arc<Journal>,
     mut observer: super::Observer,
     stop: CancellationToken,
 ) {
     let writer = WriteBehind::new("request records", stop.clone());
-    while let Some(Batch { records, places, is_full }) = inbox.next(&stop).await {
+    while let Some(Batch { records, positions, next_is_full }) = receiver.next(&stop).await {
         observer(&records);
         let count = records.len();
         let attempt = || store.commit(records.clone());
-        let written = writer.write(count, attempt, |error| inbox.note_failure(error)).await;
+        let written = writer.write(count, attempt, |error| receiver.note_failure(error)).await;
         // Records that are given up at a shutdown are in the journal, and the next start replays them.
         let Some(newest) = written else { return };
-        inbox.note_written(count as u64, newest);
-        journal.release_committed(places.into_iter().flatten());
-        if !is_full {
-            _ = stop.run_until_cancelled(inbox.pause()).await;
+        receiver.note_written(count as u64, newest);
+        journal.release_committed(positions.into_iter().flatten());
+        if !next_is_full {
+            _ = stop.run_until_cancelled(receiver.pause()).await;
         }
     }
 }
@@ -364,7 +364,7 @@ mod tests {
         }
         ledger.settle(ended(1).into(), None);
         ledger.settle(refused(2).into(), None);
-        assert_eq!(ledger.recorder.queue.left_out.load(Ordering::Relaxed), 9);
+        assert_eq!(ledger.recorder.queue.unrecorded.load(Ordering::Relaxed), 9);
 
         let stop = CancellationToken::new();
         stop.cancel();
@@ -372,10 +372,10 @@ mod tests {
         let written = store.requests_before(&RequestFilter::default(), None, 100).await.unwrap();
         let ids: Vec<_> = written.into_iter().map(|(_, record)| record.id).collect();
         assert_eq!(ids, [2, 1, 10].map(|number| RequestId(Uuid::from_u128(number))));
-        assert_eq!(ledger.recorder.queue.left_out.load(Ordering::Relaxed), 0, "it was told");
+        assert_eq!(ledger.recorder.queue.unrecorded.load(Ordering::Relaxed), 0, "it was told");
         assert!(!ledger.is_behind());
         ledger.settle(refused(20).into(), None);
-        assert_eq!(ledger.recorder.queue.left_out.load(Ordering::Relaxed), 0);
+        assert_eq!(ledger.recorder.queue.unrecorded.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
