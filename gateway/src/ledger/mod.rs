@@ -38,7 +38,7 @@ use domain::record::RequestRecord;
 use domain::usage::Tokens;
 use funds::Funds;
 use journal::{Journal, JournalWriteError, Open, SyncError};
-use recorder::{Inbox, Recorder};
+use recorder::{RecordReceiver, RecordSender};
 use store::{Cursor, DiskFault, Store, StoreError};
 
 pub use bound::Size;
@@ -62,7 +62,7 @@ pub struct Ledger {
     spend_caps: papaya::HashMap<KeyId, Arc<Balance>, RandomState>,
     calibration: Calibration,
     aggregator: Aggregator,
-    recorder: Recorder,
+    recorder: RecordSender,
     journal: Arc<Journal>,
     store: Arc<dyn Store>,
 }
@@ -88,7 +88,7 @@ pub enum WriteFailure {
 
 /// The ledger's background work. Must be run until it returns.
 pub struct RecorderTask {
-    inbox: Inbox,
+    receiver: RecordReceiver,
     journal: Arc<Journal>,
     store: Arc<dyn Store>,
     observer: Observer,
@@ -106,14 +106,15 @@ impl Ledger {
         balances: &[(AccountId, Nanos)],
         newest: Cursor,
     ) -> (Self, RecorderTask) {
-        let (recorder, inbox) = recorder::channel(newest);
+        let (recorder, receiver) = recorder::channel(newest);
         let map = papaya::HashMap::default();
         for (account, balance) in balances {
             map.pin().insert(*account, Arc::new(Balance::new(*balance)));
         }
         let journal = Arc::new(journal);
         let observer: Observer = Box::new(|_| {});
-        let task = RecorderTask { inbox, journal: journal.clone(), store: store.clone(), observer };
+        let task =
+            RecorderTask { receiver, journal: journal.clone(), store: store.clone(), observer };
         let calibration = Calibration::default();
         let spend_caps = papaya::HashMap::default();
         let aggregator = Aggregator::default();
@@ -262,8 +263,8 @@ impl Ledger {
             record.cost = Some(charged);
             record.overrun = record.overrun + overrun;
         }
-        let place = self.journal.close(&record);
-        self.recorder.send(record, place);
+        let position = self.journal.close(&record);
+        self.recorder.send(record, position);
     }
 
     /// Records what was merged so far. Must be called once more after the last request has ended.
@@ -273,8 +274,8 @@ impl Ledger {
             if self.recorder.is_behind() {
                 self.recorder.count_unrecorded(record.count);
             } else {
-                let place = self.journal.close(&record);
-                self.recorder.send(record, place);
+                let position = self.journal.close(&record);
+                self.recorder.send(record, position);
                 is_changed = true;
             }
         }
@@ -394,6 +395,6 @@ impl RecorderTask {
 
     /// Writes batches until `stop` is cancelled and nothing is left to write.
     pub async fn run(self, stop: CancellationToken) {
-        recorder::run(self.inbox, self.store, self.journal, self.observer, stop).await;
+        recorder::run(self.receiver, self.store, self.journal, self.observer, stop).await;
     }
 }

@@ -36,7 +36,7 @@ pub struct Open {
 
 /// A journal entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum JournalEntry {
     /// An open request; replaces earlier entries of the same request.
     Open(Box<Open>),
     Closed(Box<RequestRecord>),
@@ -90,25 +90,25 @@ fn put_kind(kind: u8, record: &RequestRecord, out: &mut Vec<u8>) {
 }
 
 /// Reads an entry, which must be all of `from`.
-pub(super) fn read(mut from: &[u8]) -> Result<Entry, DecodeError> {
+pub(super) fn read(mut from: &[u8]) -> Result<JournalEntry, DecodeError> {
     let from = &mut from;
     let kind = from.try_get_u8()?;
     let idempotency = (kind & KEYED != 0).then(|| take_digest(from)).transpose()?;
     let count = (kind & COUNTED != 0).then(|| take_count(from)).transpose()?;
     let count = count.unwrap_or(NonZeroU32::MIN);
     let mut entry = match kind & !(KEYED | COUNTED) {
-        OPEN => Entry::Open(Box::new(Open {
+        OPEN => JournalEntry::Open(Box::new(Open {
             record: take_record(from)?,
             price: take_price(from)?,
             input_bytes: from.try_get_u64()?,
             output_bytes: from.try_get_u64()?,
         })),
-        CLOSED => Entry::Closed(Box::new(take_record(from)?)),
+        CLOSED => JournalEntry::Closed(Box::new(take_record(from)?)),
         _ => return Err(DecodeError::Unknown(kind)),
     };
     let record = match &mut entry {
-        Entry::Open(open) => &mut open.record,
-        Entry::Closed(record) => record,
+        JournalEntry::Open(open) => &mut open.record,
+        JournalEntry::Closed(record) => record,
     };
     (record.idempotency, record.count) = (idempotency, count);
     if from.is_empty() { Ok(entry) } else { Err(DecodeError::Long) }

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use domain::id::RequestId;
 use domain::record::RequestRecord;
 pub use entry::Open;
-pub use replay::{ForeignJournal, Recovered};
+pub use replay::{AccountCheckError, Recovered};
 use segment::Segment;
 pub use sync::SyncError;
 use sync::Syncer;
@@ -144,7 +144,7 @@ impl Journal {
         let mut state = self.lock();
         let state = &mut *state;
         state.rotate_if_long(&self.dir);
-        let earlier = state.open.get(&open.record.id).map(|anchored| anchored.segment);
+        let earlier = state.open.get(&open.record.id).map(|entry| entry.segment);
         let kept = state.unwritten.len();
         let segment = state
             .append(&open, u64::from(earlier.is_none()) * RESERVED_BYTES)
@@ -154,9 +154,9 @@ impl Journal {
             state.write_or_keep(kept).map_err(JournalWriteError)?;
         }
         self.has_unwritten.store(true, Ordering::Release);
-        let anchored = OpenEntry { segment, open: Box::new(open) };
+        let entry = OpenEntry { segment, open: Box::new(open) };
         state.need(segment);
-        if let Some(before) = state.open.insert(anchored.open.record.id, anchored) {
+        if let Some(before) = state.open.insert(entry.open.record.id, entry) {
             state.release(before.segment);
         }
         Ok(())
@@ -180,12 +180,12 @@ impl Journal {
     pub fn update(&self, id: RequestId, change: impl FnOnce(&mut Open)) {
         let mut state = self.lock();
         let state = &mut *state;
-        let Some(anchored) = state.open.get_mut(&id) else { return };
-        change(&mut anchored.open);
+        let Some(entry) = state.open.get_mut(&id) else { return };
+        change(&mut entry.open);
         let before = state.unwritten.len();
-        frame::append(&mut state.unwritten, |out| entry::put_open(&anchored.open, out));
+        frame::append(&mut state.unwritten, |out| entry::put_open(&entry.open, out));
         if let Ok(segment) = state.write_or_keep(before) {
-            state.move_anchor(id, segment);
+            state.move_entry(id, segment);
         }
     }
 
@@ -197,7 +197,7 @@ impl Journal {
         let mut state = self.lock();
         let state = &mut *state;
         state.rotate_if_long(&self.dir);
-        let opened = state.open.remove(&record.id).map(|anchored| anchored.segment);
+        let opened = state.open.remove(&record.id).map(|entry| entry.segment);
         let before = state.unwritten.len();
         frame::append(&mut state.unwritten, |out| entry::put_closed(record, out));
         self.has_unwritten.store(true, Ordering::Release);
@@ -233,14 +233,14 @@ impl Journal {
     /// Returns the result of `look` for each open request.
     pub fn open_requests<T>(&self, mut look: impl FnMut(&RequestRecord) -> T) -> Vec<T> {
         let state = self.lock();
-        state.open.values().map(|anchored| look(&anchored.open.record)).collect()
+        state.open.values().map(|entry| look(&entry.open.record)).collect()
     }
 
-    /// Records that the store has the records at `places`, and removes segments that are not needed any more.
-    pub fn release_committed(&self, places: impl IntoIterator<Item = JournalPosition>) {
+    /// Records that the store has the records at `positions`, and removes segments that are not needed any more.
+    pub fn release_committed(&self, positions: impl IntoIterator<Item = JournalPosition>) {
         let unneeded = {
             let mut state = self.lock();
-            places
+            positions
                 .into_iter()
                 .flat_map(JournalPosition::segments)
                 .for_each(|segment| state.release(segment));
@@ -259,7 +259,7 @@ impl Journal {
     }
 }
 
-// === impl Place ===
+// === impl JournalPosition ===
 
 impl JournalPosition {
     /// Returns each segment once.
@@ -327,9 +327,9 @@ impl State {
         }
     }
 
-    fn move_anchor(&mut self, id: RequestId, to: u64) {
-        let Some(anchored) = self.open.get_mut(&id) else { return };
-        let from = std::mem::replace(&mut anchored.segment, to);
+    fn move_entry(&mut self, id: RequestId, to: u64) {
+        let Some(entry) = self.open.get_mut(&id) else { return };
+        let from = std::mem::replace(&mut entry.segment, to);
         if from != to {
             self.need(to);
             self.release(from);
@@ -377,16 +377,16 @@ impl State {
         }
         self.since = Instant::now();
         self.needed.insert(next, 0);
-        let old = self.open.iter().filter(|(_, anchored)| anchored.segment < until);
+        let old = self.open.iter().filter(|(_, entry)| entry.segment < until);
         let kept = self.unwritten.len();
         let mut moved = Vec::new();
-        for (id, anchored) in old {
-            frame::append(&mut self.unwritten, |out| entry::put_open(&anchored.open, out));
+        for (id, entry) in old {
+            frame::append(&mut self.unwritten, |out| entry::put_open(&entry.open, out));
             moved.push(*id);
         }
         let segment = self.write_or_keep(kept)?;
         for id in moved {
-            self.move_anchor(id, segment);
+            self.move_entry(id, segment);
         }
         Ok(())
     }

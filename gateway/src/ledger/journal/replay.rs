@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::charge;
-use super::entry::{self, Entry, Open};
+use super::entry::{self, JournalEntry, Open};
 use super::frame::{self, NextFrame};
 use super::segment::{self, HEADER, SegmentFile};
 use domain::id::RequestId;
@@ -35,7 +35,7 @@ pub struct Recovered {
 
 /// Why the journal is not replayed into this store.
 #[derive(Debug, thiserror::Error)]
-pub enum ForeignJournal {
+pub enum AccountCheckError {
     /// None of its accounts is in the store. An account is stored before its first request, so the database
     /// of a journal knows its accounts.
     #[error(
@@ -70,8 +70,8 @@ pub(super) fn read(dir: &Path, found: &[SegmentFile]) -> io::Result<Recovered> {
         died_at = died_at.max(Timestamp::try_from(modified).ok());
         let mut take = |entry| {
             let (id, now) = match entry {
-                Entry::Open(open) => (open.record.id, ReplayState::Open(open)),
-                Entry::Closed(record) => (record.id, ReplayState::Closed(record)),
+                JournalEntry::Open(open) => (open.record.id, ReplayState::Open(open)),
+                JournalEntry::Closed(record) => (record.id, ReplayState::Closed(record)),
             };
             match known.get_mut(&id) {
                 None => {
@@ -105,7 +105,7 @@ pub(super) fn read(dir: &Path, found: &[SegmentFile]) -> io::Result<Recovered> {
 }
 
 /// Passes each entry to `take`. Returns whether all could be read, except for a partial last one.
-fn read_segment(bytes: &[u8], path: &Path, take: &mut impl FnMut(Entry)) -> bool {
+fn read_segment(bytes: &[u8], path: &Path, take: &mut impl FnMut(JournalEntry)) -> bool {
     let Some(mut rest) = bytes.strip_prefix(&HEADER) else {
         // A process that died while creating the segment leaves it empty or with a partial header.
         if HEADER.starts_with(bytes) || bytes.iter().all(|&byte| byte == 0) {
@@ -164,8 +164,8 @@ impl Recovered {
     /// Checks by its accounts that the journal belongs to `store`.
     ///
     /// # Errors
-    /// [`ForeignJournal::UnknownAccounts`] if the store knows the account of no request in it.
-    pub async fn check_accounts(&self, store: &dyn Store) -> Result<(), ForeignJournal> {
+    /// [`AccountCheckError::UnknownAccounts`] if the store knows the account of no request in it.
+    pub async fn check_accounts(&self, store: &dyn Store) -> Result<(), AccountCheckError> {
         let requests = self.records().count();
         if requests == 0 {
             return Ok(());
@@ -174,7 +174,7 @@ impl Recovered {
         let known: HashSet<_> = accounts.iter().map(|account| account.id).collect();
         let unknown = self.records().filter(|record| !known.contains(&record.account)).count();
         if unknown == requests {
-            return Err(ForeignJournal::UnknownAccounts { requests });
+            return Err(AccountCheckError::UnknownAccounts { requests });
         }
         if unknown > 0 {
             // A database that was restored from a backup lacks newer accounts.

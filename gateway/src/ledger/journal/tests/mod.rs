@@ -184,13 +184,13 @@ async fn what_the_store_has_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
     begin(&journal, open(1));
-    let place = journal.close(&ended(1));
-    journal.release_committed(place);
+    let position = journal.close(&ended(1));
+    journal.release_committed(position);
     assert_eq!(found(dir.path()), []);
     assert_eq!(segments(&dir).len(), 1);
     begin(&journal, open(2));
-    let place = journal.close(&ended(3));
-    journal.release_committed(place);
+    let position = journal.close(&ended(3));
+    journal.release_committed(position);
     assert_eq!(found(dir.path()), [(2, Interrupted), (3, Completed)], "2 is still open");
 }
 
@@ -201,15 +201,15 @@ async fn long_segments_are_followed_by_others_and_open_requests_do_not_keep_them
     begin(&journal, open(0));
     let mut last = ended(1);
     last.notes = vec!["x".repeat(60_000)];
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for number in 1..=600 {
         last.id = RequestId(Uuid::from_u128(number));
-        places.extend(journal.close(&last));
+        positions.extend(journal.close(&last));
     }
     let before = segments(&dir).len();
     assert!(before > 3, "{before}");
     assert_eq!(found(dir.path()).len(), 601);
-    journal.release_committed(places);
+    journal.release_committed(positions);
     assert!(segments(&dir).len() <= 2, "{:?}", segments(&dir));
     assert!(found(dir.path()).contains(&(0, Interrupted)));
 }
@@ -221,9 +221,9 @@ async fn old_segments_are_followed_by_others() {
     let first = segments(&dir);
     for number in 0..3 {
         begin(&journal, open(100));
-        let place = journal.close(&ended(number));
+        let position = journal.close(&ended(number));
         tokio::time::advance(MAX_SEGMENT_AGE).await;
-        journal.release_committed(place);
+        journal.release_committed(position);
     }
     assert!(!segments(&dir).contains(&first[0]));
     let found = found(dir.path());
@@ -280,11 +280,11 @@ async fn a_segment_stays_until_the_store_has_what_began_in_it() {
     begin(&journal, open(1));
     journal.lock().rotate(dir.path());
     // Open again in the next segment, and ended before that is written.
-    let place = journal.close(&ended(1)).unwrap();
+    let position = journal.close(&ended(1)).unwrap();
     journal.lock().rotate(dir.path());
     journal.release_committed([]);
     assert_eq!(found(dir.path()), [(1, Completed)]);
-    journal.release_committed([place]);
+    journal.release_committed([position]);
     assert_eq!(found(dir.path()), []);
     assert_eq!(segments(&dir).len(), 1);
 }
@@ -343,9 +343,9 @@ async fn what_follows_a_failed_clearing_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
     begin(&journal, open(1));
-    let place = journal.close(&ended(1));
+    let position = journal.close(&ended(1));
     journal.lock().active.accepts = Some(20);
-    journal.release_committed(place);
+    journal.release_committed(position);
     assert!(journal.write_failure().is_some());
     journal.lock().active.accepts = None;
     assert_eq!(journal.write_failure(), None);

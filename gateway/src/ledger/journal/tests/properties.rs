@@ -62,7 +62,7 @@ proptest! {
                     }
                 }
                 Step::Commit => {
-                    journal.release_committed(waiting.iter().map(|(_, place)| *place));
+                    journal.release_committed(waiting.iter().map(|(_, position)| *position));
                     stored.extend(waiting.drain(..).map(|(number, _)| number));
                 }
                 Step::Rotate => journal.lock().rotate(dir.path()),

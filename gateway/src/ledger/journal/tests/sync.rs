@@ -55,11 +55,11 @@ async fn a_segment_that_the_disk_did_not_take_is_left_and_what_is_open_is_writte
     let dir = tempfile::tempdir().unwrap();
     let (journal, synced) = failing_once(&dir, RETRY_INTERVAL);
     begin(&journal, open(1));
-    let place = journal.close(&ended(2));
+    let position = journal.close(&ended(2));
     assert!(journal.sync().await.is_err());
     begin(&journal, open(3));
     assert!(journal.sync().await.is_err(), "what has ended is on no disk");
-    journal.release_committed(place);
+    journal.release_committed(position);
     journal.sync().await.unwrap();
     let syncs: Vec<_> = synced.try_iter().collect();
     assert_eq!(syncs, [(1, true), (2, true), (1, false)], "the one after it is trusted");
