@@ -26,15 +26,15 @@ pub struct Hold {
 }
 
 impl Hold {
-    pub(super) fn new(held: FundsHold, bound: &HoldPlan, input_tokens: u64, price: &Price) -> Self {
+    pub(super) fn new(held: FundsHold, plan: &HoldPlan, input_tokens: u64, price: &Price) -> Self {
         Self {
             held,
             input_price: price.input.max(price.cached),
             output_price: price.output,
             input_tokens,
-            output_tokens: bound.output_tokens,
-            max_output_tokens: bound.max_output_tokens,
-            cap: bound.cap,
+            output_tokens: plan.output_tokens,
+            max_output_tokens: plan.max_output_tokens,
+            cap: plan.cap,
         }
     }
 
@@ -155,8 +155,8 @@ mod tests {
     /// Returns a hold for ten input tokens at one nanodollar and some output tokens at two.
     fn hold(funds: &Funds, output_tokens: u64, max_output_tokens: u64) -> Hold {
         let amount = Nanos(10) + cost(output_tokens, PRICE.output);
-        let bound = HoldPlan { amount, output_tokens, max_output_tokens, cap: None };
-        Hold::new(funds.hold(amount).unwrap(), &bound, 10, &PRICE)
+        let plan = HoldPlan { amount, output_tokens, max_output_tokens, cap: None };
+        Hold::new(funds.hold(amount).unwrap(), &plan, 10, &PRICE)
     }
 
     fn funds(balance: i64) -> Funds {

@@ -144,7 +144,7 @@ impl Journal {
         let mut state = self.lock();
         let state = &mut *state;
         state.rotate_if_long(&self.dir);
-        let earlier = state.open.get(&open.record.id).map(|entry| entry.segment);
+        let earlier = state.open.get(&open.record.id).map(|open_entry| open_entry.segment);
         let kept = state.unwritten.len();
         let segment = state
             .append(&open, u64::from(earlier.is_none()) * RESERVED_BYTES)
@@ -154,9 +154,9 @@ impl Journal {
             state.write_or_keep(kept).map_err(JournalWriteError)?;
         }
         self.has_unwritten.store(true, Ordering::Release);
-        let entry = OpenEntry { segment, open: Box::new(open) };
+        let open_entry = OpenEntry { segment, open: Box::new(open) };
         state.need(segment);
-        if let Some(before) = state.open.insert(entry.open.record.id, entry) {
+        if let Some(before) = state.open.insert(open_entry.open.record.id, open_entry) {
             state.release(before.segment);
         }
         Ok(())
@@ -180,10 +180,10 @@ impl Journal {
     pub fn update(&self, id: RequestId, change: impl FnOnce(&mut Open)) {
         let mut state = self.lock();
         let state = &mut *state;
-        let Some(entry) = state.open.get_mut(&id) else { return };
-        change(&mut entry.open);
+        let Some(open_entry) = state.open.get_mut(&id) else { return };
+        change(&mut open_entry.open);
         let before = state.unwritten.len();
-        frame::append(&mut state.unwritten, |out| entry::put_open(&entry.open, out));
+        frame::append(&mut state.unwritten, |out| entry::put_open(&open_entry.open, out));
         if let Ok(segment) = state.write_or_keep(before) {
             state.move_entry(id, segment);
         }
@@ -197,7 +197,7 @@ impl Journal {
         let mut state = self.lock();
         let state = &mut *state;
         state.rotate_if_long(&self.dir);
-        let opened = state.open.remove(&record.id).map(|entry| entry.segment);
+        let opened = state.open.remove(&record.id).map(|open_entry| open_entry.segment);
         let before = state.unwritten.len();
         frame::append(&mut state.unwritten, |out| entry::put_closed(record, out));
         self.has_unwritten.store(true, Ordering::Release);
@@ -233,7 +233,7 @@ impl Journal {
     /// Returns the result of `look` for each open request.
     pub fn open_requests<T>(&self, mut look: impl FnMut(&RequestRecord) -> T) -> Vec<T> {
         let state = self.lock();
-        state.open.values().map(|entry| look(&entry.open.record)).collect()
+        state.open.values().map(|open_entry| look(&open_entry.open.record)).collect()
     }
 
     /// Records that the store has the records at `positions`, and removes segments that are not needed any more.
@@ -328,8 +328,8 @@ impl State {
     }
 
     fn move_entry(&mut self, id: RequestId, to: u64) {
-        let Some(entry) = self.open.get_mut(&id) else { return };
-        let from = std::mem::replace(&mut entry.segment, to);
+        let Some(open_entry) = self.open.get_mut(&id) else { return };
+        let from = std::mem::replace(&mut open_entry.segment, to);
         if from != to {
             self.need(to);
             self.release(from);
@@ -377,11 +377,11 @@ impl State {
         }
         self.since = Instant::now();
         self.needed.insert(next, 0);
-        let old = self.open.iter().filter(|(_, entry)| entry.segment < until);
+        let old = self.open.iter().filter(|(_, open_entry)| open_entry.segment < until);
         let kept = self.unwritten.len();
         let mut moved = Vec::new();
-        for (id, entry) in old {
-            frame::append(&mut self.unwritten, |out| entry::put_open(&entry.open, out));
+        for (id, open_entry) in old {
+            frame::append(&mut self.unwritten, |out| entry::put_open(&open_entry.open, out));
             moved.push(*id);
         }
         let segment = self.write_or_keep(kept)?;
