@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::month::Month;
 use super::window::Window;
-use super::{Cause, Moment};
+use super::{ExceededCause, Moment};
 use domain::limit::{Demand, LimitKind, LimitState, LimitStatus, Limits};
 
 /// A request is admitted if a limit on tokens per minute has room for its input and the first part of its
@@ -71,14 +71,15 @@ impl SubjectCounts {
         limits: &Limits,
         demand: Option<&Demand>,
         now: Moment,
-    ) -> impl Iterator<Item = (LimitKind, u64, Cause)> {
+    ) -> impl Iterator<Item = (LimitKind, u64, ExceededCause)> {
         let requests = limits.rpm.and_then(|limit| {
             let wait = wait_for_room(self.requests.as_deref(), 1, limit, now)?;
             Some((LimitKind::Requests, limit, wait))
         });
         let concurrency = limits.concurrency.filter(|&limit| self.in_flight >= limit);
-        let concurrency = concurrency
-            .map(|limit| (LimitKind::Concurrency, limit, Cause::Wait(CONCURRENCY_RETRY_AFTER)));
+        let concurrency = concurrency.map(|limit| {
+            (LimitKind::Concurrency, limit, ExceededCause::Wait(CONCURRENCY_RETRY_AFTER))
+        });
         let tokens = limits.tpm.zip(demand).and_then(|(limit, demand)| {
             let output = demand.output.min(limit / OUTPUT_SHARE_DIVISOR);
             let needed = demand.input.saturating_add(output);
@@ -88,11 +89,11 @@ impl SubjectCounts {
         let month = limits.monthly_tokens.zip(demand).and_then(|(limit, demand)| {
             let needed = demand.max_input.saturating_add(demand.choices);
             let cause = if needed > limit {
-                Cause::TooLarge { needed }
+                ExceededCause::TooLarge { needed }
             } else if self.month.used().saturating_add(needed) > limit {
-                Cause::Spent { until: self.month.end() }
+                ExceededCause::Spent { until: self.month.end() }
             } else if self.month.committed().saturating_add(needed) > limit {
-                Cause::Wait(CONCURRENCY_RETRY_AFTER)
+                ExceededCause::Wait(CONCURRENCY_RETRY_AFTER)
             } else {
                 return None;
             };
@@ -194,11 +195,16 @@ fn state(window: Option<&Window>, now: Moment) -> (u64, Duration) {
 }
 
 /// Returns why `limit` has no room for `amount` now; `None` if it has.
-fn wait_for_room(window: Option<&Window>, amount: u64, limit: u64, now: Moment) -> Option<Cause> {
+fn wait_for_room(
+    window: Option<&Window>,
+    amount: u64,
+    limit: u64,
+    now: Moment,
+) -> Option<ExceededCause> {
     if amount > limit {
-        return Some(Cause::TooLarge { needed: amount });
+        return Some(ExceededCause::TooLarge { needed: amount });
     }
     let window = window?;
     let room = window.sum(now.monotonic).saturating_add(amount) <= limit;
-    (!room).then(|| Cause::Wait(window.room_after(amount, limit, now.monotonic)))
+    (!room).then(|| ExceededCause::Wait(window.room_after(amount, limit, now.monotonic)))
 }

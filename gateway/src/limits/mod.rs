@@ -46,7 +46,7 @@ pub struct Limiter {
 }
 
 /// The subjects that a request counts against, with their limits.
-pub struct Subject<'a> {
+pub struct LimitedSubjects<'a> {
     /// The account, with its plan's limits.
     pub account: (AccountId, &'a Limits),
     /// The model, with its limits.
@@ -85,12 +85,12 @@ pub struct Exceeded {
     /// The limit, in units of `kind`.
     pub limit: u64,
     /// When the limit will have room.
-    pub cause: Cause,
+    pub cause: ExceededCause,
 }
 
 /// Why a limit has no room, ordered by increasing severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum ExceededCause {
     /// The limit has room after this time.
     Wait(Duration),
     /// The quota is used up until the month ends.
@@ -132,8 +132,13 @@ impl Limiter {
     }
 
     /// Admits a request that arrives at `now`, or returns the limit that refuses it for the longest time. A
-    /// refused request is not counted. `demand` must be given if [`Subject::counts_tokens`].
-    pub fn admit(&self, subject: &Subject<'_>, demand: Option<&Demand>, now: Moment) -> Decision {
+    /// refused request is not counted. `demand` must be given if [`LimitedSubjects::counts_tokens`].
+    pub fn admit(
+        &self,
+        subject: &LimitedSubjects<'_>,
+        demand: Option<&Demand>,
+        now: Moment,
+    ) -> Decision {
         let limits = [subject.account.1, subject.model.1, subject.key.1];
         let meters = self.meters(subject);
         let mut places = permit::lock(&meters);
@@ -162,11 +167,11 @@ impl Limiter {
 
     /// Asks requests under the same limits to release the monthly tokens that they do not need, for as long
     /// as the guard lives.
-    pub fn register_waiter(&self, subject: &Subject<'_>) -> QuotaWaitGuard {
+    pub fn register_waiter(&self, subject: &LimitedSubjects<'_>) -> QuotaWaitGuard {
         QuotaWaitGuard::new(self.meters(subject))
     }
 
-    fn meters(&self, subject: &Subject<'_>) -> permit::Meters {
+    fn meters(&self, subject: &LimitedSubjects<'_>) -> permit::Meters {
         let has_limits = *subject.key.1 != Limits::default();
         [
             Some(meter(&self.accounts, &subject.account.0)),
@@ -176,9 +181,9 @@ impl Limiter {
     }
 }
 
-// === impl Subject ===
+// === impl LimitedSubjects ===
 
-impl Subject<'_> {
+impl LimitedSubjects<'_> {
     /// Returns whether any of the limits counts tokens.
     pub const fn counts_tokens(&self) -> bool {
         self.account.1.count_tokens() || self.model.1.count_tokens() || self.key.1.count_tokens()

@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use super::meter::{SubjectCounts, SubjectMeter};
-use super::{Cause, Exceeded, Limiter, meter};
+use super::{Exceeded, ExceededCause, Limiter, meter};
 use domain::id::{AccountId, KeyId};
 use domain::limit::{LimitKind, LimitScope, Limits};
 
@@ -45,7 +45,7 @@ impl Limiter {
             if let Some((counts, limit)) = counts.as_ref().zip(limit)
                 && counts.receiving >= limit
             {
-                let (kind, cause) = (LimitKind::Concurrency, Cause::Wait(RETRY_AFTER));
+                let (kind, cause) = (LimitKind::Concurrency, ExceededCause::Wait(RETRY_AFTER));
                 return Err(Exceeded { scope, kind, limit, cause });
             }
         }

@@ -9,7 +9,7 @@ use super::coverage::{self, MAX_RETRIES, RETRY_INTERVAL, input_bound};
 use super::open_request::OpenRequest;
 use crate::directory::Catalogue;
 use crate::ledger::{Hold, InsufficientFunds, Size, UsageBound};
-use crate::limits::{Cause, Exceeded, Moment, Permit, ReceiveGuard, Subject};
+use crate::limits::{Exceeded, ExceededCause, LimitedSubjects, Moment, Permit, ReceiveGuard};
 use domain::id::ModelId;
 use domain::limit::LimitKind;
 use domain::model::Model;
@@ -224,8 +224,8 @@ fn try_admit(
     open.set_limit_status(decision.standing);
     let permit = decision.permit.map_err(|exceeded| {
         let is_monthly = exceeded.kind == LimitKind::MonthlyTokens;
-        let is_too_large = matches!(exceeded.cause, Cause::TooLarge { .. });
-        let is_held = is_monthly && matches!(exceeded.cause, Cause::Wait(_));
+        let is_too_large = matches!(exceeded.cause, ExceededCause::TooLarge { .. });
+        let is_held = is_monthly && matches!(exceeded.cause, ExceededCause::Wait(_));
         let remedy = if input_tokens.is_none() && (is_monthly || is_too_large) {
             Some(Remedy::Count)
         } else {
@@ -255,9 +255,9 @@ impl AdmissionRefusal {
 }
 
 impl<'a> AdmissionRequest<'a> {
-    fn subject(self) -> Subject<'a> {
+    fn subject(self) -> LimitedSubjects<'a> {
         let Self { principal, model, .. } = self;
-        Subject {
+        LimitedSubjects {
             account: (principal.account.id, &principal.plan.limits),
             model: (&model.id, &model.limits),
             key: (&principal.key.origin, &principal.key.limits),
@@ -293,9 +293,13 @@ pub fn receive(app: &AppState, principal: &Principal) -> Result<ReceiveGuard, Re
 
 fn refusal(Exceeded { scope, kind, limit, cause }: Exceeded) -> Refusal {
     match cause {
-        Cause::Wait(retry_after) => Refusal::RateLimited { scope, kind, limit, retry_after },
-        Cause::Spent { until } => Refusal::QuotaSpent { scope, limit, until },
-        Cause::TooLarge { needed } => Refusal::LargerThanLimit { scope, kind, limit, needed },
+        ExceededCause::Wait(retry_after) => {
+            Refusal::RateLimited { scope, kind, limit, retry_after }
+        }
+        ExceededCause::Spent { until } => Refusal::QuotaSpent { scope, limit, until },
+        ExceededCause::TooLarge { needed } => {
+            Refusal::LargerThanLimit { scope, kind, limit, needed }
+        }
     }
 }
 

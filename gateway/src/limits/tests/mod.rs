@@ -33,7 +33,7 @@ impl Fixture {
     }
 
     fn decide(&self, [plan, model, key]: [Limits; 3], demand: Demand, millis: u64) -> Decision {
-        let subject = Subject {
+        let subject = LimitedSubjects {
             account: (self.account, &plan),
             model: (&self.model, &model),
             key: (&self.key, &key),
@@ -86,7 +86,7 @@ fn requests_per_minute_slide() {
             scope: LimitScope::Key,
             kind: LimitKind::Requests,
             limit: 2,
-            cause: Cause::Wait(Duration::from_millis(1_100))
+            cause: ExceededCause::Wait(Duration::from_millis(1_100))
         }
     );
     assert!(fixture.admit(limits, 61_000).is_ok());

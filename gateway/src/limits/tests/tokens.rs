@@ -16,7 +16,7 @@ fn tokens_are_reserved_before_they_are_used_and_given_back() {
     let limits = tpm(100);
     let place = fixture.decide(limits, demand(20, 60), 0).permit.unwrap();
     let refused = fixture.decide(limits, demand(20, 60), 1_000).permit.unwrap_err();
-    assert_eq!(refused.cause, Cause::Wait(Duration::from_mins(1)));
+    assert_eq!(refused.cause, ExceededCause::Wait(Duration::from_mins(1)));
     place.settle(30, || Duration::from_secs(2));
     assert_eq!(fixture.used(limits[0], 2_000), [(LimitKind::Tokens, 30)]);
     assert!(fixture.decide(limits, demand(20, 50), 2_000).permit.is_ok());
@@ -46,7 +46,7 @@ fn the_largest_numbers_fill_a_minute_and_no_more() {
         place.settle(u64::MAX, || Duration::from_secs(second));
     }
     let refused = decide(62_500).unwrap_err();
-    assert_eq!(refused.cause, Cause::Wait(Duration::from_millis(1_500)));
+    assert_eq!(refused.cause, ExceededCause::Wait(Duration::from_millis(1_500)));
     assert!(decide(64_000).is_ok());
 }
 
@@ -61,7 +61,7 @@ fn an_answer_that_outgrows_a_minute_goes_on_and_those_after_it_wait() {
     assert_eq!(fixture.used(limits[0], 20_000), [(LimitKind::Tokens, 3_000)]);
     let refused = fixture.admit(limits, 20_000).unwrap_err();
     // By then, the growth in its tenth second has expired.
-    assert_eq!(refused.cause, Cause::Wait(Duration::from_secs(51)));
+    assert_eq!(refused.cause, ExceededCause::Wait(Duration::from_secs(51)));
     assert!(fixture.admit(limits, 70_999).is_err());
     assert!(fixture.admit(limits, 71_000).is_ok());
 }
@@ -70,9 +70,9 @@ fn an_answer_that_outgrows_a_minute_goes_on_and_those_after_it_wait() {
 fn a_request_that_no_minute_has_room_for_is_told_so() {
     let fixture = Fixture::new();
     let refused = fixture.decide(tpm(100), demand(95, 50), 0).permit.unwrap_err();
-    assert_eq!(refused.cause, Cause::TooLarge { needed: 107 });
+    assert_eq!(refused.cause, ExceededCause::TooLarge { needed: 107 });
     let refused = fixture.decide(monthly(100), demand(100, 50), 0).permit.unwrap_err();
-    assert_eq!(refused.cause, Cause::TooLarge { needed: 101 });
+    assert_eq!(refused.cause, ExceededCause::TooLarge { needed: 101 });
 }
 
 #[test]
@@ -92,11 +92,11 @@ fn a_month_is_used_to_its_end_and_no_further() {
     let held = fixture.admit(limits, 0).unwrap_err();
     assert_eq!(
         (held.kind, held.cause),
-        (LimitKind::MonthlyTokens, Cause::Wait(Duration::from_secs(1)))
+        (LimitKind::MonthlyTokens, ExceededCause::Wait(Duration::from_secs(1)))
     );
     place.settle(1_000, || Duration::ZERO);
     let until = "2026-12-01T00:00:00Z".parse().unwrap();
-    assert_eq!(fixture.admit(limits, 0).unwrap_err().cause, Cause::Spent { until });
+    assert_eq!(fixture.admit(limits, 0).unwrap_err().cause, ExceededCause::Spent { until });
     let noon_to_midnight = 12 * 3_600_000;
     assert!(fixture.admit(limits, noon_to_midnight - 1).is_err());
     assert!(fixture.admit(limits, noon_to_midnight).is_ok());
@@ -142,5 +142,5 @@ fn a_quota_that_is_set_later_knows_what_the_month_has_used() {
     fixture.admit([NONE; 3], 0).unwrap().settle(95, || Duration::ZERO);
     assert_eq!(fixture.used(monthly(100)[0], 0), [(LimitKind::MonthlyTokens, 95)]);
     let refused = fixture.decide(monthly(100), demand(9, 1), 0).permit.unwrap_err();
-    assert!(matches!(refused.cause, Cause::Spent { .. }));
+    assert!(matches!(refused.cause, ExceededCause::Spent { .. }));
 }
