@@ -221,7 +221,7 @@ fn try_admit(
     let demand = subject.counts_tokens().then(|| app.ledger.demand(model, size, input_tokens));
     let now = Moment { monotonic: app.clock.monotonic(), wall: open.arrived_at() };
     let decision = app.limiter.admit(&subject, demand.as_ref(), now);
-    open.set_limit_status(decision.standing);
+    open.set_limit_status(decision.limit_status);
     let permit = decision.permit.map_err(|exceeded| {
         let is_monthly = exceeded.kind == LimitKind::MonthlyTokens;
         let is_too_large = matches!(exceeded.cause, ExceededCause::TooLarge { .. });
