@@ -38,7 +38,7 @@ pub(super) struct SubjectCounts {
     pub(super) month: Month,
 }
 
-// === impl Meter ===
+// === impl SubjectMeter ===
 
 impl SubjectMeter {
     pub(super) fn lock(&self) -> MutexGuard<'_, SubjectCounts> {

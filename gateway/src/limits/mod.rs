@@ -106,7 +106,7 @@ pub enum ExceededCause {
 }
 
 /// The room that the limits of a request leave.
-struct Room {
+struct Headroom {
     tightest: Option<Exceeded>,
     observed: Vec<(LimitScope, LimitKind)>,
     /// The tokens that the tightest limit leaves; `None` if no limit counts tokens.
@@ -141,14 +141,14 @@ impl Limiter {
     ) -> Decision {
         let limits = [subject.account.1, subject.model.1, subject.key.1];
         let meters = self.meters(subject);
-        let mut places = permit::lock(&meters);
-        let found = survey(&mut places, limits, demand, now);
+        let mut locked = permit::lock(&meters);
+        let found = check_limits(&mut locked, limits, demand, now);
         let grant = demand.map(|demand| Grant::of(demand, found.left, found.month_left));
         let reserved =
             demand.zip(grant).map_or(0, |(it, grant)| it.input.saturating_add(grant.output));
         let month_extra = grant.map_or(0, |grant| grant.month_extra);
         let mut limit_status = LimitStatus::default();
-        for (counts, limits) in places.iter_mut().zip(limits) {
+        for (counts, limits) in locked.iter_mut().zip(limits) {
             let Some(counts) = counts else { continue };
             if found.tightest.is_none() {
                 counts.take(limits, reserved, now);
@@ -158,7 +158,7 @@ impl Limiter {
                 counts.show(limits, now, &mut limit_status);
             }
         }
-        drop(places);
+        drop(locked);
         let outcome = found
             .tightest
             .map_or_else(|| Ok(Permit::new(meters, limits, demand.zip(grant), now)), Err);
@@ -190,14 +190,14 @@ impl LimitedSubjects<'_> {
     }
 }
 
-fn survey(
-    places: &mut [Option<MutexGuard<'_, SubjectCounts>>; 3],
+fn check_limits(
+    locked: &mut [Option<MutexGuard<'_, SubjectCounts>>; 3],
     limits: [&Limits; 3],
     demand: Option<&Demand>,
     now: Moment,
-) -> Room {
-    let mut found = Room { tightest: None, observed: Vec::new(), left: None, month_left: None };
-    for ((counts, limits), scope) in places.iter_mut().zip(limits).zip(SCOPES) {
+) -> Headroom {
+    let mut found = Headroom { tightest: None, observed: Vec::new(), left: None, month_left: None };
+    for ((counts, limits), scope) in locked.iter_mut().zip(limits).zip(SCOPES) {
         let Some(counts) = counts else { continue };
         counts.month.roll(now.wall);
         for (kind, limit, cause) in counts.exceeded(limits, demand, now) {

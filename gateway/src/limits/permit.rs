@@ -225,8 +225,8 @@ impl Permit {
     pub fn is_shared(&self) -> bool {
         let Some(reservation) = &self.reservation else { return false };
         let reserved = reservation.total().saturating_add(reservation.month_extra);
-        let mut places = lock(&self.meters).into_iter().zip(reservation.quotas);
-        places.any(|(counts, quota)| {
+        let mut locked = lock(&self.meters).into_iter().zip(reservation.quotas);
+        locked.any(|(counts, quota)| {
             counts.zip(quota).is_some_and(|(counts, _)| counts.month.reserved() > reserved)
         })
     }
@@ -284,9 +284,9 @@ impl Reservation {
 
     /// Reserves another step, or what the quotas leave of it. Returns `false` if they leave nothing.
     fn grow(&mut self, meters: &Meters, began: Timestamp, now: Duration) -> bool {
-        let mut places = lock(meters);
+        let mut locked = lock(meters);
         let mut step = self.step;
-        for (counts, quota) in places.iter().zip(self.quotas) {
+        for (counts, quota) in locked.iter().zip(self.quotas) {
             if let Some((counts, quota)) = counts.as_ref().zip(quota) {
                 let left = quota.saturating_sub(counts.month.committed());
                 step = step.min(growth_step(left)).min(left);
@@ -296,7 +296,7 @@ impl Reservation {
         if step == 0 {
             return false;
         }
-        for (counts, per_minute) in places.iter_mut().zip(self.per_minute) {
+        for (counts, per_minute) in locked.iter_mut().zip(self.per_minute) {
             if let Some(counts) = counts {
                 counts.reserve(per_minute, step, now, began);
             }
@@ -308,11 +308,11 @@ impl Reservation {
 
     /// Releases up to `surplus` tokens, the newest first, and returns how many were released.
     fn give_back(&mut self, meters: &Meters, began: Timestamp, surplus: u64) -> u64 {
-        let mut places = lock(meters);
+        let mut locked = lock(meters);
         let mut rest = surplus;
         while let Some((then, tokens)) = self.parts.last_mut().filter(|_| rest > 0) {
             let back = rest.min(*tokens);
-            for (counts, per_minute) in places.iter_mut().zip(self.per_minute) {
+            for (counts, per_minute) in locked.iter_mut().zip(self.per_minute) {
                 if let Some(counts) = counts.as_mut().filter(|_| per_minute) {
                     counts.subtract_tokens(back, *then);
                 }
@@ -323,7 +323,7 @@ impl Reservation {
                 self.parts.pop();
             }
         }
-        for counts in places.iter_mut().flatten() {
+        for counts in locked.iter_mut().flatten() {
             counts.month.release(surplus - rest, began);
         }
         surplus - rest
