@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use domain::money::Nanos;
 
-/// The money of one account, or what one key may still spend. Invariant: `total` equals `spendable` plus all
-/// holds.
+/// The money of one account, or the amount that the keys of one origin may still spend. Invariant: `total`
+/// equals `spendable` plus all holds, except during a concurrent operation, because the two amounts are
+/// changed one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Balance {
     total: AtomicI64,
@@ -71,8 +72,8 @@ impl Balance {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Asks requests that hold more than they need to release the rest, for as long as the guard lives.
-    /// Returns `None` if `max_waiters` wait already.
+    /// Registers a request that waits for money. While the guard lives, requests that hold more than they need
+    /// release the rest. Returns `None` if `max_waiters` wait already.
     pub(super) fn register_waiter(self: &Arc<Self>, max_waiters: usize) -> Option<WaitGuard> {
         let one_more = |waiting: usize| (waiting < max_waiters).then_some(waiting + 1);
         let entered = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);

@@ -13,16 +13,17 @@ use domain::limit::Demand;
 use domain::model::Model;
 use domain::money::Nanos;
 
-/// The longest answer of a model without `max_output_tokens`, in tokens.
+/// The assumed maximum length of each choice, in tokens, if neither the client nor the model's entry sets one
+/// (`max_output_tokens` or a context window).
 pub(super) const MAX_ANSWER_TOKENS: u64 = 131_072;
 
 /// Tokens per million bytes before a model is calibrated. Texts have 0.2 to 0.4 tokens per byte.
 const DEFAULT_RATE: u64 = 500_000;
-/// The lowest rate that is learnt. Few texts have less, and requests of blanks must not lower the estimates
-/// of others.
+/// The lowest rate that estimates use. Few texts have fewer tokens, and requests that consist of whitespace
+/// must not lower the estimates of others.
 const MIN_RATE: u64 = 150_000;
-/// The highest rate that is learnt. No text has more, and one absurd count must not make every hold too
-/// large.
+/// The highest rate that is stored. No text has more tokens, and one implausible count must not make every
+/// estimate too large.
 const MAX_RATE: u64 = 2_000_000;
 const PER_MILLION: u64 = 1_000_000;
 
@@ -41,7 +42,7 @@ pub struct Size {
     pub stream: bool,
 }
 
-/// The amount to hold for a request, and the output that it covers.
+/// The amount to hold for a request at first, and the output that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HoldPlan {
     /// The amount to hold.
@@ -50,11 +51,12 @@ pub(super) struct HoldPlan {
     pub output_tokens: u64,
     /// The output tokens that may be produced, over all choices.
     pub max_output_tokens: u64,
-    /// The cap to send upstream if the client's own cannot be covered, in tokens for each choice.
+    /// The output cap to send upstream, in tokens for each choice; `None` if the balances cover the cap that
+    /// the client set, or the model's maximum if it set none.
     pub cap: Option<u64>,
 }
 
-/// The tokens per byte of each model, learnt from the counts of its upstreams.
+/// The observed tokens per byte of each model, by the counts of its upstreams.
 #[derive(Default)]
 pub(super) struct Calibration {
     /// Tokens per million bytes.
@@ -77,8 +79,8 @@ impl Size {
         }
     }
 
-    /// Returns the bound on the input tokens. No tokenizer produces more than one token per byte, and the
-    /// JSON around each message has more bytes than a chat template has tokens.
+    /// Returns the bound on the input tokens, which the context window limits. No tokenizer produces more than
+    /// one token per byte, and the JSON around each message has more bytes than a chat template has tokens.
     pub fn max_input(&self, model: &Model) -> u64 {
         let tokens = self.input_bytes.saturating_add(self.media_tokens).saturating_add(8);
         model.context_window.map_or(tokens, |window| window.0.min(tokens))
@@ -89,7 +91,7 @@ impl Size {
         text_tokens.saturating_add(self.media_tokens)
     }
 
-    /// Returns the longest possible choice, in tokens.
+    /// Returns the maximum length of each choice, in tokens: the client's cap, else the model's.
     fn longest_answer(&self, model: &Model) -> u64 {
         let longest = model.max_output_tokens.or(model.context_window);
         self.max_output.unwrap_or(longest.map_or(MAX_ANSWER_TOKENS, |tokens| tokens.0))
@@ -114,8 +116,8 @@ impl Size {
 }
 
 impl HoldPlan {
-    /// Returns the bound of a request with at most `input_tokens` if `spendable` is available; `None` if that
-    /// does not cover the input and one output token.
+    /// Plans the hold of a request with at most `input_tokens` if `spendable` is available; `None` if that does
+    /// not cover the input and one output token for each choice.
     pub(super) fn of(
         model: &Model,
         size: &Size,
@@ -151,8 +153,8 @@ impl Calibration {
         text.saturating_add(size.media_tokens).min(size.max_input(model))
     }
 
-    /// Learns from a request whose input was counted upstream. The rate rises at once and falls slowly, and
-    /// stays a quarter above the observed one.
+    /// Adjusts the rate to a request whose input was counted upstream. The rate rises at once to a quarter above
+    /// the observed one, and falls by at most 1/64 per request.
     pub(super) fn calibrate(&self, model: &ModelId, bytes: u64, tokens: u64) {
         if bytes == 0 {
             return;
@@ -267,7 +269,11 @@ mod tests {
         for _ in 0..1_000 {
             calibration.calibrate(&model.id, 1_000_000, 1);
         }
-        assert_eq!(input_tokens(1_000), 158, "blanks teach nothing of texts");
+        assert_eq!(
+            input_tokens(1_000),
+            158,
+            "whitespace does not lower the rate below the minimum"
+        );
         calibration.calibrate(&model.id, 0, 7);
         calibration.calibrate(&model.id, 1_000, u64::MAX);
         assert_eq!(input_tokens(1_000), 1_008, "no text has more tokens than bytes");

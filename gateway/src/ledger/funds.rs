@@ -12,7 +12,7 @@ use domain::money::Nanos;
 #[derive(Clone, Debug)]
 pub(super) struct Funds {
     pub(super) account: Arc<Balance>,
-    /// What the key may still spend; `None` if it has no cap.
+    /// The amount that the key may still spend; `None` if it has no spending cap.
     pub(super) spend_cap: Option<Arc<Balance>>,
 }
 
@@ -46,7 +46,7 @@ pub enum InsufficientFunds {
 // === impl Funds ===
 
 impl Funds {
-    /// Returns the amount that is not held.
+    /// Returns the amount that both balances cover beside all holds.
     pub(super) fn spendable(&self) -> Nanos {
         let account = self.account.spendable();
         self.spend_cap.as_ref().map_or(account, |cap| cap.spendable().min(account))
@@ -68,8 +68,8 @@ impl Funds {
         FundsHold { account: self.account.hold_nothing(), spend_cap }.settle(cost)
     }
 
-    /// Asks requests that hold more than they need to release the rest, for as long as the guard lives.
-    /// Returns `None` if `max_waiters` wait already.
+    /// Registers a request that waits for money. While the guard lives, requests that hold more than they need
+    /// release the rest. Returns `None` if `max_waiters` wait already.
     pub(super) fn register_waiter(&self, max_waiters: usize) -> Option<FundsWait> {
         let account = self.account.register_waiter(max_waiters)?;
         let spend_cap = match &self.spend_cap {
@@ -116,7 +116,7 @@ impl FundsHold {
         }
     }
 
-    /// Returns the amount that is not held.
+    /// Returns the amount that both balances cover beside all holds.
     pub(super) fn spendable(&self) -> Nanos {
         let account = self.account.balance().spendable();
         self.spend_cap.as_ref().map_or(account, |cap| cap.balance().spendable().min(account))
@@ -137,7 +137,8 @@ impl FundsHold {
         is_shared(&self.account) || self.spend_cap.as_ref().is_some_and(is_shared)
     }
 
-    /// Asks other requests to release the money that they do not need, for as long as the guard lives.
+    /// Registers a request that waits for money. While the guard lives, other requests release the money that
+    /// they do not need.
     pub(super) fn register_waiter(&self) -> Option<FundsWait> {
         let account = self.account.balance().clone();
         Funds { account, spend_cap: self.spend_cap.as_ref().map(|cap| cap.balance().clone()) }
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smaller_purse_decides_and_is_named() {
+    fn the_smaller_balance_decides_and_is_named() {
         let rich = funds(100, 10);
         assert_eq!(rich.spendable(), Nanos(10));
         let held = rich.hold(Nanos(8)).unwrap();
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_purse_can_grow_does_not_grow() {
+    fn a_hold_that_only_one_balance_can_grow_does_not_grow() {
         let poor = funds(6, 10);
         let mut held = poor.hold(Nanos(4)).unwrap();
         assert!(!held.grow(Nanos(3)));
@@ -232,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_purses_lose_what_was_charged_and_never_more_than_they_have(
+        fn both_balances_lose_what_was_charged_and_never_more_than_they_have(
             balance in 0..200_i64,
             cap in 0..200_i64,
             requests in prop::collection::vec((0..40_i64, 0..40_i64, 0..80_i64), 0..40),

@@ -20,8 +20,8 @@ pub struct Hold {
     output_tokens: u64,
     /// The output tokens that may be produced, as sent upstream.
     max_output_tokens: u64,
-    /// The cap to send upstream, in tokens for each choice, if the client's own exceeds what the balance
-    /// covers.
+    /// The output cap to send upstream, in tokens for each choice; `None` if the balances cover the cap that
+    /// the client set, or the model's maximum if it set none.
     pub cap: Option<u64>,
 }
 
@@ -38,11 +38,11 @@ impl Hold {
         }
     }
 
-    /// Ensures that the hold covers an answer of at most `bound` output tokens, and grows it if necessary.
-    /// Returns `false` if there is not enough money now.
+    /// Returns whether an answer of at most `bound` output tokens is covered, and grows the hold if necessary.
     ///
-    /// An answer whose cap is held in full is covered unless it is so long that the upstream cannot have kept
-    /// to the cap.
+    /// If the hold does not cover the whole output cap, the result is `false` if there is not enough money now.
+    /// If it does, `bound` may exceed the cap by a tolerance, because our tokenizer may count more tokens than
+    /// the upstream's; the result is `false` if the upstream cannot have kept to the cap.
     pub fn ensure_covered(&mut self, bound: u64) -> bool {
         if bound <= self.output_tokens {
             return true;
@@ -59,8 +59,9 @@ impl Hold {
         bound <= self.output_tokens.max(tolerated)
     }
 
-    /// Returns whether an answer of about `estimate` tokens keeps to a cap of the client that is held in
-    /// full. Such an answer need not be counted, because its whole possible charge is held.
+    /// Returns whether the whole output cap is held, was not lowered, and allows an answer of about `estimate`
+    /// tokens, with the tolerance of [`ensure_covered`](Self::ensure_covered). Such an answer need not be
+    /// counted, because its whole possible charge is held.
     pub fn is_within_client_cap(&self, estimate: u64) -> bool {
         self.is_complete()
             && self.cap.is_none()
@@ -93,7 +94,8 @@ impl Hold {
         }
     }
 
-    /// Returns whether counting the input exactly could allow an answer that is longer by an eighth or more.
+    /// Returns whether the output cap was lowered, and the input costs more than an eighth of the allowed output:
+    /// then an exact count of the input could allow a notably longer answer.
     pub fn is_capped_by_input(&self) -> bool {
         let input = cost(self.input_tokens, self.input_price);
         let output = cost(self.max_output_tokens, self.output_price);
@@ -110,7 +112,8 @@ impl Hold {
         !self.is_complete() && self.held.is_shared()
     }
 
-    /// Asks other requests to release the money that they do not need, for as long as the guard lives.
+    /// Registers a request that waits for money. While the guard lives, other requests release the money that
+    /// they do not need.
     pub fn register_waiter(&self) -> Option<FundsWait> {
         self.held.register_waiter()
     }
@@ -168,7 +171,10 @@ mod tests {
         let funds = funds(10 + 2 * 100);
         let mut hold = hold(&funds, 16, 1_000);
         assert!(hold.ensure_covered(16) && hold.ensure_covered(50) && hold.ensure_covered(100));
-        assert!(!hold.ensure_covered(101) && !hold.is_shared(), "nobody can give back anything");
+        assert!(
+            !hold.ensure_covered(101) && !hold.is_shared(),
+            "no other request can release money"
+        );
         assert_eq!(funds.spendable(), Nanos::ZERO);
         hold.bound_input(4);
         assert!(hold.ensure_covered(103), "what was held for the input");
@@ -192,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_whose_cap_is_held_in_full_is_not_ended_by_what_it_is_estimated_at() {
+    fn an_estimate_does_not_end_an_answer_whose_cap_is_held_in_full() {
         let funds = funds(10 + 2 * 50);
         let mut hold = hold(&funds, 50, 50);
         assert!(hold.has_room(50, 1_000_000));

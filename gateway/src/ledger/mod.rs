@@ -1,10 +1,10 @@
-//! Balances in memory, and the way of their changes to the store.
+//! Keeps the balances in memory and writes their changes to the store.
 //!
 //! A request takes a hold before it goes upstream ([`Ledger::hold`]), so that concurrent requests cannot
-//! spend more than there is. Its end is reported once, by [`Ledger::settle`], which never waits: the balance
-//! changes at once, the record goes to the [`Journal`], and the recorder writes record and charge behind. At
-//! start, balances are the sums of the stored entries after the journal was replayed into the store, so
-//! memory and store cannot drift apart over a restart.
+//! spend more than the balance. Its end is recorded once, by [`Ledger::settle`], which does not wait for the
+//! store: the balance changes at once, the record goes to the [`Journal`], and the recorder's task writes the
+//! record and the charge to the store later. At start, the journal is replayed into the store, and the
+//! balances are the sums of the stored entries. Therefore memory and store agree after a restart.
 
 mod aggregate;
 mod balance;
@@ -46,19 +46,19 @@ pub use funds::{FundsWait, InsufficientFunds};
 pub use hold::Hold;
 pub use usage_bound::UsageBound;
 
-/// The requests of one account that may wait for money at a time: more would not get it in time.
+/// The maximum number of requests of one account that wait for money at a time. More of them would time out.
 const MAX_WAITING_REQUESTS: usize = 64;
 
 /// The interval at which merged records are written. A crash loses at most the counts of one interval.
 const AGGREGATION_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A wait for the disk.
+/// A future that completes once the journal is synced to the disk.
 pub type DiskSync = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// All balances, and the queue of changes to the store.
 pub struct Ledger {
     balances: papaya::HashMap<AccountId, Arc<Balance>, RandomState>,
-    /// What keys with a cap may still spend, by their origin.
+    /// The amounts that keys with a spending cap may still spend, by [`Key::origin`].
     spend_caps: papaya::HashMap<KeyId, Arc<Balance>, RandomState>,
     calibration: Calibration,
     aggregator: Aggregator,
@@ -129,7 +129,7 @@ impl Ledger {
         self.balances.pin().get(&account).map_or(Nanos::ZERO, |balance| balance.total())
     }
 
-    /// Sets what a key with a spending cap, and the keys that it replaced, have `spent`.
+    /// Sets the amount that the keys of this [origin](Key::origin) have `spent`, if they have a spending cap.
     pub fn resume_spend_cap(&self, key: &Key, spent: Nanos) {
         if let Some(cap) = key.spend_cap {
             let left = Arc::new(Balance::of_spend_cap(cap, spent));
@@ -152,12 +152,13 @@ impl Ledger {
         size.demand(model, estimate, max_input)
     }
 
-    /// Holds the possible cost of a request with `key`: its input, of `input_tokens` or else what its length
-    /// allows, and a part of its output, or all of it if the answer is plain. Returns `None` for a free
-    /// model.
+    /// Holds the possible cost of a request with `key`: its input and its output. The input is bounded by
+    /// `input_tokens`, or by the request's length if that is `None`. The output of a stream is held in part,
+    /// that of a non-streamed answer in full. Returns `None` for a free model.
     ///
     /// # Errors
-    /// The account or the key's cap does not cover the input and one output token.
+    /// The balance of the account or the rest of the key's spending cap does not cover the input and one
+    /// output token for each choice.
     pub fn hold(
         &self,
         key: &Key,
@@ -182,13 +183,13 @@ impl Ledger {
         }
     }
 
-    /// Asks requests that are paid from the same balances to release the money that they do not need, for as
-    /// long as the guard lives. Returns `None` if too many requests wait already.
+    /// Registers a request that waits for money. While the guard lives, requests that are paid from the same
+    /// balances release the money that they do not need. Returns `None` if too many requests wait already.
     pub fn register_waiter(&self, key: &Key) -> Option<FundsWait> {
         self.funds(key).register_waiter(MAX_WAITING_REQUESTS)
     }
 
-    /// Learns the input tokens of a request of `bytes`.
+    /// Adjusts the estimates for `model` to a request of `bytes` with `input` tokens.
     pub fn calibrate(&self, model: &ModelId, bytes: u64, input: Tokens) {
         self.calibration.calibrate(model, bytes, input.0);
     }
@@ -236,11 +237,11 @@ impl Ledger {
         self.journal.update(id, change);
     }
 
-    /// Settles a request: charges its cost as far as there is money, and queues its record. What an upstream
-    /// used beyond that is the house's loss, not a debt of the account. The client may see the end after
+    /// Settles a request: charges its cost as far as the balances cover it, and queues its record. The rest of
+    /// the cost is the operator's loss, not a debt of the account. The client may see the end after
     /// [`flush_journal`](Self::flush_journal). Records of requests that cost nothing and never went upstream are
-    /// [merged](Self::record_merged) if one key sends many of them; while [too many](Self::is_behind) records
-    /// wait, they are only counted.
+    /// [merged](Self::record_merged) if one key sends many of them. While [too many](Self::is_behind) records
+    /// wait, requests that are not open in the journal are only counted.
     pub fn settle(&self, mut record: Box<RequestRecord>, hold: Option<Hold>) {
         if self.recorder.is_behind() && !self.journal.is_open(record.id) {
             return self.recorder.count_unrecorded(record.count);
@@ -267,33 +268,28 @@ impl Ledger {
         self.recorder.send(record, position);
     }
 
-    /// Records what was merged so far. Must be called once more after the last request has ended.
+    /// Queues the merged records. Must be called once more after the last request has ended.
     pub fn record_merged(&self) {
-        let mut is_changed = false;
         for record in self.aggregator.take() {
             if self.recorder.is_behind() {
                 self.recorder.count_unrecorded(record.count);
             } else {
+                // These requests never began, so the journal writes their records at once or not at all.
                 let position = self.journal.close(&record);
                 self.recorder.send(record, position);
-                is_changed = true;
             }
-        }
-        if is_changed {
-            // The journal logs a failure and tries again later.
-            _ = self.flush_journal();
         }
     }
 
-    /// Records what was merged once a second until `stop` is cancelled.
+    /// Calls [`record_merged`](Self::record_merged) once a second until `stop` is cancelled.
     pub async fn record_merged_until(&self, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(AGGREGATION_INTERVAL)).await.is_some() {
             self.record_merged();
         }
     }
 
-    /// Waits until the disk has everything that was written before the call, if the journal survives power
-    /// cuts.
+    /// Writes and syncs the journal, if it survives power cuts: waits until the disk has all requests that
+    /// began or ended before the call.
     ///
     /// # Errors
     /// The disk did not accept it.
@@ -311,8 +307,8 @@ impl Ledger {
             .then(|| Box::pin(async move { _ = journal.sync().await }) as DiskSync)
     }
 
-    /// Returns the result of `look` for each request that went upstream and has not ended. Other requests
-    /// wait meanwhile.
+    /// Returns the result of `look` for each request that went upstream and has not ended. The journal is
+    /// locked meanwhile.
     pub fn under_way<T>(&self, look: impl FnMut(&RequestRecord) -> T) -> Vec<T> {
         self.journal.open_requests(look)
     }
@@ -336,13 +332,14 @@ impl Ledger {
         journal.or_else(|| self.recorder.write_failure())
     }
 
-    /// Returns the number of records that wait because the store does not accept them; zero while it works.
+    /// Returns the number of records that wait because the store does not accept them; zero while it does.
     pub fn blocked_records(&self) -> u64 {
         self.recorder.blocked_records()
     }
 
-    /// Returns the changes of stored balances by records that wait to be written. The balance in memory is
-    /// the stored one plus this.
+    /// Returns, for each account, the sum of the ledger entries that wait to be written. The balance in memory
+    /// is the stored balance plus this sum, except while a batch is being written: then the store may have
+    /// entries that still count as waiting.
     pub fn waiting_entries(&self) -> HashMap<AccountId, Nanos> {
         self.recorder.waiting_entries()
     }
@@ -365,7 +362,8 @@ impl Ledger {
         self.account_balance(account).change(amount);
     }
 
-    /// Returns what a key may still spend. An unknown key is new.
+    /// Returns the balance that contains the amount that a key may still spend. A key without a balance is
+    /// new and has spent nothing.
     fn spend_cap(&self, key: &Key) -> Option<Arc<Balance>> {
         let cap = key.spend_cap?;
         let caps = self.spend_caps.pin();

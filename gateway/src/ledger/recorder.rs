@@ -48,7 +48,9 @@ struct Queue {
     pushed: Notify,
     /// Ends the writer's pause early because a reader waits for the next batch.
     flush_wanted: Notify,
+    /// The number of records that the store does not have yet.
     waiting: AtomicU64,
+    /// Requests without a record since the last successful batch.
     unrecorded: AtomicU64,
 }
 
@@ -80,14 +82,14 @@ struct StoreFailure {
     disk: Option<DiskFault>,
 }
 
-/// The requests' side of the queue.
+/// The side of the queue that requests use.
 pub(super) struct RecordSender {
     queue: Arc<Queue>,
     committed: watch::Receiver<Cursor>,
     progress: watch::Receiver<Progress>,
 }
 
-/// The writer's side of the queue.
+/// The side of the queue that the writer uses.
 pub(super) struct RecordReceiver {
     queue: Arc<Queue>,
     committed: watch::Sender<Cursor>,
@@ -98,7 +100,7 @@ pub(super) struct RecordReceiver {
 struct Batch {
     records: Arc<Vec<RequestRecord>>,
     positions: Vec<Option<JournalPosition>>,
-    /// Whether the queue has more records.
+    /// Whether the queue already has another full batch.
     next_is_full: bool,
 }
 
@@ -149,7 +151,7 @@ impl RecordSender {
             let mut state = self.queue.lock();
             if state.is_closed {
                 // The recorder ends only after the last request: see `app::run`.
-                tracing::error!(request_id = %record.id, "a request ended after the recorder; the next start replays it");
+                tracing::error!(request_id = %record.id, "a request ended after the recorder; if the journal has its record, the next start replays it");
                 return;
             }
             state.ended.push_back((record, position));
@@ -193,7 +195,7 @@ impl RecordSender {
         if is_failing { self.queue.waiting.load(Ordering::Relaxed) } else { 0 }
     }
 
-    /// Returns the changes of balances by waiting records.
+    /// Returns, for each account, the sum of the ledger entries of waiting records.
     pub(super) fn waiting_entries(&self) -> HashMap<AccountId, Nanos> {
         let mut amounts = HashMap::<AccountId, Nanos>::new();
         let state = self.queue.lock();
@@ -315,7 +317,8 @@ pub(super) async fn run(
         let count = records.len();
         let attempt = || store.commit(records.clone());
         let written = writer.write(count, attempt, |error| receiver.note_failure(error)).await;
-        // Records that are given up at a shutdown are in the journal, and the next start replays them.
+        // The writer gives up at a shutdown if the store keeps failing. Records with a position in the journal
+        // are replayed at the next start; the others are lost.
         let Some(newest) = written else { return };
         receiver.note_written(count as u64, newest);
         journal.release_committed(positions.into_iter().flatten());
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn beyond_what_may_wait_only_what_went_upstream_is_kept() {
+    async fn with_too_many_waiting_records_only_requests_that_went_upstream_are_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(&dir.path().join("db")).unwrap());
         let (journal, _) = Journal::open(&dir.path().join("journal")).unwrap();
@@ -372,7 +375,7 @@ mod tests {
         let written = store.requests_before(&RequestFilter::default(), None, 100).await.unwrap();
         let ids: Vec<_> = written.into_iter().map(|(_, record)| record.id).collect();
         assert_eq!(ids, [2, 1, 10].map(|number| RequestId(Uuid::from_u128(number))));
-        assert_eq!(ledger.recorder.queue.unrecorded.load(Ordering::Relaxed), 0, "it was told");
+        assert_eq!(ledger.recorder.queue.unrecorded.load(Ordering::Relaxed), 0, "it was logged");
         assert!(!ledger.is_behind());
         ledger.settle(refused(20).into(), None);
         assert_eq!(ledger.recorder.queue.unrecorded.load(Ordering::Relaxed), 0);
@@ -400,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_is_found_until_the_store_has_it() {
+    async fn a_waiting_record_is_found_until_the_store_has_it() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(&dir.path().join("db")).unwrap());
         let (journal, _) = Journal::open(&dir.path().join("journal")).unwrap();
@@ -441,7 +444,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_goes_on_failing_is_told_of_and_its_records_count() {
+    async fn a_store_that_keeps_failing_is_reported_and_its_records_count() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(&dir.path().join("db")).unwrap());
         let (journal, _) = Journal::open(&dir.path().join("journal")).unwrap();

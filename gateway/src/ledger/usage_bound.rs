@@ -1,17 +1,17 @@
 //! Bounds the usage of one request, whatever its upstream reports.
 //!
-//! Reported counts are charged up to this bound; the house pays the rest. The bounds are generous: an
+//! Reported counts are charged up to this bound; the rest is the operator's loss. The bounds are generous: an
 //! upstream that counts correctly never comes near them.
 
 use super::bound::{MAX_ANSWER_TOKENS, Size};
 use domain::model::Model;
 
-/// The tokens that a chat template and a system prompt of the server may add to the input.
+/// The maximum number of tokens that a chat template and a system prompt of the server add to the input.
 const TEMPLATE_TOKENS: u64 = 16_384;
 /// The tokens of an image, audio or file part beyond those of its bytes.
 const MEDIA_PART_TOKENS: u64 = 131_072;
-/// The longest answer that a client may request of a model without limits, in tokens.
-const MAX_ANSWER: u64 = 1_048_576;
+/// The maximum length of each choice, in tokens, if the client set a cap and the model's entry has no maximum.
+const MAX_CAPPED_ANSWER_TOKENS: u64 = 1_048_576;
 
 /// The bound on the usage of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,14 +45,15 @@ impl UsageBound {
         self.context_window.map_or(tokens, |window| window.min(tokens))
     }
 
-    /// Returns the bound on the output tokens of all choices, `produced_bytes` of which were seen; hidden
-    /// reasoning is not. `lowered_cap` is the cap that was sent, if it is lower than the client's.
+    /// Returns the bound on the output tokens of all choices. `produced_bytes` is the length of the received
+    /// text, without hidden reasoning. `lowered_cap` is the output cap that was sent for each choice, if it is
+    /// lower than the client's.
     pub fn output_tokens(&self, lowered_cap: Option<u64>, produced_bytes: u64) -> u64 {
         let of_all = |tokens: u64| tokens.saturating_mul(self.choices);
         let cap = self.client_cap.into_iter().chain(lowered_cap).min();
         let longest = match (cap, self.model_output) {
             (_, Some(longest)) => longest,
-            (Some(_), None) => MAX_ANSWER,
+            (Some(_), None) => MAX_CAPPED_ANSWER_TOKENS,
             (None, None) => MAX_ANSWER_TOKENS,
         };
         let tokens = of_all(longest).max(produced_bytes);

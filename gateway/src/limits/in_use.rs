@@ -32,7 +32,7 @@ pub enum LimitOwner<'a> {
     Plan(AccountId),
     /// A model.
     Model(&'a ModelId),
-    /// A key, by its origin.
+    /// A key, by its [origin](domain::key::Key::origin).
     Key(&'a KeyId),
 }
 

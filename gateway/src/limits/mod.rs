@@ -51,7 +51,7 @@ pub struct LimitedSubjects<'a> {
     pub account: (AccountId, &'a Limits),
     /// The model, with its limits.
     pub model: (&'a ModelId, &'a Limits),
-    /// The key's origin, with the key's limits.
+    /// The key's [origin](domain::key::Key::origin), with the key's limits.
     pub key: (&'a KeyId, &'a Limits),
 }
 
@@ -165,8 +165,8 @@ impl Limiter {
         Decision { permit: outcome, limit_status, observed: found.observed }
     }
 
-    /// Asks requests under the same limits to release the monthly tokens that they do not need, for as long
-    /// as the guard lives.
+    /// Registers a request that waits for monthly tokens. While the guard lives, requests under the same limits
+    /// release the monthly tokens that they do not need.
     pub fn register_waiter(&self, subject: &LimitedSubjects<'_>) -> QuotaWaitGuard {
         QuotaWaitGuard::new(self.meters(subject))
     }
@@ -190,6 +190,7 @@ impl LimitedSubjects<'_> {
     }
 }
 
+/// Checks all limits of a request, and collects what they leave. Switches the counters to the current month.
 fn check_limits(
     locked: &mut [Option<MutexGuard<'_, SubjectCounts>>; 3],
     limits: [&Limits; 3],

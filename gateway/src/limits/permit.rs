@@ -29,13 +29,14 @@ pub(super) type Meters = [Option<Arc<SubjectMeter>>; 3];
 /// The tokens that are reserved for one request, under all of its limits.
 #[derive(Debug)]
 struct Reservation {
-    /// The amounts that were counted and their times, oldest first.
+    /// The amounts that are reserved both in the minute and in the month, and the times at which they were
+    /// counted, oldest first. Invariant: their sum is [`Self::input`] plus [`Self::output`].
     parts: Vec<(Duration, u64)>,
-    /// The input tokens that are reserved in the minute.
+    /// The estimated input tokens. They are part of [`Self::parts`].
     input: u64,
-    /// The input tokens that are reserved in the month, which includes [`Self::month_extra`].
+    /// The bound on the input tokens. The difference to [`Self::input`] is part of [`Self::month_extra`].
     max_input: u64,
-    /// The output tokens that are reserved.
+    /// The output tokens that are part of [`Self::parts`].
     output: u64,
     /// The number of output tokens by which the reservation grows.
     step: u64,
@@ -43,10 +44,14 @@ struct Reservation {
     per_minute: [bool; 3],
     /// The monthly quotas that are enforced.
     quotas: [Option<u64>; 3],
-    /// The tokens that are reserved in the month but not in the minute: a plain answer is reserved in full.
+    /// The tokens that are reserved in the month but not in the minute: the part of the bound on the input
+    /// above the estimate, and the part of a non-streamed answer above [`Self::output`].
     month_extra: u64,
-    /// The cap on the output that is sent upstream, in tokens; `None` if no quota bounds the output.
+    /// The output that the monthly quotas allow, over all choices, in tokens: at most the client's or the
+    /// model's own cap. `None` if no quota is enforced.
     max_output: Option<u64>,
+    /// The output cap to send upstream, in tokens for each choice; `None` if no quota lowers the client's or
+    /// the model's own cap.
     cap: Option<u64>,
 }
 
@@ -58,7 +63,9 @@ pub(super) struct Grant {
     pub(super) output: u64,
     /// The tokens that are reserved in the month beyond `Demand::input` and [`Self::output`].
     pub(super) month_extra: u64,
+    /// As in [`Reservation`].
     max_output: Option<u64>,
+    /// As in [`Reservation`].
     cap: Option<u64>,
 }
 
@@ -137,22 +144,23 @@ impl Permit {
         Self { meters, began: now.wall, reservation }
     }
 
-    /// Returns the cap to send upstream, in tokens for each choice, if the client's own cap exceeds what the
-    /// monthly quotas leave.
+    /// Returns the output cap to send upstream, in tokens for each choice, if the monthly quotas leave less than
+    /// the client's cap, or than the model's maximum if the client set none.
     pub fn cap(&self) -> Option<u64> {
         self.reservation.as_ref()?.cap
     }
 
-    /// Returns whether counting the input exactly could allow an answer that is longer by an eighth or more.
+    /// Returns whether a quota lowers the output cap, and the bound on the input is more than an eighth of the
+    /// allowed output: then an exact count of the input could allow a notably longer answer.
     pub fn is_capped_by_input(&self) -> bool {
         self.reservation.as_ref().is_some_and(|it| {
             it.cap.is_some() && it.max_output.is_some_and(|output| it.max_input > output / 8)
         })
     }
 
-    /// Ensures that `output_tokens` of a stream are reserved and grows the reservation if necessary. Tokens
-    /// above a per-minute limit are counted all the same. Returns `false` if a monthly quota does not leave as
-    /// many.
+    /// Returns whether `output_tokens` of a stream are reserved, and grows the reservation if necessary. Tokens
+    /// above a per-minute limit are counted all the same. The result is `false` if a monthly quota does not
+    /// leave as many, or if the upstream cannot have kept to the output cap.
     ///
     /// Only for streams: the month has the whole output cap of a plain answer from the start, and growing
     /// would reserve it again.
@@ -231,7 +239,8 @@ impl Permit {
         })
     }
 
-    /// Asks other requests to release the tokens that they do not need, for as long as the guard lives.
+    /// Registers a request that waits for monthly tokens. While the guard lives, other requests release the
+    /// tokens that they do not need.
     pub fn register_waiter(&self) -> QuotaWaitGuard {
         QuotaWaitGuard::new(self.meters.clone())
     }
@@ -251,11 +260,11 @@ impl Permit {
         let (meters, reservation) = (std::mem::take(&mut self.meters), self.reservation.take());
         let reserved = reservation.as_ref().map_or(0, |reservation| reservation.total());
         let extra = reservation.as_ref().map_or(0, |reservation| reservation.month_extra);
-        for (place, counts) in lock(&meters).iter_mut().enumerate() {
+        for (index, counts) in lock(&meters).iter_mut().enumerate() {
             let Some(counts) = counts else { continue };
             counts.end_request();
             counts.month.settle(reserved.saturating_add(extra), used, self.began);
-            if let Some(reservation) = reservation.as_ref().filter(|it| it.per_minute[place]) {
+            if let Some(reservation) = reservation.as_ref().filter(|it| it.per_minute[index]) {
                 reservation.settle(counts, used, &now);
             }
         }

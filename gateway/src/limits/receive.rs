@@ -93,12 +93,12 @@ mod tests {
             let first = receive().unwrap();
             assert_eq!(receive().err().map(|exceeded| exceeded.scope), scope);
             drop(first);
-            assert!(receive().is_ok(), "its place is free again");
+            assert!(receive().is_ok(), "its slot is free again");
         }
     }
 
     #[test]
-    fn a_body_that_is_refused_takes_no_place() {
+    fn a_body_that_is_refused_takes_no_slot() {
         let limiter = Limiter::default();
         let account = AccountId(uuid::Uuid::nil());
         let (busy, idle) = (KeyId::new("busy"), KeyId::new("idle"));
@@ -106,7 +106,7 @@ mod tests {
         let first = limiter.receive((account, &plan), (&busy, &ONE)).unwrap();
         assert!(limiter.receive((account, &plan), (&busy, &ONE)).is_err());
         let second = limiter.receive((account, &plan), (&idle, &ONE));
-        assert!(second.is_ok(), "the refused one holds no place of the plan");
+        assert!(second.is_ok(), "the refused one holds no slot of the plan");
         drop((first, second));
     }
 }

@@ -17,14 +17,14 @@ use store::{Store, StoreError};
 #[derive(Default)]
 struct Balances {
     accounts: HashMap<AccountId, Arc<Balance>>,
-    /// What keys with a cap may still spend, by their origin.
+    /// The amounts that keys with a spending cap may still spend, by [`Key::origin`](domain::key::Key::origin).
     spend_caps: HashMap<KeyId, Arc<Balance>>,
-    /// What such keys have spent, loaded on first use.
+    /// The amounts that such keys have spent, by the same; loaded on first use.
     spent: Option<HashMap<KeyId, Nanos>>,
 }
 
-/// Charges each request as far as its account has money and its key's cap allows; the rest is the house's
-/// loss, as in [`Ledger::settle`](crate::ledger::Ledger::settle).
+/// Charges each request as far as its account has money and its key's spending cap allows; the rest is the
+/// operator's loss, as in [`Ledger::settle`](crate::ledger::Ledger::settle).
 pub(super) async fn charge(
     store: &dyn Store,
     open: &mut [RequestRecord],

@@ -27,15 +27,15 @@ const LENGTH_BYTES: usize = 2;
 /// Why bytes are not an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
-    #[error("it ends too early")]
+    #[error("truncated entry")]
     Short,
-    #[error("it has `{0}` where that means nothing")]
+    #[error("unknown code `{0}`")]
     Unknown(u8),
-    #[error("it has a text that is none")]
+    #[error("invalid UTF-8")]
     Text,
-    #[error("it has a time that is none")]
+    #[error("timestamp out of range")]
     Time,
-    #[error("it goes on after its end")]
+    #[error("trailing bytes")]
     Long,
 }
 

@@ -1,4 +1,4 @@
-//! The journal: a local file that knows each request before anyone acts on it.
+//! A write-ahead log of requests in local files.
 //!
 //! A request is in the journal before it goes upstream, and its record before the client can see the end of
 //! its answer. Written entries survive the process; requests that begin or end at the same time share a
@@ -52,10 +52,14 @@ const MAX_CLEARED_BYTES: u64 = 256 * 1024;
 #[error("the journal cannot be written")]
 pub struct JournalWriteError(#[source] io::Error);
 
-/// The segments that hold the beginning and the record of a request, until the store has the record.
+/// The segments that are kept until the store has the record of a request. It must be passed to
+/// [`Journal::release_committed`] then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalPosition {
+    /// The segment of the last entry of the open request; the same as `ended` if it never began.
     begun: u64,
+    /// The segment that was active when the request ended. The record may be in a later one, which is kept as
+    /// long, because segments are removed oldest first.
     ended: u64,
 }
 
@@ -77,7 +81,7 @@ struct State {
     /// whose clients have not seen the end, or of any while writes fail.
     unwritten: Vec<u8>,
     open: HashMap<RequestId, OpenEntry, RandomState>,
-    /// The number of requests that each segment is kept for, the active one included.
+    /// The number of requests that each segment is kept for, including the active segment.
     needed: BTreeMap<u64, u64>,
     /// The error of the last write; `None` if it succeeded.
     failing: Option<io::ErrorKind>,
@@ -211,8 +215,8 @@ impl Journal {
         Some(JournalPosition { begun: opened.unwrap_or(ended), ended })
     }
 
-    /// Returns why the journal cannot be written. If the last write failed, this tries again first: while no
-    /// requests are admitted, nothing else does.
+    /// Returns why the journal cannot be written; `None` if it can. If the last write failed, this tries again
+    /// first, as the next [`begin`](Self::begin) would: without requests, nothing else does.
     pub fn write_failure(&self) -> Option<io::ErrorKind> {
         let mut state = self.lock();
         state.failing?;
@@ -225,7 +229,7 @@ impl Journal {
         state.failing
     }
 
-    /// Returns whether a request went upstream and has not ended.
+    /// Returns whether a request has begun and not ended.
     pub fn is_open(&self, id: RequestId) -> bool {
         self.lock().open.contains_key(&id)
     }
@@ -278,7 +282,7 @@ impl State {
         let before = self.unwritten.len();
         frame::append(&mut self.unwritten, |out| entry::put_open(open, out));
         let mut entered = self.make_room(reserve);
-        // This is how the journal finds out that writing works again: no other requests are admitted.
+        // While writes fail, a request begins only if this write succeeds.
         if self.failing.is_some() && entered.is_ok() {
             entered = self.write().map(drop);
         }
@@ -354,8 +358,8 @@ impl State {
         }
     }
 
-    /// Begins the next segment. Requests that were open before this one began are copied into it, so that a
-    /// long stream does not keep all segments since.
+    /// Begins the next segment. Open requests whose last entries are in segments before the current one are
+    /// copied into the next one, so that a long stream does not keep all segments since its beginning.
     fn rotate(&mut self, dir: &Path) {
         if let Err(error) = self.begin_segment(dir, self.active.number()) {
             // The old segment is used for longer.

@@ -135,7 +135,7 @@ impl Journal {
                 {
                     let now = Instant::now();
                     if retry_at.is_some_and(|at| now < at) {
-                        return Err(io::Error::other("it failed a short time ago"));
+                        return Err(io::Error::other("the last attempt failed a short time ago"));
                     }
                     // Set before the attempt, which may take space on the disk and fail all the same.
                     *retry_at = Some(now + retry_interval);
@@ -153,7 +153,9 @@ impl Journal {
             }
             newest = Some(number);
             if failure.is_some_and(|failure| lock().needs_until(failure.segment)) {
-                return Err(io::Error::other("the store lacks what the disk did not take"));
+                return Err(io::Error::other(
+                    "a segment that could not be synced has records that the store does not have",
+                ));
             }
             failure = None;
             Ok(())

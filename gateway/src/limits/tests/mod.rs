@@ -191,7 +191,7 @@ fn uses_say_what_is_limited_how_much_is_used_and_when_it_is_free() {
         monthly_tokens: Some(9_000),
         observe: false,
     };
-    let place = fixture.decide([limits, NONE, limits], demand(10, 90), 500).permit.unwrap();
+    let permit = fixture.decide([limits, NONE, limits], demand(10, 90), 500).permit.unwrap();
     let wall = |text: &str| text.parse::<Timestamp>().ok();
     let (soon, month) = (wall("2026-11-30T12:01:01Z"), wall("2026-12-01T00:00:00Z"));
     let expected = |scope| {
@@ -216,7 +216,7 @@ fn uses_say_what_is_limited_how_much_is_used_and_when_it_is_free() {
     assert_eq!(in_use(LimitOwner::Key(&fixture.key)), expected(LimitScope::Key));
     let of_model = limiter.limits_in_use(LimitOwner::Model(&fixture.model), &NONE, moment(700));
     assert_eq!(of_model, []);
-    place.settle(40, || Duration::from_millis(900));
+    permit.settle(40, || Duration::from_millis(900));
     let used: Vec<_> = in_use(LimitOwner::Key(&fixture.key)).iter().map(|it| it.used).collect();
     assert_eq!(used, [1, 40, 0, 40]);
     let unknown = ModelId::new("never asked");

@@ -14,10 +14,10 @@ fn monthly(tokens: u64) -> [Limits; 3] {
 fn tokens_are_reserved_before_they_are_used_and_given_back() {
     let fixture = Fixture::new();
     let limits = tpm(100);
-    let place = fixture.decide(limits, demand(20, 60), 0).permit.unwrap();
+    let permit = fixture.decide(limits, demand(20, 60), 0).permit.unwrap();
     let refused = fixture.decide(limits, demand(20, 60), 1_000).permit.unwrap_err();
     assert_eq!(refused.cause, ExceededCause::Wait(Duration::from_mins(1)));
-    place.settle(30, || Duration::from_secs(2));
+    permit.settle(30, || Duration::from_secs(2));
     assert_eq!(fixture.used(limits[0], 2_000), [(LimitKind::Tokens, 30)]);
     assert!(fixture.decide(limits, demand(20, 50), 2_000).permit.is_ok());
 }
@@ -41,9 +41,9 @@ fn the_largest_numbers_fill_a_minute_and_no_more() {
     let fixture = Fixture::new();
     let limits = tpm(100);
     let decide = |millis| fixture.decide(limits, demand(1, 1), millis).permit;
-    let places: Vec<_> = (0..3).map(|_| decide(0).unwrap()).collect();
-    for (second, place) in (1..).zip(places) {
-        place.settle(u64::MAX, || Duration::from_secs(second));
+    let permits: Vec<_> = (0..3).map(|_| decide(0).unwrap()).collect();
+    for (second, permit) in (1..).zip(permits) {
+        permit.settle(u64::MAX, || Duration::from_secs(second));
     }
     let refused = decide(62_500).unwrap_err();
     assert_eq!(refused.cause, ExceededCause::Wait(Duration::from_millis(1_500)));
@@ -54,10 +54,10 @@ fn the_largest_numbers_fill_a_minute_and_no_more() {
 fn an_answer_that_outgrows_a_minute_goes_on_and_those_after_it_wait() {
     let fixture = Fixture::new();
     let limits = tpm(1_000);
-    let mut place = fixture.decide(limits, demand(10, 100), 0).permit.unwrap();
-    assert!(place.ensure_covered(2_000, || Duration::from_secs(10)));
+    let mut permit = fixture.decide(limits, demand(10, 100), 0).permit.unwrap();
+    assert!(permit.ensure_covered(2_000, || Duration::from_secs(10)));
     assert!(fixture.used(limits[0], 10_000)[0].1 > 1_000);
-    place.settle(3_000, || Duration::from_secs(20));
+    permit.settle(3_000, || Duration::from_secs(20));
     assert_eq!(fixture.used(limits[0], 20_000), [(LimitKind::Tokens, 3_000)]);
     let refused = fixture.admit(limits, 20_000).unwrap_err();
     // By then, the growth in its tenth second has expired.
@@ -80,21 +80,21 @@ fn a_month_is_used_to_its_end_and_no_further() {
     let fixture = Fixture::new();
     let limits = monthly(1_000);
     let long = Demand { max_answer: 100_000, ..demand(100, 400) };
-    let mut place = fixture.decide(limits, long, 0).permit.unwrap();
-    assert_eq!(place.cap(), Some(900));
-    assert!(place.ensure_covered(800, || Duration::ZERO));
-    assert!(place.ensure_covered(900, || Duration::ZERO), "the last step is what is left");
+    let mut permit = fixture.decide(limits, long, 0).permit.unwrap();
+    assert_eq!(permit.cap(), Some(900));
+    assert!(permit.ensure_covered(800, || Duration::ZERO));
+    assert!(permit.ensure_covered(900, || Duration::ZERO), "the last step is what is left");
     assert!(
-        place.ensure_covered(1_800, || Duration::ZERO),
+        permit.ensure_covered(1_800, || Duration::ZERO),
         "the upstream's tokenizer may find fewer"
     );
-    assert!(!place.ensure_covered(1_900, || Duration::ZERO), "it does not keep to its cap");
+    assert!(!permit.ensure_covered(1_900, || Duration::ZERO), "it does not keep to its cap");
     let held = fixture.admit(limits, 0).unwrap_err();
     assert_eq!(
         (held.kind, held.cause),
         (LimitKind::MonthlyTokens, ExceededCause::Wait(Duration::from_secs(1)))
     );
-    place.settle(1_000, || Duration::ZERO);
+    permit.settle(1_000, || Duration::ZERO);
     let until = "2026-12-01T00:00:00Z".parse().unwrap();
     assert_eq!(fixture.admit(limits, 0).unwrap_err().cause, ExceededCause::Spent { until });
     let noon_to_midnight = 12 * 3_600_000;
@@ -131,8 +131,8 @@ fn a_limiter_goes_on_from_what_was_used() {
     let quota = Limits { monthly_tokens: Some(100), ..NONE };
     let refused = fixture.decide([quota, quota, quota], demand(20, 1), 5).permit.unwrap_err();
     assert_eq!(refused.scope, LimitScope::Key);
-    let place = fixture.decide([quota, quota, NONE], demand(20, 5), 5).permit.unwrap();
-    place.settle(12, || Duration::ZERO);
+    let permit = fixture.decide([quota, quota, NONE], demand(20, 5), 5).permit.unwrap();
+    permit.settle(12, || Duration::ZERO);
     assert_eq!(fixture.used(quota, 5), [(LimitKind::MonthlyTokens, 82)]);
 }
 
