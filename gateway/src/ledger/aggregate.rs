@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_causes_are_counted_apart() {
+    fn keys_and_error_codes_are_counted_separately() {
         let aggregator = Aggregator::default();
         let records = (0..100).map(|number| {
             let key = if number % 2 == 0 { "a" } else { "b" };

@@ -437,7 +437,7 @@ mod tests {
         ledger.settle(refused(1).into(), None);
         let writing = task.run(CancellationToken::new());
         tokio::select! {
-            () = writing => unreachable!("it goes on trying"),
+            () = writing => unreachable!("it keeps trying"),
             () = ledger.wait_until_stored() => {}
         }
         assert_eq!(ledger.find_unwritten(RequestId(Uuid::from_u128(1))), Some(refused(1)));
@@ -460,7 +460,7 @@ mod tests {
         let mut writing = std::pin::pin!(task.run(stop.clone()));
         for expected in [None, Some(WriteFailure::Store { disk: None, waiting: 1 })] {
             tokio::select! {
-                () = &mut writing => unreachable!("it goes on trying"),
+                () = &mut writing => unreachable!("it keeps trying"),
                 () = tokio::time::sleep(STORE_GRACE.mul_f64(0.9)) => {}
             }
             assert_eq!(ledger.write_failure(), expected);

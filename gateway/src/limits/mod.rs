@@ -84,11 +84,11 @@ pub struct Exceeded {
     pub kind: LimitKind,
     /// The limit, in units of `kind`.
     pub limit: u64,
-    /// When the limit will have room.
+    /// Why it has no room, and when it will.
     pub cause: ExceededCause,
 }
 
-/// Why a limit has no room, ordered by increasing severity.
+/// Why a limit has no room, and when it will have some. Ordered by increasing severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExceededCause {
     /// The limit has room after this time.
@@ -109,9 +109,9 @@ pub enum ExceededCause {
 struct Headroom {
     tightest: Option<Exceeded>,
     observed: Vec<(LimitScope, LimitKind)>,
-    /// The tokens that the tightest limit leaves; `None` if no limit counts tokens.
+    /// The tokens that the tightest enforced limit leaves, in a minute or month; `None` if none counts tokens.
     left: Option<u64>,
-    /// The tokens that the tightest monthly quota leaves; `None` if there is no quota.
+    /// The tokens that the tightest enforced monthly quota leaves; `None` if there is none.
     month_left: Option<u64>,
 }
 

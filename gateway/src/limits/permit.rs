@@ -162,7 +162,7 @@ impl Permit {
     /// above a per-minute limit are counted all the same. The result is `false` if a monthly quota does not
     /// leave as many, or if the upstream cannot have kept to the output cap.
     ///
-    /// Only for streams: the month has the whole output cap of a plain answer from the start, and growing
+    /// Only for streams: the whole output cap of a non-streamed answer is reserved in the month from the start, and growing
     /// would reserve it again.
     pub fn ensure_covered(&mut self, output_tokens: u64, now: impl Fn() -> Duration) -> bool {
         let Some(reservation) = &mut self.reservation else { return true };

@@ -179,12 +179,12 @@ mod tests {
             stats.record_answer(Duration::from_millis(40), Duration::from_secs(second));
         }
         fail(&stats, 200);
-        let told = |second| {
+        let counts = |second| {
             let health = stats.health(Duration::from_secs(second));
             (health.requests, health.failures)
         };
         assert_eq!(
-            [250, 299, 300, 360, 500, 600].map(told),
+            [250, 299, 300, 360, 500, 600].map(counts),
             [(5, 1), (5, 1), (3, 1), (2, 1), (1, 0), (0, 0)]
         );
         let health = stats.health(Duration::from_secs(500));

@@ -19,8 +19,8 @@ pub(super) async fn integrity(control: Arc<Control>) -> Vec<Finding> {
     let damage = match control.store.check_integrity(control.clock.now()).await {
         Ok(damage) => damage,
         Err(StoreError::Disk { fault, .. }) => {
-            let held_up = control.ledger.blocked_records();
-            let text = format!("it cannot be written: {fault}; {held_up} request records wait");
+            let blocked = control.ledger.blocked_records();
+            let text = format!("it cannot be written: {fault}; {blocked} request records wait");
             return vec![Finding::problem(text, DISK_FAULT_REMEDY)];
         }
         Err(error) => return vec![read_failure(&error)],
@@ -37,13 +37,13 @@ pub(super) async fn ledger(control: Arc<Control>, caller: Caller) -> Vec<Finding
         Ok(verification) => verification,
         Err(error) => return vec![read_failure(&error)],
     };
-    let held_up = control.ledger.blocked_records();
-    if verification.proof.is_consistent() && held_up == 0 {
+    let blocked = control.ledger.blocked_records();
+    if verification.proof.is_consistent() && blocked == 0 {
         return vec![Finding::ok("balances, entries, charges and sums agree")];
     }
     if verification.proof.is_consistent() {
         let text = format!(
-            "the stored ledger is consistent; balances include {held_up} request records that wait \
+            "the stored ledger is consistent; balances include {blocked} request records that wait \
              to be written"
         );
         return vec![Finding::warning(text, HELD_UP_REMEDY)];

@@ -95,8 +95,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Writes frames after the last one. On failure, none of them is in the file, or the next write removes
-    /// what is.
+    /// Writes frames after the last one. On failure, bytes of them that are in the file are removed, now or by
+    /// the next write.
     pub(super) fn write(&mut self, frames: &[u8]) -> io::Result<()> {
         self.remove_stale()?;
         let end = self.end + frames.len() as u64;

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_goes_on_before_a_sync_that_began_after_it_had_written() {
+    async fn a_waiter_waits_for_a_sync_that_began_after_its_write() {
         let (syncer, go, begins, count) = held();
         let mut early = Box::pin(syncer.sync());
         assert!(poll!(&mut early).is_pending());
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_disk_that_fails_is_told_to_those_that_waited_for_it() {
+    async fn waiters_learn_that_their_sync_failed() {
         let (syncer, go, _begins, _) = held();
         go.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
         go.send(Ok(())).unwrap();

@@ -141,16 +141,12 @@ fn a_slot_comes_back_when_its_request_ends_or_is_given_up() {
 }
 
 #[test]
-fn what_exceeds_an_observed_limit_is_let_in_counted_and_told() {
+fn a_request_over_an_observed_limit_is_admitted_counted_and_reported() {
     let fixture = Fixture::new();
     let observed = Limits { rpm: Some(1), tpm: Some(4), observe: true, ..NONE };
     let first = fixture.decide([observed, NONE, NONE], demand(2, 1), 0);
     assert!(first.permit.is_ok() && first.observed.is_empty());
-    assert_eq!(
-        first.limit_status,
-        LimitStatus::default(),
-        "a client is not told of what does not bind it"
-    );
+    assert_eq!(first.limit_status, LimitStatus::default(), "headers report enforced limits only");
     let mut second = fixture.decide([observed, NONE, NONE], demand(2, 1), 0);
     assert!(second.permit.as_mut().unwrap().ensure_covered(500, || Duration::ZERO));
     let both = [(LimitScope::Plan, LimitKind::Requests), (LimitScope::Plan, LimitKind::Tokens)];
@@ -161,7 +157,7 @@ fn what_exceeds_an_observed_limit_is_let_in_counted_and_told() {
 }
 
 #[test]
-fn clients_are_told_of_the_tightest_limit_of_each_kind() {
+fn the_status_is_that_of_the_tightest_limit_of_each_kind() {
     let fixture = Fixture::new();
     let plan = Limits { rpm: Some(10), tpm: Some(1_000), ..NONE };
     let key = Limits { rpm: Some(5), ..NONE };

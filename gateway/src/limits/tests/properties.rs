@@ -1,4 +1,4 @@
-//! Compares any order of events with a plain list of what was counted when.
+//! Compares any order of events with a list of the counted amounts and their times.
 
 use proptest::prelude::*;
 

@@ -67,7 +67,7 @@ fn an_answer_that_outgrows_a_minute_goes_on_and_those_after_it_wait() {
 }
 
 #[test]
-fn a_request_that_no_minute_has_room_for_is_told_so() {
+fn a_request_larger_than_a_limit_is_refused_as_too_large() {
     let fixture = Fixture::new();
     let refused = fixture.decide(tpm(100), demand(95, 50), 0).permit.unwrap_err();
     assert_eq!(refused.cause, ExceededCause::TooLarge { needed: 107 });

@@ -238,8 +238,8 @@ async fn a_journal_that_cannot_be_written_stops_admission_and_recovers() {
     let real = journal.lock().active.swap_file(full());
     journal.begin(open(2)).unwrap();
     assert!(journal.flush().is_err());
-    assert!(journal.flush().is_err(), "nor is it taken for written by the next");
-    assert!(journal.begin(open(5)).is_err(), "nobody is let in");
+    assert!(journal.flush().is_err(), "the next call does not succeed either");
+    assert!(journal.begin(open(5)).is_err(), "no request is admitted");
     assert!(journal.close(&ended(2)).is_some());
     journal.update(RequestId(Uuid::from_u128(1)), |open| open.output_bytes = 400);
     assert!(journal.close(&ended(3)).is_none(), "it is in no segment");

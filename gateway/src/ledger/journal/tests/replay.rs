@@ -116,7 +116,7 @@ async fn replaying_twice_is_replaying_once() {
         recovered.commit(&store).await.unwrap();
         let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
         let costs: Vec<_> = all.iter().map(|(_, it)| (it.cost.unwrap(), it.overrun)).collect();
-        // Newest first. The account could pay 5 for the open one; the house pays the rest.
+        // Newest first. The account could pay 5 for the open one; the rest is the operator's loss.
         assert_eq!(costs, [(Nanos(5), bound + Nanos(-5)), (Nanos(19_000), Nanos(7))]);
         assert_eq!(store.balance(account).await.unwrap(), Nanos::ZERO);
         assert_eq!(store.balance(HOUSE).await.unwrap(), Nanos(5 - 7) + -bound);

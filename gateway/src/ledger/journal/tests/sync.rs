@@ -19,7 +19,7 @@ async fn a_request_is_on_the_disk_when_the_wait_is_over() {
         Ok(())
     });
     let journal = journal.unwrap();
-    assert!(synced.try_recv().is_err(), "nobody waits yet");
+    assert!(synced.try_recv().is_err(), "there is no waiter yet");
     begin(&journal, open(1));
     journal.sync().await.unwrap();
     assert_eq!(synced.try_recv(), Ok((1, true)), "the file and its name");
@@ -68,7 +68,7 @@ async fn a_segment_that_the_disk_did_not_take_is_left_and_what_is_open_is_writte
 }
 
 #[tokio::test]
-async fn nobody_goes_on_before_there_is_a_segment_to_trust() {
+async fn syncs_fail_until_there_is_another_segment() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, synced) = failing_once(&dir, Duration::ZERO);
     let elsewhere = dir.path().with_extension("away");
