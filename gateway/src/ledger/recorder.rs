@@ -1,9 +1,9 @@
 //! Writes the records of ended requests to the store, in batches, behind the requests.
 //!
 //! Requests only push to a queue. If the store does not accept a batch, the batch is kept and retried, and
-//! the queue grows. Beyond [`MAX_WAITING_RECORDS`] records, no request is admitted, and requests that went to no upstream
-//! are counted instead of queued, so that persistent clients cannot fill the memory. Waiting records can be
-//! found by id, and a reader of the store can wait until they are written.
+//! the queue grows. Beyond [`MAX_WAITING_RECORDS`] records, no request is admitted, and requests that went to
+//! no upstream are counted instead of queued, so that persistent clients cannot fill the memory. Waiting
+//! records can be found by id, and a reader of the store can wait until they are written.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
