@@ -116,8 +116,8 @@ impl Size {
 }
 
 impl HoldPlan {
-    /// Plans the hold of a request with at most `input_tokens` if `spendable` is available; `None` if that does
-    /// not cover the input and one output token for each choice.
+    /// Plans the hold of a request with at most `input_tokens` if `spendable` is available; `None` if that
+    /// does not cover the input and one output token for each choice.
     pub(super) fn of(
         model: &Model,
         size: &Size,
@@ -153,8 +153,8 @@ impl Calibration {
         text.saturating_add(size.media_tokens).min(size.max_input(model))
     }
 
-    /// Adjusts the rate to a request whose input was counted upstream. The rate rises at once to a quarter above
-    /// the observed one, and falls by at most 1/64 per request.
+    /// Adjusts the rate to a request whose input was counted upstream. The rate rises at once to a quarter
+    /// above the observed one, and falls by at most 1/64 per request.
     pub(super) fn calibrate(&self, model: &ModelId, bytes: u64, tokens: u64) {
         if bytes == 0 {
             return;

@@ -40,9 +40,9 @@ impl Hold {
 
     /// Returns whether an answer of at most `bound` output tokens is covered, and grows the hold if necessary.
     ///
-    /// If the hold does not cover the whole output cap, the result is `false` if there is not enough money now.
-    /// If it does, `bound` may exceed the cap by a tolerance, because our tokenizer may count more tokens than
-    /// the upstream's; the result is `false` if the upstream cannot have kept to the cap.
+    /// If the hold does not cover the whole output cap, the result is `false` if there is not enough money
+    /// now. If it does, `bound` may exceed the cap by a tolerance, because our tokenizer may count more
+    /// tokens than the upstream's; the result is `false` if the upstream cannot have kept to the cap.
     pub fn ensure_covered(&mut self, bound: u64) -> bool {
         if bound <= self.output_tokens {
             return true;
@@ -94,8 +94,8 @@ impl Hold {
         }
     }
 
-    /// Returns whether the output cap was lowered, and the input costs more than an eighth of the allowed output:
-    /// then an exact count of the input could allow a notably longer answer.
+    /// Returns whether the output cap was lowered, and the input costs more than an eighth of the allowed
+    /// output: then an exact count of the input could allow a notably longer answer.
     pub fn is_capped_by_input(&self) -> bool {
         let input = cost(self.input_tokens, self.input_price);
         let output = cost(self.max_output_tokens, self.output_price);

@@ -213,8 +213,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Adds a request to the journal that is about to go upstream. [`flush_journal`](Self::flush_journal) must succeed before
-    /// it is sent.
+    /// Adds a request to the journal that is about to go upstream. [`flush_journal`](Self::flush_journal)
+    /// must succeed before it is sent.
     ///
     /// # Errors
     /// The journal cannot be written; the request must not be sent.
@@ -237,11 +237,11 @@ impl Ledger {
         self.journal.update(id, change);
     }
 
-    /// Settles a request: charges its cost as far as the balances cover it, and queues its record. The rest of
-    /// the cost is the operator's loss, not a debt of the account. The client may see the end after
-    /// [`flush_journal`](Self::flush_journal). Records of requests that cost nothing and never went upstream are
-    /// [merged](Self::record_merged) if one key sends many of them. While [too many](Self::is_behind) records
-    /// wait, requests that are not open in the journal are only counted.
+    /// Settles a request: charges its cost as far as the balances cover it, and queues its record. The rest
+    /// of the cost is the operator's loss, not a debt of the account. The client may see the end after
+    /// [`flush_journal`](Self::flush_journal). Records of requests that cost nothing and never went upstream
+    /// are [merged](Self::record_merged) if one key sends many of them. While [too many](Self::is_behind)
+    /// records wait, requests that are not open in the journal are only counted.
     pub fn settle(&self, mut record: Box<RequestRecord>, hold: Option<Hold>) {
         if self.recorder.is_behind() && !self.journal.is_open(record.id) {
             return self.recorder.count_unrecorded(record.count);
@@ -297,8 +297,8 @@ impl Ledger {
         self.journal.sync().await
     }
 
-    /// Like [`sync_journal`](Self::sync_journal), but for `poll` functions, and it completes even if the sync fails.
-    /// Returns `None` if there is nothing to wait for.
+    /// Like [`sync_journal`](Self::sync_journal), but for `poll` functions, and it completes even if the sync
+    /// fails. Returns `None` if there is nothing to wait for.
     pub fn syncing(&self) -> Option<DiskSync> {
         let journal = self.journal.clone();
         // The journal has logged a failure, and the record goes to the store in any case.

@@ -165,8 +165,8 @@ impl Limiter {
         Decision { permit: outcome, limit_status, observed: found.observed }
     }
 
-    /// Registers a request that waits for monthly tokens. While the guard lives, requests under the same limits
-    /// release the monthly tokens that they do not need.
+    /// Registers a request that waits for monthly tokens. While the guard lives, requests under the same
+    /// limits release the monthly tokens that they do not need.
     pub fn register_waiter(&self, subject: &LimitedSubjects<'_>) -> QuotaWaitGuard {
         QuotaWaitGuard::new(self.meters(subject))
     }

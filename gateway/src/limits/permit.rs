@@ -144,8 +144,8 @@ impl Permit {
         Self { meters, began: now.wall, reservation }
     }
 
-    /// Returns the output cap to send upstream, in tokens for each choice, if the monthly quotas leave less than
-    /// the client's cap, or than the model's maximum if the client set none.
+    /// Returns the output cap to send upstream, in tokens for each choice, if the monthly quotas leave less
+    /// than the client's cap, or than the model's maximum if the client set none.
     pub fn cap(&self) -> Option<u64> {
         self.reservation.as_ref()?.cap
     }
@@ -158,12 +158,12 @@ impl Permit {
         })
     }
 
-    /// Returns whether `output_tokens` of a stream are reserved, and grows the reservation if necessary. Tokens
-    /// above a per-minute limit are counted all the same. The result is `false` if a monthly quota does not
-    /// leave as many, or if the upstream cannot have kept to the output cap.
+    /// Returns whether `output_tokens` of a stream are reserved, and grows the reservation if necessary.
+    /// Tokens above a per-minute limit are counted all the same. The result is `false` if a monthly quota
+    /// does not leave as many, or if the upstream cannot have kept to the output cap.
     ///
-    /// Only for streams: the whole output cap of a non-streamed answer is reserved in the month from the start, and growing
-    /// would reserve it again.
+    /// Only for streams: the whole output cap of a non-streamed answer is reserved in the month from the
+    /// start, and growing would reserve it again.
     pub fn ensure_covered(&mut self, output_tokens: u64, now: impl Fn() -> Duration) -> bool {
         let Some(reservation) = &mut self.reservation else { return true };
         // The upstream ends the answer at its cap; an estimate must not end it earlier.

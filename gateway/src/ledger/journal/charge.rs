@@ -17,7 +17,8 @@ use store::{Store, StoreError};
 #[derive(Default)]
 struct Balances {
     accounts: HashMap<AccountId, Arc<Balance>>,
-    /// The amounts that keys with a spending cap may still spend, by [`Key::origin`](domain::key::Key::origin).
+    /// The amounts that keys with a spending cap may still spend, by
+    /// [`Key::origin`](domain::key::Key::origin).
     spend_caps: HashMap<KeyId, Arc<Balance>>,
     /// The amounts that such keys have spent, by the same; loaded on first use.
     spent: Option<HashMap<KeyId, Nanos>>,

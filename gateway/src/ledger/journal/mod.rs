@@ -195,8 +195,8 @@ impl Journal {
 
     /// Adds the record of a request; its client must not see the end before [`flush`](Self::flush). The
     /// record of a request that never began is written at once or not at all, because there may be any number
-    /// of those. Returns the position that must be passed to [`release_committed`](Self::release_committed) once
-    /// the store has the record.
+    /// of those. Returns the position that must be passed to [`release_committed`](Self::release_committed)
+    /// once the store has the record.
     pub fn close(&self, record: &RequestRecord) -> Option<JournalPosition> {
         let mut state = self.lock();
         let state = &mut *state;
@@ -240,7 +240,8 @@ impl Journal {
         state.open.values().map(|open_entry| look(&open_entry.open.record)).collect()
     }
 
-    /// Records that the store has the records at `positions`, and removes segments that are not needed any more.
+    /// Records that the store has the records at `positions`, and removes segments that are not needed any
+    /// more.
     pub fn release_committed(&self, positions: impl IntoIterator<Item = JournalPosition>) {
         let unneeded = {
             let mut state = self.lock();

@@ -25,8 +25,8 @@ pub(super) struct Segment {
     end: u64,
     /// The end of the zeros that were written in advance.
     laid_out: u64,
-    /// The position behind the last byte that a failed write may have left behind `end`. Invariant: these bytes
-    /// are zeroed before another frame is written, because a reader would take them for frames.
+    /// The position behind the last byte that a failed write may have left behind `end`. Invariant: these
+    /// bytes are zeroed before another frame is written, because a reader would take them for frames.
     stale_end: u64,
     /// The number of bytes that the file still accepts, for tests; `None` for any number.
     #[cfg(test)]
@@ -127,8 +127,8 @@ impl Segment {
         self.remove_stale()
     }
 
-    /// Overwrites with zeros what a failed write left behind the last frame. It goes from back to front, because
-    /// zeros in front of other bytes are damage to a reader, and a partial last frame is not.
+    /// Overwrites with zeros what a failed write left behind the last frame. It goes from back to front,
+    /// because zeros in front of other bytes are damage to a reader, and a partial last frame is not.
     fn remove_stale(&mut self) -> io::Result<()> {
         while self.end < self.stale_end {
             let from = self.end.max(self.stale_end.saturating_sub(ZEROS.len() as u64));
