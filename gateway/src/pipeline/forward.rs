@@ -166,7 +166,7 @@ async fn attempt(
     let Outgoing { body, edits } = outgoing;
     let body_and_id = || (splice::splice(&body, &edits), request.open.id_header());
     let sent_at = app.clock.monotonic();
-    let sent = upstream_client.send(body_and_id).await;
+    let sent = upstream_client.send(body_and_id, &request.send_status).await;
     let checked = sent.and_then(|response| {
         check_kind(response.headers(), stream)?;
         Ok(response)

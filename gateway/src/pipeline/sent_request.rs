@@ -16,7 +16,7 @@ use super::passthrough::ChatPassthrough;
 use super::plausible_usage::PlausibleUsage;
 use crate::ledger::journal::Open;
 use crate::ledger::{DiskSync, UsageBound};
-use crate::upstream::UpstreamClient;
+use crate::upstream::{SendStatus, UpstreamClient};
 use domain::id::RequestId;
 use domain::limit::LimitStatus;
 use domain::model::Deployment;
@@ -28,7 +28,7 @@ use domain::wire::usage::AnswerUsage;
 /// The text after which the journal is updated, in bytes: what a crash leaves uncharged of a stream.
 const JOURNAL_INTERVAL_BYTES: u64 = 2 * 1024;
 
-/// A request that is sent upstream. If it is dropped, it is charged for what was sent and received.
+/// A request that is sent upstream. If it is dropped, it is charged for what has left and was received.
 pub struct SentRequest {
     pub(super) open: OpenRequest,
     pub(super) coverage: Coverage,
@@ -40,6 +40,8 @@ pub struct SentRequest {
     pub(super) input_bytes: u64,
     /// The part of the answer's text that the journal knows of, in bytes.
     journalled_bytes: u64,
+    /// Whether the request has left the gateway in any attempt.
+    pub(super) send_status: SendStatus,
     /// Whether an upstream has begun to answer.
     pub(super) answer_begun: bool,
     /// The client of the upstream that answers; `None` before an upstream has answered.
@@ -61,6 +63,7 @@ impl SentRequest {
             counted: None,
             input_bytes: 0,
             journalled_bytes: 0,
+            send_status: SendStatus::default(),
             answer_begun: false,
             upstream_client: None,
         })
@@ -77,6 +80,9 @@ impl SentRequest {
     }
 
     /// Records an attempt at a deployment with this chat request; the journal has it before it is sent.
+    ///
+    /// The journal does not know whether the request has left afterwards. After a crash between here and the
+    /// write to the upstream, the request is charged as if it had.
     ///
     /// # Errors
     /// [`Refusal::RecorderBehind`] if the journal cannot be written; the request must not be sent.

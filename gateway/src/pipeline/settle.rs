@@ -104,13 +104,15 @@ impl SentRequest {
         }
     }
 
-    /// Returns whether the request is charged: an upstream answered, or was working when the client
-    /// disconnected. A failed request is charged only if there was some answer, whatever was reported.
+    /// Returns whether the request is charged: an upstream answered, or was possibly working on it when the
+    /// client disconnected or the gateway ended the request. A request that has not left by then is not
+    /// charged, and does not leave any more. A failed request, streamed or plain, is charged if the upstream
+    /// produced text, even if the client got an error instead; whether it reported usage does not matter.
     fn is_charged(&self, record: &RequestRecord) -> bool {
         match record.status {
             RequestStatus::Rejected => false,
             RequestStatus::Failed => self.output_bytes() > 0,
-            RequestStatus::Cancelled | RequestStatus::Interrupted => record.deployment.is_some(),
+            RequestStatus::Cancelled | RequestStatus::Interrupted => self.send_status.stop(),
             RequestStatus::Completed | RequestStatus::Incomplete => self.answer_begun,
         }
     }
