@@ -82,9 +82,7 @@ async fn read_rest(mut relay: Box<Relay>) {
     while let Some(read) = poll_fn(|context| relay.poll_bytes(context)).await {
         if let Err(broken) = read {
             let BrokenStream { fault, request, .. } = *broken;
-            if let Some(request) = request {
-                request.fail(&fault, unseen(&fault));
-            }
+            request.fail(&fault, unseen(&fault));
         }
     }
 }

@@ -20,14 +20,16 @@ use super::Fault;
 use super::failed_request::FailedRequest;
 use super::forward::{BegunAnswer, ForwardError};
 use super::idle_timeout::IdleTimeout;
-use super::outcome::{HeadSent, RequestOutcome};
+use super::outcome::{DropOutcome, HeadSent, RequestOutcome};
 use super::read_batcher::ReadBatcher;
 use super::replay::{AnswerRecorder, RecordedAnswer};
 use super::sent_request::SentRequest;
 use super::stream_adapter::StreamAdapter;
 use crate::ledger::DiskSync;
 use crate::upstream::{Phase, UpstreamError};
+use domain::id::RequestId;
 use domain::wire::sse;
+use domain::wire::usage::AnswerUsage;
 
 /// How long the head of a stream is delayed for its first event, so that an immediate upstream failure still
 /// gets its HTTP status.
@@ -60,8 +62,22 @@ pub enum Answer {
     Replayed(Arc<RecordedAnswer>),
 }
 
-/// An answer that has not begun.
+/// The future of an answer that has not begun.
 pub type Forwarding = Pin<Box<dyn Future<Output = Result<BegunAnswer, ForwardError>> + Send>>;
+
+/// An answer that has not begun. `forwarding` owns the request; the handles are those of the request.
+pub struct PendingAnswer {
+    /// Ready when the answer begins.
+    pub forwarding: Forwarding,
+    /// The request id.
+    pub id: RequestId,
+    /// Records that the client got the head of the stream.
+    pub head_sent: HeadSent,
+    /// Sets the outcome before the request is dropped.
+    pub drop_outcome: DropOutcome,
+    /// The wait between settlement and the end of the stream.
+    pub syncing: Option<DiskSync>,
+}
 
 /// What continues with a stream after its client has disconnected.
 pub(super) type OnDisconnect = Box<dyn FnOnce(Box<Relay>) + Send>;
@@ -72,8 +88,6 @@ pub struct Relay {
     adapter: StreamAdapter,
     /// Additional headers.
     headers: HeaderMap,
-    /// Records that the client got the head before the answer has begun.
-    head_sent: Option<HeadSent>,
     /// Bytes that were read and not passed on yet.
     unread: Bytes,
     out: BytesMut,
@@ -100,21 +114,29 @@ pub struct Relay {
 /// The source of a stream.
 enum Source {
     /// An upstream that has not answered yet.
-    Waiting(Forwarding),
+    Waiting(PendingAnswer),
     /// A body.
     Reading(Incoming),
     /// Everything was read.
     Ended,
 }
 
-/// A stream that broke after it had begun. The caller reports it to the client and closes the request.
+/// A stream that broke after it had begun. The caller reports it to the client and settles the request.
 pub struct BrokenStream {
     /// The reason.
     pub fault: Fault,
-    /// The request; `None` if it is settled, because its upstream had not answered.
-    pub request: Option<Box<SentRequest>>,
+    /// The request.
+    pub request: BrokenRequest,
     /// Formats the error for the client.
     pub adapter: StreamAdapter,
+}
+
+/// The request of a stream that broke.
+pub enum BrokenRequest {
+    /// An upstream had answered, or every one had failed.
+    Sent(Box<SentRequest>),
+    /// No upstream had answered.
+    Pending(PendingAnswer),
 }
 
 // === impl Answer ===
@@ -146,17 +168,15 @@ impl Relay {
     }
 
     /// Creates the relay of an answer that has not begun. `headers` are sent if the client gets its head
-    /// before that, which is recorded in `head_sent`.
+    /// before that.
     pub fn waiting(
-        forwarding: Forwarding,
+        pending: PendingAnswer,
         adapter: StreamAdapter,
         headers: HeaderMap,
-        head_sent: HeadSent,
     ) -> Box<Self> {
         // Forwarding has its own timeouts.
-        let mut relay = Self::new(Source::Waiting(forwarding), adapter, None, Duration::MAX);
+        let mut relay = Self::new(Source::Waiting(pending), adapter, None, Duration::MAX);
         relay.headers = headers;
-        relay.head_sent = Some(head_sent);
         relay
     }
 
@@ -170,7 +190,6 @@ impl Relay {
             source,
             adapter,
             headers: HeaderMap::new(),
-            head_sent: None,
             unread: Bytes::new(),
             out: BytesMut::new(),
             uncovered: None,
@@ -196,8 +215,8 @@ impl Relay {
         if first.is_err() {
             // On timeout, the client gets the head and waits for events as they come.
             self.adapter.commit(&mut self.out);
-            if let Some(head_sent) = &self.head_sent {
-                head_sent.set();
+            if let Source::Waiting(pending) = &self.source {
+                pending.head_sent.set();
             }
         }
         if self.out.is_empty()
@@ -233,8 +252,8 @@ impl Relay {
     ///
     /// All available bytes go to the client in one write, and nothing waits for a timer.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Source::Waiting(forwarding) = &mut self.source {
-            if let Poll::Ready(forwarded) = forwarding.as_mut().poll(context) {
+        if let (Source::Waiting(pending), None) = (&mut self.source, &self.failure) {
+            if let Poll::Ready(forwarded) = pending.forwarding.as_mut().poll(context) {
                 self.forwarded(forwarded);
             } else if self.out.is_empty() {
                 return self.poll_silence(context);
@@ -404,22 +423,30 @@ impl Relay {
             }
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.out).freeze())));
         }
-        self.source = Source::Ended;
+        let source = std::mem::replace(&mut self.source, Source::Ended);
         self.answer_recorder = None;
-        Poll::Ready(self.failure.take().map(|fault| {
+        // A failure without a request does not occur: it is only set while the request is not settled.
+        let request = match (self.request.take(), source) {
+            (Some(request), _) => Some(BrokenRequest::Sent(request)),
+            (None, Source::Waiting(pending)) => Some(BrokenRequest::Pending(pending)),
+            (None, Source::Reading(_) | Source::Ended) => None,
+        };
+        Poll::Ready(self.failure.take().zip(request).map(|(fault, request)| {
             let adapter = std::mem::replace(&mut self.adapter, StreamAdapter::Ended);
-            Err(Box::new(BrokenStream { fault, request: self.request.take(), adapter }))
+            Err(Box::new(BrokenStream { fault, request, adapter }))
         }))
     }
 
-    /// Ends the stream early because of `fault`: the bytes so far are returned first.
+    /// Ends the stream early because of `fault`: the bytes so far are returned first. Nothing more is read,
+    /// but a forwarding in progress is kept until its request is settled with the outcome of `fault`.
     pub fn interrupt(&mut self, fault: Fault) {
         if self.is_settled() || self.failure.is_some() || self.adapter.is_done() {
             return;
         }
         self.withhold();
-        // A forwarding in progress is dropped with its request.
-        self.source = Source::Ended;
+        if let Source::Reading(_) = self.source {
+            self.source = Source::Ended;
+        }
         self.failure = Some(fault);
     }
 
@@ -432,13 +459,50 @@ impl Relay {
         }
     }
 
-    /// Returns whether everything was returned.
+    /// Returns whether everything was returned, a failure included.
     pub fn is_ended(&self) -> bool {
-        self.out.is_empty() && self.is_settled() && self.syncing.is_none()
+        self.out.is_empty() && self.is_settled() && self.syncing.is_none() && self.failure.is_none()
     }
 
     fn is_settled(&self) -> bool {
         self.request.is_none() && !matches!(self.source, Source::Waiting(_))
+    }
+}
+
+// === impl BrokenRequest ===
+
+impl BrokenRequest {
+    /// Returns the request id.
+    pub fn id(&self) -> RequestId {
+        match self {
+            Self::Sent(request) => request.id(),
+            Self::Pending(pending) => pending.id,
+        }
+    }
+
+    /// Returns the usage known so far, without a count.
+    pub fn reported_usage(&self) -> Option<AnswerUsage> {
+        match self {
+            Self::Sent(request) => request.reported_usage(),
+            Self::Pending(_) => None,
+        }
+    }
+
+    /// Settles the request, and reports the fault to the upstream's statistics. Returns the wait between
+    /// settlement and the end of the stream.
+    pub fn fail(self, fault: &Fault, outcome: RequestOutcome) -> Option<DiskSync> {
+        match self {
+            Self::Sent(request) => {
+                let syncing = request.syncing();
+                request.fail(fault, outcome);
+                syncing
+            }
+            Self::Pending(PendingAnswer { forwarding, drop_outcome, syncing, .. }) => {
+                drop_outcome.set(outcome);
+                drop(forwarding);
+                syncing
+            }
+        }
     }
 }
 
@@ -456,3 +520,6 @@ impl Drop for Relay {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

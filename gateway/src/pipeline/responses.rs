@@ -16,7 +16,7 @@ use super::meter::Meter;
 use super::open_request::OpenRequest;
 use super::outcome::RequestOutcome;
 use super::plain_answer::{self, PlainAnswer};
-use super::relay::{Answer, Relay};
+use super::relay::{Answer, PendingAnswer, Relay};
 use super::responses_stream::{self, ResponseToStore, ResponsesStream};
 use super::stream_adapter::StreamAdapter;
 use super::{AppState, Fault, admit, rate_limit_headers, route};
@@ -159,10 +159,15 @@ pub async fn responses(
     let translation = ResponseStream::new(&envelope, plan);
     let translation = ResponsesStream::new(translation, keep_alive, to_store, app.clock.clone());
     let adapter = StreamAdapter::Responses(Box::new(translation));
+    let id = admitted.open.id();
     let head_sent = admitted.open.head_sent_handle();
+    let drop_outcome = admitted.open.drop_outcome();
+    let syncing = app.ledger.syncing();
     let app = app.clone();
     let forwarding = async move { translations.forward(&app, &model, true, admitted).await };
-    Relay::waiting(Box::pin(forwarding), adapter, headers, head_sent).begin().await
+    let forwarding = Box::pin(forwarding);
+    let pending = PendingAnswer { forwarding, id, head_sent, drop_outcome, syncing };
+    Relay::waiting(pending, adapter, headers).begin().await
 }
 
 /// Parses the request, finds its model, and loads what it continues.
