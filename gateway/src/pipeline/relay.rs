@@ -443,19 +443,25 @@ impl Relay {
         if self.is_settled() || self.failure.is_some() || self.adapter.is_done() {
             return;
         }
-        self.withhold();
+        self.release_uncovered();
         if let Source::Reading(_) = self.source {
             self.source = Source::Ended;
         }
         self.failure = Some(fault);
     }
 
-    /// Records that bytes waiting for coverage are not passed on.
-    fn withhold(&mut self) {
-        if let (Some(uncovered), Some(request), StreamAdapter::Chat(_)) =
-            (self.uncovered.take(), &mut self.request, &self.adapter)
-        {
-            request.withhold(&uncovered);
+    /// Decides on the bytes that wait for coverage when the stream ends early, as
+    /// [`StreamAdapter::cut_short`] does: a chat client does not get them, a Responses client does.
+    fn release_uncovered(&mut self) {
+        let Some(uncovered) = self.uncovered.take() else { return };
+        match &self.adapter {
+            StreamAdapter::Chat(_) => {
+                if let Some(request) = &mut self.request {
+                    request.withhold(&uncovered);
+                }
+            }
+            StreamAdapter::Responses(_) => self.out.unsplit(uncovered),
+            StreamAdapter::Ended => {}
         }
     }
 
@@ -516,7 +522,7 @@ impl Drop for Relay {
             let ended = Self::new(Source::Ended, StreamAdapter::Ended, None, Duration::MAX);
             on_disconnect(Box::new(std::mem::replace(self, *ended)));
         } else {
-            self.withhold();
+            self.release_uncovered();
         }
     }
 }

@@ -63,3 +63,16 @@ async fn an_interrupted_stream_has_not_ended_before_the_error_is_reported() {
     broken.request.fail(&broken.fault, outcome.clone());
     assert_eq!(drop_outcome.get(), Some(&outcome));
 }
+
+/// Regression test: the events that waited for coverage were dropped, and the final events repeated their
+/// text.
+#[tokio::test]
+async fn an_interrupted_responses_stream_includes_the_events_that_waited_for_coverage() {
+    let (mut relay, _) = waiting();
+    relay.out = BytesMut::from("first ");
+    relay.uncovered = Some(BytesMut::from("second"));
+    relay.interrupt(Refusal::ShuttingDown.into());
+    let Poll::Ready(Some(Ok(bytes))) = poll(&mut relay).await else { panic!("no bytes") };
+    assert_eq!(bytes, "first second");
+    assert!(matches!(poll(&mut relay).await, Poll::Ready(Some(Err(_)))));
+}
