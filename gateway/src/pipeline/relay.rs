@@ -248,7 +248,7 @@ impl Relay {
     }
 
     /// Reads until there are bytes for the client and no more are available, or the stream has ended or
-    /// failed.
+    /// failed. If it is ready with `out` empty, the stream has failed, or has ended and is settled.
     ///
     /// All available bytes go to the client in one write, and nothing waits for a timer.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -374,14 +374,20 @@ impl Relay {
         self.poll_silence(context)
     }
 
-    /// Ready with a keep-alive once the client has heard nothing for [`KEEP_ALIVE_INTERVAL`].
+    /// Ready with a keep-alive in `out` once the client was sent nothing for [`KEEP_ALIVE_INTERVAL`]. If the
+    /// stream cannot have a keep-alive then, this waits for another interval.
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if !self.adapter.has_keep_alive() {
             return Poll::Pending;
         }
-        ready!(self.silence.poll_elapsed(context));
-        self.adapter.keep_alive(&mut self.out);
-        Poll::Ready(())
+        loop {
+            ready!(self.silence.poll_elapsed(context));
+            self.adapter.keep_alive(&mut self.out);
+            if !self.out.is_empty() {
+                return Poll::Ready(());
+            }
+            self.silence.end();
+        }
     }
 
     /// Settles the request, before the client can see the end of its answer.
@@ -423,6 +429,10 @@ impl Relay {
             }
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.out).freeze())));
         }
+        debug_assert!(
+            self.failure.is_some() || self.is_settled(),
+            "a stream ends once it is settled"
+        );
         let source = std::mem::replace(&mut self.source, Source::Ended);
         self.answer_recorder = None;
         // A failure without a request does not occur: it is only set while the request is not settled.

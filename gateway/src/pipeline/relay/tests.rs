@@ -76,3 +76,16 @@ async fn an_interrupted_responses_stream_includes_the_events_that_waited_for_cov
     assert_eq!(bytes, "first second");
     assert!(matches!(poll(&mut relay).await, Poll::Ready(Some(Err(_)))));
 }
+
+/// Regression test: the stream ended at its first keep-alive, because that was empty.
+#[tokio::test(start_paused = true)]
+async fn a_stream_without_anything_to_keep_alive_does_not_end() {
+    let (mut relay, _) = waiting();
+    // No event was sent, so there is no keep-alive either.
+    let wait = poll_fn(|context| relay.poll_bytes(context).map(|_| ()));
+    assert!(tokio::time::timeout(3 * KEEP_ALIVE_INTERVAL, wait).await.is_err());
+    relay.adapter.commit(&mut relay.out);
+    assert!(matches!(poll(&mut relay).await, Poll::Ready(Some(Ok(_)))));
+    let Some(Ok(bytes)) = poll_fn(|context| relay.poll_bytes(context)).await else { panic!() };
+    assert_eq!(bytes, ": keepalive\n\n");
+}
