@@ -74,7 +74,8 @@ struct UpstreamAnswer {
 /// cannot serve it.
 ///
 /// # Errors
-/// The error of the last target, or of the first one whose error does not justify a failover.
+/// The error of the last target that was tried; it is the first one whose error does not justify a failover,
+/// if there is one. If none was tried, the reason why the last target cannot be used.
 pub async fn forward(
     app: &AppState,
     targets: &[&Deployment],
@@ -117,26 +118,25 @@ async fn try_targets(
     };
     for target in route::turns(targets, permits) {
         let found = app.directory.catalogue().upstreams.get(&target.upstream).cloned();
-        let outcome = match found {
-            None => Err(misconfigured("it was removed")),
-            Some(upstream) => match outgoing(&upstream, target) {
-                Err(refusal) => {
-                    // The error of a tried target says more than that of one that cannot be used.
-                    if !tried {
-                        fault = refusal.into();
-                    }
-                    continue;
+        let usable = found.ok_or_else(|| Fault::from(misconfigured("it was removed")));
+        let usable = usable.and_then(|upstream| {
+            let outgoing = outgoing(&upstream, target)?;
+            Ok((upstream, outgoing.compact()))
+        });
+        let (upstream, outgoing) = match usable {
+            Ok(usable) => usable,
+            Err(unusable) => {
+                // The error of a tried target says more than that of one that cannot be used.
+                if !tried {
+                    fault = unusable;
                 }
-                Ok(outgoing) => {
-                    tried = true;
-                    let outgoing = outgoing.compact();
-                    request.record_attempt(target, &outgoing.body)?;
-                    app.ledger.synced().await.map_err(|_| Refusal::RecorderBehind)?;
-                    attempt(app, &upstream, outgoing, stream, request).await
-                }
-            },
+                continue;
+            }
         };
-        match outcome {
+        tried = true;
+        request.record_attempt(target, &outgoing.body)?;
+        app.ledger.synced().await.map_err(|_| Refusal::RecorderBehind)?;
+        match attempt(app, &upstream, outgoing, stream, request).await {
             Ok(answer) => return Ok(answer),
             Err(error) => {
                 let retryable = error.is_retryable();
