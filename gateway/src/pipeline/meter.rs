@@ -37,6 +37,8 @@ pub struct Meter {
     pub cut: bool,
     /// Whether the upstream reports that it failed in a choice.
     pub broken: bool,
+    /// Whether the gateway ended the answer, before the upstream could report its usage.
+    pub is_ended_by_gateway: bool,
     /// The number of requested choices.
     requested_choices: u32,
     /// The states of the choices.

@@ -68,6 +68,7 @@ impl ChatPassthrough {
         out.extend_from_slice(&self.rules.named(LENGTH_LIMIT_CHUNK));
         out.extend_from_slice(b"\n\n");
         meter.cut = true;
+        meter.is_ended_by_gateway = true;
         self.rules.end = Some(Bytes::from_static(sse::DONE_EVENT));
     }
 
@@ -320,7 +321,7 @@ mod tests {
         let text = std::str::from_utf8(&out).unwrap();
         assert!(text.starts_with("data: {\"model\":\"mine\",\"object\":"), "{text}");
         assert!(text.ends_with("\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n"), "{text}");
-        assert!(meter.cut && stream.is_done());
+        assert!(meter.cut && meter.is_ended_by_gateway && stream.is_done());
     }
 
     #[test]

@@ -26,6 +26,8 @@ const MAX_BOOKED_EXCESS: u64 = u32::MAX as u64;
 pub(super) struct PlausibleUsage {
     /// The plausible part of the report.
     pub(super) report: UsageReport,
+    /// Whether the upstream could not report its usage, because the gateway ended the answer.
+    is_ended_by_gateway: bool,
     /// The report of an answer that more text followed.
     earlier: Option<OutdatedReport>,
     /// The bound on our own counts.
@@ -67,8 +69,9 @@ impl PlausibleUsage {
             input: Tokens(bound.input_tokens(body.len() as u64, 0)),
             output: Tokens(bound.output_tokens(coverage.output_cap(), produced)),
         };
+        let is_ended_by_gateway = meter.is_ended_by_gateway;
         let Some(mut report) = meter.reported else {
-            return Self { max_counts, ..Self::default() };
+            return Self { is_ended_by_gateway, max_counts, ..Self::default() };
         };
         // A request and an answer with text have tokens.
         report.input = report.input.filter(|it| it.0 > 0 || body.is_empty());
@@ -93,12 +96,17 @@ impl PlausibleUsage {
             let reasoning = report.reasoning.take();
             earlier = report.output.take().map(|output| OutdatedReport { output, reasoning });
         }
-        Self { report, earlier, max_counts, input, output }
+        Self { report, is_ended_by_gateway, earlier, max_counts, input, output }
     }
 
     /// Returns the input tokens counted by the upstream; `None` if it reported none or an implausible number.
     pub(super) fn counted_input(&self) -> Option<Tokens> {
         self.report.input.filter(|_| self.input.is_none())
+    }
+
+    /// Returns whether the upstream reports its usage, as shown by this whole answer; `None` if it could not.
+    pub(super) fn shows_reporting(&self) -> Option<bool> {
+        (!self.is_ended_by_gateway).then(|| self.report.is_complete())
     }
 
     /// Returns the usage; `None` if a count is needed.
@@ -201,6 +209,20 @@ mod tests {
         );
         check(r#"{"messages":{"type":1,"type":2}}"#, 2);
         check("", 0);
+    }
+
+    /// Regression test: an upstream was taken for one that reports no usage.
+    #[test]
+    fn an_answer_that_the_gateway_ended_does_not_show_whether_the_upstream_reports_usage() {
+        let shown = |is_ended_by_gateway, output| {
+            let report = UsageReport { input: output, output, ..UsageReport::default() };
+            PlausibleUsage { report, is_ended_by_gateway, ..PlausibleUsage::default() }
+                .shows_reporting()
+        };
+        assert_eq!(shown(false, None), Some(false));
+        assert_eq!(shown(false, Some(Tokens(1))), Some(true));
+        assert_eq!(shown(true, None), None);
+        assert_eq!(shown(true, Some(Tokens(1))), None);
     }
 
     #[test]

@@ -116,7 +116,8 @@ impl ResponsesStream {
         Poll::Ready(Ok(ended(outcome)))
     }
 
-    pub(super) fn cut_short(&mut self, out: &mut BytesMut) {
+    pub(super) fn cut_short(&mut self, meter: &mut Meter, out: &mut BytesMut) {
+        meter.is_ended_by_gateway = true;
         for data in [LENGTH_LIMIT_CHUNK, "[DONE]"] {
             self.stream.push(data, out, |_| {}).expect("an end of our own is a chat chunk");
         }

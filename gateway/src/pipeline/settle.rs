@@ -52,8 +52,9 @@ impl SentRequest {
         let app = self.open.app.clone();
         let plausible_usage = self.plausible_usage();
         if let Some(upstream_client) = &self.upstream_client {
-            if is_whole {
-                upstream_client.set_reports_usage(plausible_usage.report.is_complete());
+            let shown = plausible_usage.shows_reporting().filter(|_| is_whole);
+            if let Some(reports_usage) = shown {
+                upstream_client.set_reports_usage(reports_usage);
             }
             if let Some(complaint) = plausible_usage.complaint() {
                 let (at, now) = (app.clock.now(), app.clock.monotonic());

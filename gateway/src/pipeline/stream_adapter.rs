@@ -85,7 +85,7 @@ impl StreamAdapter {
             }
             Self::Responses(stream) => {
                 out.unsplit(std::mem::take(uncovered));
-                stream.cut_short(out);
+                stream.cut_short(&mut request.coverage.meter, out);
             }
             Self::Ended => {}
         }
