@@ -72,21 +72,32 @@ impl ChatPassthrough {
         self.rules.end = Some(Bytes::from_static(sse::DONE_EVENT));
     }
 
-    /// Handles the end of the input: appends what a complete stream lacks, except for its [`end`](Self::end).
-    /// May be called again.
+    /// Handles the end of the input: appends its last event if that lacks its blank line.
     ///
     /// # Errors
-    /// [`UpstreamError::CutOff`] if the answer is incomplete.
-    pub fn close(&mut self, meter: &mut Meter, out: &mut BytesMut) -> Result<(), UpstreamError> {
+    /// Those of [`push`](Self::push); [`UpstreamError::CutOff`] if the event is incomplete.
+    pub fn finish_input(
+        &mut self,
+        meter: &mut Meter,
+        out: &mut BytesMut,
+    ) -> Result<(), UpstreamError> {
         let mut rest = self.splitter.finish();
-        if self.rules.end.is_none() && !rest.trim_ascii().is_empty() {
-            // The last event of some servers lacks its blank line; a partial event is not valid JSON.
-            rest.extend_from_slice(b"\n\n");
-            self.rules.relay(&rest, meter, out).map_err(|error| match error {
-                UpstreamError::Reported(_) => error,
-                _ => UpstreamError::CutOff,
-            })?;
+        if self.rules.end.is_some() || rest.trim_ascii().is_empty() {
+            return Ok(());
         }
+        // The last event of some servers lacks its blank line; a partial event is not valid JSON.
+        rest.extend_from_slice(b"\n\n");
+        self.rules.relay(&rest, meter, out).map_err(|error| match error {
+            UpstreamError::Reported(_) => error,
+            _ => UpstreamError::CutOff,
+        })
+    }
+
+    /// Checks that the answer is complete, without further input. May be called again.
+    ///
+    /// # Errors
+    /// [`UpstreamError::CutOff`] if it is not.
+    pub fn check_finished(&mut self, meter: &Meter) -> Result<(), UpstreamError> {
         if self.rules.end.is_none() {
             if !meter.is_finished() {
                 return Err(UpstreamError::CutOff);
@@ -97,8 +108,8 @@ impl ChatPassthrough {
         Ok(())
     }
 
-    /// Appends the end of a stream that was [closed](Self::close).
-    pub fn end(&mut self, out: &mut BytesMut) {
+    /// Appends the end marker of a [finished](Self::check_finished) stream.
+    pub fn write_done(&mut self, out: &mut BytesMut) {
         out.extend_from_slice(self.rules.end.as_deref().unwrap_or_default());
     }
 }
@@ -204,8 +215,9 @@ mod tests {
         let outcome = pieces
             .iter()
             .try_for_each(|piece| stream.push(piece.as_bytes(), &mut meter, &mut out))
-            .and_then(|()| stream.close(&mut meter, &mut out))
-            .map(|()| stream.end(&mut out));
+            .and_then(|()| stream.finish_input(&mut meter, &mut out))
+            .and_then(|()| stream.check_finished(&meter))
+            .map(|()| stream.write_done(&mut out));
         (String::from_utf8(out.to_vec()).unwrap(), meter, outcome)
     }
 
@@ -316,8 +328,9 @@ mod tests {
         let (mut meter, mut out) = (Meter::default(), BytesMut::new());
         stream.cut_short(&mut meter, &mut out);
         stream.push(STREAM.as_bytes(), &mut meter, &mut out).unwrap();
-        stream.close(&mut meter, &mut out).unwrap();
-        stream.end(&mut out);
+        stream.finish_input(&mut meter, &mut out).unwrap();
+        stream.check_finished(&meter).unwrap();
+        stream.write_done(&mut out);
         let text = std::str::from_utf8(&out).unwrap();
         assert!(text.starts_with("data: {\"model\":\"mine\",\"object\":"), "{text}");
         assert!(text.ends_with("\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n"), "{text}");

@@ -316,7 +316,10 @@ impl Relay {
             match read {
                 Some(Ok(frame)) => self.unread = frame.into_data().unwrap_or_default(),
                 Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
-                None => self.source = Source::Ended,
+                None => {
+                    self.source = Source::Ended;
+                    self.adapt(context, StreamAdapter::finish_input);
+                }
             }
         }
         Poll::Ready(())
@@ -324,7 +327,7 @@ impl Relay {
 
     /// Passes on what was read: all of it, or one event at a time if it may exceed the hold.
     fn pass_on(&mut self, context: &mut Context<'_>) {
-        let Some(request) = &mut self.request else { return };
+        let Some(request) = &self.request else { return };
         let data = if request.coverage.has_room_for(self.unread.len()) {
             std::mem::take(&mut self.unread)
         } else {
@@ -334,9 +337,23 @@ impl Relay {
         if self.out.capacity() == 0 {
             self.out.reserve(self.frame_capacity);
         }
+        self.adapt(context, |adapter, request, out| adapter.push(&data, request, out));
+    }
+
+    /// Passes on the events that `append` appends, as far as they are part of a valid answer and covered.
+    fn adapt(
+        &mut self,
+        context: &mut Context<'_>,
+        append: impl FnOnce(
+            &mut StreamAdapter,
+            &mut SentRequest,
+            &mut BytesMut,
+        ) -> Result<(), UpstreamError>,
+    ) {
+        let Some(request) = &mut self.request else { return };
         let before = self.out.len();
-        let pushed = self.adapter.push(&data, request, &mut self.out);
-        let checked = pushed.and_then(|()| request.coverage.check_answer());
+        let appended = append(&mut self.adapter, request, &mut self.out);
+        let checked = appended.and_then(|()| request.coverage.check_answer());
         self.failure = checked.err().map(Fault::from);
         request.update_progress();
         if self.failure.is_none() && !request.coverage.is_covered() {

@@ -31,8 +31,8 @@ pub struct ResponsesStream {
     /// `None` if the response is not stored, or already is.
     to_store: Option<ResponseToStore>,
     clock: Arc<dyn Clock>,
-    /// Whether the chat stream was complete.
-    closed: bool,
+    /// Whether the chat stream is known to be complete.
+    is_finished: bool,
 }
 
 /// What is stored of a response beside its output.
@@ -60,7 +60,7 @@ impl ResponsesStream {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let splitter = Splitter::default();
-        Self { splitter, stream, keep_alive, to_store, clock, closed: false }
+        Self { splitter, stream, keep_alive, to_store, clock, is_finished: false }
     }
 
     /// Appends the final events of a stream that ends early because of `failure`.
@@ -106,8 +106,9 @@ impl ResponsesStream {
         request: &mut SentRequest,
         out: &mut BytesMut,
     ) -> Poll<Result<RequestOutcome, UpstreamError>> {
-        if !self.closed {
-            self.close(&mut request.coverage.meter, out)?;
+        if !self.is_finished {
+            self.stream.close().map_err(violation)?;
+            self.is_finished = true;
         }
         let usage = ready!(request.poll_usage(context));
         let now = self.clock.now().as_second();
@@ -131,20 +132,21 @@ impl ResponsesStream {
         self.stream.keep_alive(self.keep_alive, out);
     }
 
-    /// Handles the end of the chat stream: checks that the answer has ended.
-    fn close(&mut self, meter: &mut Meter, out: &mut BytesMut) -> Result<(), UpstreamError> {
+    pub(super) fn finish_input(
+        &mut self,
+        meter: &mut Meter,
+        out: &mut BytesMut,
+    ) -> Result<(), UpstreamError> {
         let mut rest = self.splitter.finish();
-        if !self.stream.is_done() && !rest.trim_ascii().is_empty() {
-            // The last event of some servers lacks its blank line; a partial event is not valid JSON.
-            rest.extend_from_slice(b"\n\n");
-            push_event(&mut self.stream, &rest, meter, out).map_err(|error| match error {
-                UpstreamError::Reported(_) => error,
-                _ => UpstreamError::CutOff,
-            })?;
+        if self.stream.is_done() || rest.trim_ascii().is_empty() {
+            return Ok(());
         }
-        self.stream.close().map_err(violation)?;
-        self.closed = true;
-        Ok(())
+        // The last event of some servers lacks its blank line; a partial event is not valid JSON.
+        rest.extend_from_slice(b"\n\n");
+        push_event(&mut self.stream, &rest, meter, out).map_err(|error| match error {
+            UpstreamError::Reported(_) => error,
+            _ => UpstreamError::CutOff,
+        })
     }
 
     fn store(&mut self) {

@@ -47,7 +47,23 @@ impl StreamAdapter {
         }
     }
 
-    /// Handles the end of the input: appends what a complete answer lacks. Ready with the outcome.
+    /// Handles the end of the upstream's body: appends its last event if that lacks its blank line.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push); the event is incomplete.
+    pub(super) fn finish_input(
+        &mut self,
+        request: &mut SentRequest,
+        out: &mut BytesMut,
+    ) -> Result<(), UpstreamError> {
+        match self {
+            Self::Chat(stream) => stream.finish_input(&mut request.coverage.meter, out),
+            Self::Responses(stream) => stream.finish_input(&mut request.coverage.meter, out),
+            Self::Ended => Ok(()),
+        }
+    }
+
+    /// Ends the answer, without further input: appends what a complete answer lacks. Ready with the outcome.
     ///
     /// # Errors
     /// The answer was incomplete.
@@ -59,9 +75,9 @@ impl StreamAdapter {
     ) -> Poll<Result<RequestOutcome, UpstreamError>> {
         match self {
             Self::Chat(stream) => {
-                stream.close(&mut request.coverage.meter, out)?;
+                stream.check_finished(&request.coverage.meter)?;
                 ready!(request.poll_usage(context));
-                stream.end(out);
+                stream.write_done(out);
                 Poll::Ready(Ok(RequestOutcome::answered(&request.coverage.meter)))
             }
             Self::Responses(stream) => stream.poll_end(context, request, out),
