@@ -1,8 +1,9 @@
 //! Upstream errors: the response to the client, and failover.
 
+use proto::v1;
 use serde_json::json;
 use tests::http::Answer;
-use tests::{Product, RawUpstream, closed_port, json_answer, question, raw_answer};
+use tests::{Product, RawUpstream, closed_port, json_answer, priced_model, question, raw_answer};
 
 /// Has an upstream send `sent`, and returns the client's response.
 async fn response_to(sent: &str) -> Answer {
@@ -177,10 +178,10 @@ async fn a_missing_credential_is_reported_to_the_operator_only() {
     let product = Product::start().await;
     let operator = product.operator().await;
     operator.add_model_on("asked", &[&closed_port().await]).await;
-    let source = proto::v1::credential::Source::Env("TOLLGATE_TEST_NO_SUCH".to_owned());
-    let request = proto::v1::UpdateUpstreamRequest {
+    let source = v1::credential::Source::Env("TOLLGATE_TEST_NO_SUCH".to_owned());
+    let request = v1::UpdateUpstreamRequest {
         name: "up-asked-0".to_owned(),
-        credential: Some(proto::v1::Credential { source: Some(source) }),
+        credential: Some(v1::Credential { source: Some(source) }),
         ..Default::default()
     };
     let changed = operator.upstreams().update_upstream(request).await.unwrap().into_inner();
