@@ -59,7 +59,7 @@ pub(super) fn error_event(broken: BrokenStream) -> (Bytes, Option<DiskSync>) {
     let mut out = BytesMut::new();
     match broken.adapter {
         StreamAdapter::Responses(mut exchange) => exchange.fail(&error.failure(), usage, &mut out),
-        StreamAdapter::Chat(_) | StreamAdapter::Ended => {
+        StreamAdapter::Chat(_) | StreamAdapter::Taken => {
             out.extend_from_slice(b"data: ");
             out.extend_from_slice(&error.body().to_json());
             out.extend_from_slice(b"\n\n");
@@ -79,7 +79,7 @@ impl ErrorReply {
 
     /// Adds the state of the request's limits to the headers.
     pub(super) fn show(&mut self, limits: &LimitStatus) {
-        rate_limit_headers::show(&mut self.headers, limits);
+        rate_limit_headers::insert(&mut self.headers, limits);
     }
 
     /// Returns the outcome for the record.

@@ -153,17 +153,17 @@ impl SubjectCounts {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Adds the state of the limits that `x-ratelimit-*` headers report to `standing`.
-    pub(super) fn show(&self, limits: &Limits, now: Moment, standing: &mut LimitStatus) {
+    /// Adds the state of the limits that `x-ratelimit-*` headers report to `limit_status`.
+    pub(super) fn show(&self, limits: &Limits, now: Moment, limit_status: &mut LimitStatus) {
         let gauge = |window: Option<&Window>, limit: u64| {
             let (used, reset) = state(window, now);
             LimitState { limit, remaining: limit.saturating_sub(used), reset }
         };
         if let Some(limit) = limits.rpm {
-            standing.add_requests(gauge(self.requests.as_deref(), limit));
+            limit_status.add_requests(gauge(self.requests.as_deref(), limit));
         }
         if let Some(limit) = limits.tpm {
-            standing.add_tokens(gauge(self.tokens.as_deref(), limit));
+            limit_status.add_tokens(gauge(self.tokens.as_deref(), limit));
         }
     }
 

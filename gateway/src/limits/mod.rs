@@ -70,7 +70,7 @@ pub struct Decision {
     /// The permit, or the limit that refuses the request.
     pub permit: Result<Permit, Exceeded>,
     /// The state of the limits after the decision.
-    pub standing: LimitStatus,
+    pub limit_status: LimitStatus,
     /// The limits in observe mode that the request exceeds.
     pub observed: Vec<(LimitScope, LimitKind)>,
 }
@@ -145,7 +145,7 @@ impl Limiter {
         let reserved = demand.map_or(0, |it| it.input.saturating_add(output));
         let grant = demand.map(|demand| Grant::of(demand, output, found.month_left));
         let month_extra = grant.as_ref().map_or(0, |grant| grant.month_extra);
-        let mut standing = LimitStatus::default();
+        let mut limit_status = LimitStatus::default();
         for (counts, limits) in places.iter_mut().zip(limits) {
             let Some(counts) = counts else { continue };
             if found.tightest.is_none() {
@@ -153,14 +153,14 @@ impl Limiter {
                 counts.month.reserve(month_extra, now.wall);
             }
             if !limits.observe {
-                counts.show(limits, now, &mut standing);
+                counts.show(limits, now, &mut limit_status);
             }
         }
         drop(places);
         let outcome = found
             .tightest
             .map_or_else(|| Ok(Permit::new(meters, limits, demand.zip(grant), now)), Err);
-        Decision { permit: outcome, standing, observed: found.observed }
+        Decision { permit: outcome, limit_status, observed: found.observed }
     }
 
     /// Asks requests under the same limits to release the monthly tokens that they do not need, for as long

@@ -5,7 +5,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -17,13 +16,14 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::Fault;
+use super::answer::Answer;
 use super::failed_request::FailedRequest;
 use super::forward::{BegunAnswer, ForwardError};
+use super::forwarded_request::ForwardedRequest;
 use super::idle_timeout::IdleTimeout;
 use super::outcome::{DropOutcome, HeadSent, RequestOutcome};
 use super::read_batcher::ReadBatcher;
-use super::replay::{AnswerRecorder, RecordedAnswer};
-use super::sent_request::SentRequest;
+use super::replay::AnswerRecorder;
 use super::stream_adapter::StreamAdapter;
 use crate::ledger::DiskSync;
 use crate::upstream::{Phase, UpstreamError};
@@ -32,7 +32,8 @@ use domain::wire::sse;
 use domain::wire::usage::AnswerUsage;
 
 /// How long the head of a stream is delayed for its first event, so that an immediate upstream failure still
-/// gets its HTTP status.
+/// gets its HTTP status. The time begins with the relay: for chat when the upstream has sent its head, for
+/// Responses before the request is sent upstream.
 const COMMIT_GRACE: Duration = Duration::from_secs(5);
 /// The silence after which a client gets a keep-alive, if it gets any.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
@@ -41,26 +42,6 @@ const MAX_FRAME_BYTES: usize = 64 * 1024;
 /// How long an upstream may take to close a stream after `[DONE]`; then its connection is closed instead of
 /// reused.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
-
-/// An answer to the client.
-pub enum Answer {
-    /// A plain answer, settled already.
-    Whole {
-        /// Additional headers.
-        headers: HeaderMap,
-        /// The body.
-        body: Bytes,
-    },
-    /// A stream, settled at its end.
-    Stream {
-        /// Additional headers.
-        headers: HeaderMap,
-        /// The body; boxed, because it waits in a connection's state.
-        relay: Box<Relay>,
-    },
-    /// The answer to an earlier attempt of the same request.
-    Replayed(Arc<RecordedAnswer>),
-}
 
 /// The future of an answer that has not begun.
 pub type Forwarding = Pin<Box<dyn Future<Output = Result<BegunAnswer, ForwardError>> + Send>>;
@@ -89,18 +70,18 @@ pub struct Relay {
     /// Additional headers.
     headers: HeaderMap,
     /// Bytes that were read and not passed on yet.
-    unread: Bytes,
+    unprocessed: Bytes,
     out: BytesMut,
     /// Bytes that are passed on once they are known to be covered.
     uncovered: Option<BytesMut>,
     /// The length of the last frame, in bytes, as the capacity of the next.
     frame_capacity: usize,
     /// `None` before the answer has begun, and once it is settled.
-    request: Option<Box<SentRequest>>,
+    request: Option<Box<ForwardedRequest>>,
     /// The silence of the upstream.
-    idle: IdleTimeout,
+    upstream_idle: IdleTimeout,
     /// The silence towards the client.
-    silence: IdleTimeout,
+    client_idle: IdleTimeout,
     read_batcher: ReadBatcher,
     failure: Option<Fault>,
     /// Records the answer for retries of the request.
@@ -134,25 +115,9 @@ pub struct BrokenStream {
 /// The request of a stream that broke.
 pub enum BrokenRequest {
     /// An upstream had answered, or every one had failed.
-    Sent(Box<SentRequest>),
+    Forwarded(Box<ForwardedRequest>),
     /// No upstream had answered.
     Pending(PendingAnswer),
-}
-
-// === impl Answer ===
-
-impl Answer {
-    /// Records the answer for retries of the request; a stream is recorded at its end.
-    pub(super) fn record(&mut self, mut recorder: Box<AnswerRecorder>) {
-        match self {
-            Self::Whole { headers, body } => recorder.record_whole(headers, body),
-            Self::Stream { headers, relay } => {
-                recorder.begin_stream(headers);
-                relay.record(recorder);
-            }
-            Self::Replayed(_) => {}
-        }
-    }
 }
 
 // === impl Relay ===
@@ -183,20 +148,20 @@ impl Relay {
     fn new(
         source: Source,
         adapter: StreamAdapter,
-        request: Option<Box<SentRequest>>,
+        request: Option<Box<ForwardedRequest>>,
         idle: Duration,
     ) -> Box<Self> {
         Box::new(Self {
             source,
             adapter,
             headers: HeaderMap::new(),
-            unread: Bytes::new(),
+            unprocessed: Bytes::new(),
             out: BytesMut::new(),
             uncovered: None,
             frame_capacity: 0,
             request,
-            idle: IdleTimeout::new(idle),
-            silence: IdleTimeout::new(KEEP_ALIVE_INTERVAL),
+            upstream_idle: IdleTimeout::new(idle),
+            client_idle: IdleTimeout::new(KEEP_ALIVE_INTERVAL),
             read_batcher: ReadBatcher::default(),
             failure: None,
             answer_recorder: None,
@@ -223,7 +188,7 @@ impl Relay {
             && self.failure.is_some()
             && let Some((fault, request)) = self.failure.take().zip(self.request.take())
         {
-            return Err(FailedRequest::after_sending(request, fault));
+            return Err(FailedRequest::after_forwarding(request, fault));
         }
         // A short stream may be complete and settled already.
         if let Some(request) = self.request.as_mut() {
@@ -233,7 +198,7 @@ impl Relay {
     }
 
     /// Sets the recorder of the answer.
-    fn record(&mut self, answer_recorder: Box<AnswerRecorder>) {
+    pub(super) fn record(&mut self, answer_recorder: Box<AnswerRecorder>) {
         if self.is_settled() {
             // The answer is complete and settled already.
             answer_recorder.finish(&self.out, true);
@@ -256,7 +221,7 @@ impl Relay {
             if let Poll::Ready(forwarded) = pending.forwarding.as_mut().poll(context) {
                 self.forwarded(forwarded);
             } else if self.out.is_empty() {
-                return self.poll_silence(context);
+                return self.poll_keep_alive(context);
             } else {
                 return Poll::Ready(());
             }
@@ -269,16 +234,16 @@ impl Relay {
                     Poll::Ready(false) => {
                         self.adapter.cut_short(request, uncovered, &mut self.out);
                         self.source = Source::Ended;
-                        self.unread.clear();
+                        self.unprocessed.clear();
                     }
                     // A keep-alive would overtake the events that are held back.
                     Poll::Pending if self.out.is_empty() => return Poll::Pending,
                     Poll::Pending => break,
                 }
                 self.uncovered = None;
-                request.open.set_first_piece();
+                request.open.set_first_output();
             }
-            if !self.unread.is_empty() && !self.adapter.is_done() {
+            if !self.unprocessed.is_empty() && !self.adapter.is_done() {
                 self.pass_on(context);
                 continue;
             }
@@ -290,14 +255,14 @@ impl Relay {
                 match self.adapter.poll_end(context, request, &mut self.out) {
                     Poll::Ready(Ok(outcome)) => self.finish(context, outcome),
                     Poll::Ready(Err(failure)) => self.failure = Some(failure.into()),
-                    Poll::Pending if self.out.is_empty() => return self.poll_silence(context),
+                    Poll::Pending if self.out.is_empty() => return self.poll_keep_alive(context),
                     Poll::Pending => {}
                 }
                 break;
             };
             let Poll::Ready(()) = request.poll_room(context) else {
                 if self.out.is_empty() {
-                    return self.poll_silence(context);
+                    return self.poll_keep_alive(context);
                 }
                 break;
             };
@@ -311,10 +276,10 @@ impl Relay {
                 break;
             };
             self.read_batcher.read();
-            self.idle.end();
+            self.upstream_idle.reset();
             request.set_answer_begun();
             match read {
-                Some(Ok(frame)) => self.unread = frame.into_data().unwrap_or_default(),
+                Some(Ok(frame)) => self.unprocessed = frame.into_data().unwrap_or_default(),
                 Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
                 None => {
                     self.source = Source::Ended;
@@ -328,11 +293,11 @@ impl Relay {
     /// Passes on what was read: all of it, or one event at a time if it may exceed the hold.
     fn pass_on(&mut self, context: &mut Context<'_>) {
         let Some(request) = &self.request else { return };
-        let data = if request.coverage.has_room_for(self.unread.len()) {
-            std::mem::take(&mut self.unread)
+        let data = if request.coverage.has_room_for(self.unprocessed.len()) {
+            std::mem::take(&mut self.unprocessed)
         } else {
-            let end = sse::event_end(&self.unread, 0).unwrap_or(self.unread.len());
-            self.unread.split_to(end)
+            let end = sse::event_end(&self.unprocessed, 0).unwrap_or(self.unprocessed.len());
+            self.unprocessed.split_to(end)
         };
         if self.out.capacity() == 0 {
             self.out.reserve(self.frame_capacity);
@@ -346,7 +311,7 @@ impl Relay {
         context: &mut Context<'_>,
         append: impl FnOnce(
             &mut StreamAdapter,
-            &mut SentRequest,
+            &mut ForwardedRequest,
             &mut BytesMut,
         ) -> Result<(), UpstreamError>,
     ) {
@@ -356,12 +321,12 @@ impl Relay {
         let checked = appended.and_then(|()| request.coverage.check_answer());
         self.failure = checked.err().map(Fault::from);
         request.update_progress();
-        if self.failure.is_none() && !request.coverage.is_covered() {
+        if self.failure.is_none() && !request.coverage.ensure_covered() {
             self.uncovered = Some(self.out.split_off(before));
         }
-        request.coverage.give_back(context);
+        request.coverage.release_excess(context);
         if !self.out.is_empty() {
-            request.open.set_first_piece();
+            request.open.set_first_output();
         }
     }
 
@@ -369,7 +334,7 @@ impl Relay {
     fn forwarded(&mut self, forwarded: Result<BegunAnswer, ForwardError>) {
         match forwarded {
             Ok(BegunAnswer { request, headers, body, upstream_client }) => {
-                self.idle = IdleTimeout::new(upstream_client.idle_deadline());
+                self.upstream_idle = IdleTimeout::new(upstream_client.idle_deadline());
                 self.request = Some(request);
                 self.headers = headers;
                 self.source = Source::Reading(body);
@@ -384,26 +349,26 @@ impl Relay {
 
     /// Waits for the upstream with nothing to pass on.
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.idle.poll_elapsed(context).is_ready() {
+        if self.upstream_idle.poll_elapsed(context).is_ready() {
             self.failure = Some(UpstreamError::TimedOut(Phase::Idle).into());
             return Poll::Ready(());
         }
-        self.poll_silence(context)
+        self.poll_keep_alive(context)
     }
 
     /// Ready with a keep-alive in `out` once the client was sent nothing for [`KEEP_ALIVE_INTERVAL`]. If the
     /// stream cannot have a keep-alive then, this waits for another interval.
-    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_keep_alive(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if !self.adapter.has_keep_alive() {
             return Poll::Pending;
         }
         loop {
-            ready!(self.silence.poll_elapsed(context));
+            ready!(self.client_idle.poll_elapsed(context));
             self.adapter.keep_alive(&mut self.out);
             if !self.out.is_empty() {
                 return Poll::Ready(());
             }
-            self.silence.end();
+            self.client_idle.reset();
         }
     }
 
@@ -438,7 +403,7 @@ impl Relay {
             self.syncing = None;
         }
         if !self.out.is_empty() {
-            self.silence.end();
+            self.client_idle.reset();
             // The whole buffer is passed on: a rest of it would be kept until the next event.
             self.frame_capacity = self.out.len();
             if let Some(answer_recorder) = &mut self.answer_recorder {
@@ -454,12 +419,12 @@ impl Relay {
         self.answer_recorder = None;
         // A failure without a request does not occur: it is only set while the request is not settled.
         let request = match (self.request.take(), source) {
-            (Some(request), _) => Some(BrokenRequest::Sent(request)),
+            (Some(request), _) => Some(BrokenRequest::Forwarded(request)),
             (None, Source::Waiting(pending)) => Some(BrokenRequest::Pending(pending)),
             (None, Source::Reading(_) | Source::Ended) => None,
         };
         Poll::Ready(self.failure.take().zip(request).map(|(fault, request)| {
-            let adapter = std::mem::replace(&mut self.adapter, StreamAdapter::Ended);
+            let adapter = std::mem::replace(&mut self.adapter, StreamAdapter::Taken);
             Err(Box::new(BrokenStream { fault, request, adapter }))
         }))
     }
@@ -488,7 +453,7 @@ impl Relay {
                 }
             }
             StreamAdapter::Responses(_) => self.out.unsplit(uncovered),
-            StreamAdapter::Ended => {}
+            StreamAdapter::Taken => {}
         }
     }
 
@@ -508,7 +473,7 @@ impl BrokenRequest {
     /// Returns the request id.
     pub fn id(&self) -> RequestId {
         match self {
-            Self::Sent(request) => request.id(),
+            Self::Forwarded(request) => request.id(),
             Self::Pending(pending) => pending.id,
         }
     }
@@ -516,7 +481,7 @@ impl BrokenRequest {
     /// Returns the usage known so far, without a count.
     pub fn reported_usage(&self) -> Option<AnswerUsage> {
         match self {
-            Self::Sent(request) => request.reported_usage(),
+            Self::Forwarded(request) => request.reported_usage(),
             Self::Pending(_) => None,
         }
     }
@@ -525,7 +490,7 @@ impl BrokenRequest {
     /// settlement and the end of the stream.
     pub fn fail(self, fault: &Fault, outcome: RequestOutcome) -> Option<DiskSync> {
         match self {
-            Self::Sent(request) => {
+            Self::Forwarded(request) => {
                 let syncing = request.syncing();
                 request.fail(fault, outcome);
                 syncing
@@ -546,7 +511,7 @@ impl Drop for Relay {
         }
         let on_disconnect = self.on_disconnect.take().filter(|_| !self.is_settled());
         if let Some(on_disconnect) = on_disconnect {
-            let ended = Self::new(Source::Ended, StreamAdapter::Ended, None, Duration::MAX);
+            let ended = Self::new(Source::Ended, StreamAdapter::Taken, None, Duration::MAX);
             on_disconnect(Box::new(std::mem::replace(self, *ended)));
         } else {
             self.release_uncovered();

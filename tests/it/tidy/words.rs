@@ -11,7 +11,7 @@ const RETIRED: &[(&str, &str)] = &[
     ("Gathering", "ReadBatcher"),
     ("Patience", "IdleTimeout"),
     ("Course", "StreamAdapter"),
-    ("Exchange", "ResponsesStream"),
+    ("Exchange", "ResponsesAdapter"),
     ("Outbox", "JournalBarrier"),
     ("Posted", "JournaledIo"),
     ("Departure", "FlushJournal"),

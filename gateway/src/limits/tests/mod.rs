@@ -147,7 +147,7 @@ fn what_exceeds_an_observed_limit_is_let_in_counted_and_told() {
     let first = fixture.decide([observed, NONE, NONE], demand(2, 1), 0);
     assert!(first.permit.is_ok() && first.observed.is_empty());
     assert_eq!(
-        first.standing,
+        first.limit_status,
         LimitStatus::default(),
         "a client is not told of what does not bind it"
     );
@@ -165,20 +165,20 @@ fn clients_are_told_of_the_tightest_limit_of_each_kind() {
     let fixture = Fixture::new();
     let plan = Limits { rpm: Some(10), tpm: Some(1_000), ..NONE };
     let key = Limits { rpm: Some(5), ..NONE };
-    let standing = fixture.decide([plan, NONE, key], demand(20, 80), 500).standing;
+    let limit_status = fixture.decide([plan, NONE, key], demand(20, 80), 500).limit_status;
     let reset = Duration::from_millis(60_500);
     let requests = LimitState { limit: 5, remaining: 4, reset };
     let tokens = LimitState { limit: 1_000, remaining: 900, reset };
-    assert_eq!(standing, LimitStatus { requests: Some(requests), tokens: Some(tokens) });
+    assert_eq!(limit_status, LimitStatus { requests: Some(requests), tokens: Some(tokens) });
     let refused =
         fixture.decide([plan, NONE, Limits { rpm: Some(1), ..NONE }], demand(20, 80), 500);
     assert!(refused.permit.is_err());
-    assert_eq!(refused.standing.requests.unwrap().remaining, 0);
+    assert_eq!(refused.limit_status.requests.unwrap().remaining, 0);
     assert_eq!(
-        refused.standing.tokens,
+        refused.limit_status.tokens,
         Some(LimitState { limit: 1_000, remaining: 1_000, reset: Duration::ZERO })
     );
-    assert_eq!(fixture.decide([NONE; 3], demand(1, 1), 500).standing, LimitStatus::default());
+    assert_eq!(fixture.decide([NONE; 3], demand(1, 1), 500).limit_status, LimitStatus::default());
 }
 
 #[test]

@@ -1,11 +1,12 @@
 use std::future::pending;
+use std::sync::Arc;
 
 use translate::answer::{Envelope, KeepAlive, ResponseStream};
 use translate::plan::{ReasoningSealer, ResponsePlan};
 
 use super::*;
 use crate::clock::SystemClock;
-use crate::pipeline::responses_stream::ResponsesStream;
+use crate::pipeline::responses_adapter::ResponsesAdapter;
 use domain::refusal::Refusal;
 
 struct NoSealer;
@@ -31,7 +32,7 @@ fn waiting() -> (Box<Relay>, DropOutcome) {
     };
     let stream = ResponseStream::new(&envelope, ResponsePlan::default().into());
     let clock = Arc::new(SystemClock::new());
-    let stream = ResponsesStream::new(stream, KeepAlive::Comment, None, clock);
+    let stream = ResponsesAdapter::new(stream, KeepAlive::Comment, None, clock);
     let drop_outcome = DropOutcome::default();
     let answer = PendingAnswer {
         forwarding: Box::pin(pending()),

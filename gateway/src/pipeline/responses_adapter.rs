@@ -6,9 +6,9 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 
+use super::forwarded_request::ForwardedRequest;
 use super::meter::{MAX_ANSWER_BYTES, Meter};
 use super::outcome::RequestOutcome;
-use super::sent_request::SentRequest;
 use crate::clock::Clock;
 use crate::state::State;
 use crate::upstream::UpstreamError;
@@ -24,7 +24,7 @@ use translate::answer::{
 };
 
 /// A stream that is translated.
-pub struct ResponsesStream {
+pub struct ResponsesAdapter {
     splitter: Splitter,
     stream: ResponseStream,
     keep_alive: KeepAlive,
@@ -51,7 +51,7 @@ pub struct ResponseToStore {
     pub input: Arc<str>,
 }
 
-impl ResponsesStream {
+impl ResponsesAdapter {
     /// Creates the translation of a chat stream.
     pub fn new(
         stream: ResponseStream,
@@ -103,7 +103,7 @@ impl ResponsesStream {
     pub(super) fn poll_end(
         &mut self,
         context: &mut Context<'_>,
-        request: &mut SentRequest,
+        request: &mut ForwardedRequest,
         out: &mut BytesMut,
     ) -> Poll<Result<RequestOutcome, UpstreamError>> {
         if !self.is_finished {

@@ -1,4 +1,4 @@
-//! The phase of a request that is sent upstream and answered. `settle.rs` settles it when it is closed or
+//! A request from its admission on: it is forwarded and answered. `settle.rs` settles it when it is closed or
 //! dropped.
 
 use std::pin::Pin;
@@ -28,8 +28,9 @@ use domain::wire::usage::AnswerUsage;
 /// The text after which the journal is updated, in bytes: what a crash leaves uncharged of a stream.
 const JOURNAL_INTERVAL_BYTES: u64 = 2 * 1024;
 
-/// A request that is sent upstream. If it is dropped, it is charged for what has left and was received.
-pub struct SentRequest {
+/// A request that is forwarded. It exists before the first attempt, and possibly no upstream can be tried. If
+/// it is dropped, it is charged only if it has left the gateway, for the input and what was received.
+pub struct ForwardedRequest {
     pub(super) open: OpenRequest,
     pub(super) coverage: Coverage,
     pub(super) price: Price,
@@ -48,8 +49,8 @@ pub struct SentRequest {
     pub(super) upstream_client: Option<Arc<UpstreamClient>>,
 }
 
-impl SentRequest {
-    /// Begins to send an admitted request. It is boxed because it is large and changes hands.
+impl ForwardedRequest {
+    /// Begins to forward an admitted request. It is boxed because it is large and is moved often.
     pub(super) fn new(admitted: AdmittedRequest) -> Box<Self> {
         let AdmittedRequest { open, permit, hold, price, usage_bound, media_tokens, choices } =
             admitted;
@@ -189,7 +190,7 @@ impl SentRequest {
             &mut meter,
             &mut BytesMut::new(),
         );
-        self.coverage.withhold(meter.take_produced());
+        self.coverage.withhold(meter.take_uncounted());
     }
 
     /// Spawns `work` that continues after the request; a shutdown waits for it.
