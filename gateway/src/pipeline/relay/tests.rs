@@ -1,3 +1,5 @@
+//! Tests of relays without an upstream.
+
 use std::future::pending;
 use std::sync::Arc;
 
