@@ -131,7 +131,7 @@ pub async fn run(
     let ledger = Arc::new(ledger);
     let (merging, stop) = (ledger.clone(), recorder_stop.clone());
     writing.spawn(async move { merging.record_merged_until(stop).await });
-    let state = config.responses.retention.map(|keep| {
+    let response_store = config.responses.retention.map(|keep| {
         let (state, task) = State::new(store.clone(), keep.account_bytes);
         writing.spawn(task.run(recorder_stop.clone()));
         state
@@ -165,10 +165,10 @@ pub async fn run(
         limiter: limiter.clone(),
         upstream_clients: upstream_clients.clone(),
         credentials: credentials.clone(),
-        state,
+        response_store,
         replays,
         counter: Counter::default(),
-        responses: config.responses.policy,
+        responses_policy: config.responses.policy,
         sealer,
         max_chain_bytes: config.max_body_bytes as u64,
         clock: seams.clock.clone(),

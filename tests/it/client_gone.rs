@@ -4,7 +4,10 @@
 use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
 use serde_json::{Value, json};
 use tests::http::{PendingAnswer, Request};
-use tests::{Call, Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
+use tests::{
+    Call, Product, RawUpstream, Session, chunk, json_answer, question, stream_head, with_timeout,
+};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 const PIECE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
@@ -176,6 +179,34 @@ async fn without_a_drain_policy_the_upstream_is_cancelled_and_the_record_notes_i
     drop(answer);
     call.closed().await;
     check(&context.record(1).await, UsageBasis::Counted, "client_gone:cancelled");
+}
+
+/// Regression test: the request was charged although it never left, because a deployment was chosen.
+#[tokio::test]
+async fn a_request_that_has_not_left_when_its_client_disconnects_is_not_charged() {
+    let context = context().await;
+    let key = context.alice.key().await.secret;
+    // The TLS handshake never ends, so no request can be sent.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/v1", listener.local_addr().unwrap());
+    context.product.operator().await.add_model_on("secure", &[&url]).await;
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let body = match path {
+            "/v1/responses" => json!({ "model": "secure", "input": "hi" }),
+            _ => question("secure", "hi"),
+        };
+        let request = context.product.post(path).bearer(&key).json(&body);
+        let mut client = JoinSet::new();
+        client.spawn(async move { request.try_send().await.is_ok() });
+        let (connection, _) = with_timeout("a connection", listener.accept()).await.unwrap();
+        with_timeout("a handshake", connection.readable()).await.unwrap();
+        client.shutdown().await;
+    }
+    for record in context.alice.records(2).await {
+        check(&record, UsageBasis::None, "client_gone:cancelled");
+        assert_eq!(record.cost_usd.as_deref(), Some("0"), "{record:?}");
+        assert_eq!(record.deployment.as_deref(), Some("up-secure-0/upstream-model"));
+    }
 }
 
 #[tokio::test]

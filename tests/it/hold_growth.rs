@@ -384,3 +384,18 @@ async fn several_choices_of_one_long_word_each_are_cut_where_the_balance_ends() 
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(session.record().await.status(), RequestStatus::Incomplete);
 }
+
+/// Regression test: the client got the last event, whatever it cost, if it lacked its blank line.
+#[tokio::test]
+async fn a_last_event_without_its_blank_line_is_not_sent_if_it_costs_more_than_the_balance() {
+    let (product, upstream) = product().await;
+    let (session, key) = customer(&product, "payer", INPUT_TOKENS * INPUT_PRICE + 300_000).await;
+    let text = texts()[0].text.clone();
+    let last = json!({ "choices": [{ "index": 0, "delta": { "content": text }, "finish_reason": "stop" }] });
+    let sent = format!("{}{}{}", stream_head(), chunk(&format!("data: {last}")), chunk(""));
+    let request = product.chat(&key, &streamed());
+    let (answer, _) = tokio::join!(request.answer(), upstream.answer(sent));
+    assert!(answer.text().contains(r#""finish_reason":"length""#), "{answer:?}");
+    assert!(!answer.text().contains("harbour"), "{answer:?}");
+    assert_eq!(session.record().await.status(), RequestStatus::Incomplete);
+}

@@ -125,7 +125,10 @@ async fn a_stream_without_an_upstream_answer_ends_in_an_error_event() {
     let events = answer.events().await;
     assert!(events.iter().any(|event| event.contains("response.failed")), "{events:?}");
     let record = record_of(product).await;
-    assert_eq!(record.status(), RequestStatus::Interrupted, "{record:?}");
+    // Regression test: the record had no error code.
+    assert_eq!((record.status(), record.http_status), (RequestStatus::Interrupted, Some(200)));
+    assert_eq!(record.error_code.as_deref(), Some("server_shutting_down"), "{record:?}");
+    assert_eq!(record.notes, <[String; 0]>::default());
 }
 
 #[tokio::test]

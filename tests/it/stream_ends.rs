@@ -112,6 +112,19 @@ async fn an_end_marker_without_a_finish_reason_is_not_the_end() {
     check_completed(&context, &format!("{unnamed}{DONE}")).await;
 }
 
+/// Regression test: the last event was not checked if it lacked its blank line.
+#[tokio::test]
+async fn a_last_event_without_its_blank_line_is_checked_like_others() {
+    let context = context().await;
+    check_completed(&context, format!("{TEXT}{FINISH}").trim_end()).await;
+    let stray = FINISH.replace("\"index\":0", "\"index\":200");
+    for end in ["\n\n", ""] {
+        let events = format!("{TEXT}{FINISH}{}{end}", stray.trim_end());
+        check_failed(&context, &events, "not a chat answer").await;
+    }
+    check_failed(&context, &format!("{TEXT}{FINISH}{}", &TEXT[..30]), "closed its answer").await;
+}
+
 #[tokio::test]
 async fn an_error_before_the_end_marker_is_an_error() {
     let context = context().await;

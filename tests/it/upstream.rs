@@ -1,8 +1,9 @@
 //! Upstream errors: the response to the client, and failover.
 
+use proto::v1;
 use serde_json::json;
 use tests::http::Answer;
-use tests::{Product, RawUpstream, closed_port, json_answer, question, raw_answer};
+use tests::{Product, RawUpstream, closed_port, json_answer, priced_model, question, raw_answer};
 
 /// Has an upstream send `sent`, and returns the client's response.
 async fn response_to(sent: &str) -> Answer {
@@ -146,15 +147,41 @@ async fn an_error_about_the_request_causes_no_failover() {
     assert_eq!(answer.status, 400);
 }
 
+/// Regression test: the client was told that the gateway is misconfigured.
+#[tokio::test]
+async fn a_removed_deployment_does_not_hide_the_error_of_one_that_was_tried() {
+    let (product, upstream) = (Product::start().await, RawUpstream::start().await);
+    let operator = product.operator().await;
+    operator.add_model_on("asked", &[&upstream.url, &closed_port().await]).await;
+    let key = product.member("alice").await.key().await.secret;
+    let remove_second = async {
+        let mut call = upstream.call().await;
+        let model = priced_model("asked", &[("up-asked-0", "upstream-model")]);
+        let request = v1::UpdateModelRequest {
+            id: "asked".to_owned(),
+            deployments: Some(v1::DeploymentList { deployments: model.deployments }),
+            ..Default::default()
+        };
+        operator.models().update_model(request).await.unwrap();
+        let request = v1::RemoveUpstreamRequest { name: "up-asked-1".to_owned() };
+        operator.upstreams().remove_upstream(request).await.unwrap();
+        call.send(json_answer(500, &error_body("out of memory"))).await;
+    };
+    let request = product.chat(&key, &question("asked", "hi"));
+    let (answer, ()) = tokio::join!(request.answer(), remove_second);
+    let error = answer.error();
+    assert_eq!((answer.status, &error["code"]), (502, &json!("upstream_error")), "{answer:?}");
+}
+
 #[tokio::test]
 async fn a_missing_credential_is_reported_to_the_operator_only() {
     let product = Product::start().await;
     let operator = product.operator().await;
     operator.add_model_on("asked", &[&closed_port().await]).await;
-    let source = proto::v1::credential::Source::Env("TOLLGATE_TEST_NO_SUCH".to_owned());
-    let request = proto::v1::UpdateUpstreamRequest {
+    let source = v1::credential::Source::Env("TOLLGATE_TEST_NO_SUCH".to_owned());
+    let request = v1::UpdateUpstreamRequest {
         name: "up-asked-0".to_owned(),
-        credential: Some(proto::v1::Credential { source: Some(source) }),
+        credential: Some(v1::Credential { source: Some(source) }),
         ..Default::default()
     };
     let changed = operator.upstreams().update_upstream(request).await.unwrap().into_inner();

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::pipeline::responses::{KeepAliveMode, Policy};
+use crate::pipeline::responses::{KeepAliveMode, ResponsesPolicy};
 use crate::retention::ResponseRetention;
 use translate::plan::ReasoningOutput;
 
@@ -99,7 +99,7 @@ pub struct ResponsesConfig {
     /// The retention of stored responses; `None` if they are not stored.
     pub retention: Option<ResponseRetention>,
     /// The form of responses.
-    pub policy: Policy,
+    pub policy: ResponsesPolicy,
 }
 
 impl ResponsesSettings {
@@ -145,7 +145,11 @@ impl ResponsesSettings {
         };
         Ok(ResponsesConfig {
             retention: is_stored.then_some(retention),
-            policy: Policy { done_marker: self.done_marker.unwrap_or(true), keep_alive, reasoning },
+            policy: ResponsesPolicy {
+                done_marker: self.done_marker.unwrap_or(true),
+                keep_alive,
+                reasoning,
+            },
         })
     }
 }

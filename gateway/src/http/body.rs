@@ -11,7 +11,6 @@ use http_body_util::Full;
 use super::error_reply;
 use crate::ledger::DiskSync;
 use crate::pipeline::relay::Relay;
-use crate::pipeline::sent_request::SentRequest;
 use domain::refusal::Refusal;
 
 /// The longest body that is sent as one frame on HTTP/2, in bytes.
@@ -89,8 +88,7 @@ impl Body for Reply {
                 Self::Stream(relay) => match ready!(relay.poll_bytes(context)) {
                     Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                     Some(Err(broken)) => {
-                        let syncing = broken.request.as_deref().and_then(SentRequest::syncing);
-                        let last = error_reply::error_event(*broken);
+                        let (last, syncing) = error_reply::error_event(*broken);
                         (Self::BrokenStream { last, syncing }, None)
                     }
                     None => (Self::Ended, None),

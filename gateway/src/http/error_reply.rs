@@ -9,11 +9,11 @@ use bytes::{Bytes, BytesMut};
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 
+use crate::ledger::DiskSync;
 use crate::pipeline::Fault;
 use crate::pipeline::outcome::RequestOutcome;
 use crate::pipeline::rate_limit_headers;
 use crate::pipeline::relay::BrokenStream;
-use crate::pipeline::sent_request::SentRequest;
 use crate::pipeline::stream_adapter::StreamAdapter;
 use crate::upstream::UpstreamError;
 use domain::limit::LimitStatus;
@@ -39,10 +39,10 @@ pub(super) struct ErrorReply {
     pub(super) headers: HeaderMap,
 }
 
-/// Settles a stream that broke, and returns the events that report the error in the format of its endpoint.
-pub(super) fn error_event(broken: BrokenStream) -> Bytes {
-    let request_id = broken.request.as_ref().map(|request| tracing::field::display(request.id()));
-    tracing::warn!(request_id, error = %broken.fault, "a stream broke");
+/// Settles a stream that broke, and returns the events that report the error in the format of its endpoint,
+/// and the wait before they are sent.
+pub(super) fn error_event(broken: BrokenStream) -> (Bytes, Option<DiskSync>) {
+    tracing::warn!(request_id = %broken.request.id(), error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
     let end = RequestOutcome {
         status: if broken.fault.status() == RequestStatus::Interrupted {
@@ -54,20 +54,18 @@ pub(super) fn error_event(broken: BrokenStream) -> Bytes {
         http_status: Some(200),
         error_code: error.code.clone(),
     };
-    let usage = broken.request.as_deref().and_then(SentRequest::reported_usage);
-    if let Some(request) = broken.request {
-        request.fail(&broken.fault, end);
-    }
+    let usage = broken.request.reported_usage();
+    let syncing = broken.request.fail(&broken.fault, end);
     let mut out = BytesMut::new();
     match broken.adapter {
         StreamAdapter::Responses(mut exchange) => exchange.fail(&error.failure(), usage, &mut out),
-        StreamAdapter::Chat(_) | StreamAdapter::Ended => {
+        StreamAdapter::Chat(_) | StreamAdapter::Taken => {
             out.extend_from_slice(b"data: ");
             out.extend_from_slice(&error.body().to_json());
             out.extend_from_slice(b"\n\n");
         }
     }
-    out.freeze()
+    (out.freeze(), syncing)
 }
 
 // === impl ErrorReply ===
@@ -81,7 +79,7 @@ impl ErrorReply {
 
     /// Adds the state of the request's limits to the headers.
     pub(super) fn show(&mut self, limits: &LimitStatus) {
-        rate_limit_headers::show(&mut self.headers, limits);
+        rate_limit_headers::insert(&mut self.headers, limits);
     }
 
     /// Returns the outcome for the record.

@@ -144,7 +144,7 @@ impl Handler {
         open: OpenRequest,
     ) -> Result<Response<Reply>, Box<FailedRequest>> {
         if let Err(refusal) = principal.check(open.arrived_at()) {
-            return Err(FailedRequest::before_sending(open, refusal));
+            return Err(FailedRequest::before_forwarding(open, refusal));
         }
         let endpoint = match target {
             Target::Model(endpoint) => endpoint,
@@ -155,18 +155,18 @@ impl Handler {
                         open.close(RequestOutcome { http_status, ..RequestOutcome::completed() });
                         Ok(response)
                     }
-                    Err(fault) => Err(FailedRequest::before_sending(open, fault)),
+                    Err(fault) => Err(FailedRequest::before_forwarding(open, fault)),
                 };
             }
         };
-        let take_place = || admit::receive(&self.app, principal);
+        let take_place = || admit::reserve_receive_slot(&self.app, principal);
         let body =
             self.bodies.receive(&head.headers, incoming, principal.account.id, take_place).await;
         match body {
             Ok(body) => serve(&self.app, principal, endpoint, &head.headers, body, open)
                 .await
                 .map(respond::answer),
-            Err(fault) => Err(FailedRequest::before_sending(open, fault)),
+            Err(fault) => Err(FailedRequest::before_forwarding(open, fault)),
         }
     }
 

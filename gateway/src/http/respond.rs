@@ -6,7 +6,7 @@ use http::{HeaderMap, Response};
 
 use super::body::Reply;
 use super::error_reply::ErrorReply;
-use crate::pipeline::relay::Answer;
+use crate::pipeline::answer::Answer;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");

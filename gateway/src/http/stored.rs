@@ -105,7 +105,7 @@ async fn find(app: &AppState, account: AccountId, id: &str) -> Result<StoredResp
 }
 
 fn place<'a>(app: &'a AppState, id: &str) -> Result<(&'a State, RequestId), Refusal> {
-    let state = app.state.as_deref().ok_or_else(|| missing(id))?;
+    let state = app.response_store.as_deref().ok_or_else(|| missing(id))?;
     Ok((state, parse_response_id(id).ok_or_else(|| missing(id))?))
 }
 

@@ -38,8 +38,10 @@ pub fn find_model(
             .map(|model| model.id.to_string());
         return Err(Refusal::ModelNotFound { model: name.to_owned(), suggestion });
     };
-    may_use(principal, &model.id)
-        .map_err(|by_key| Refusal::ModelNotAllowed { model: name.to_owned(), by_key })?;
+    may_use(principal, &model.id).map_err(|excluded| Refusal::ModelNotAllowed {
+        model: name.to_owned(),
+        by_key: excluded == Excluded::ByKey,
+    })?;
     Ok(model.clone())
 }
 
@@ -96,11 +98,19 @@ pub struct AdmissionRequest<'a> {
     pub input: &'a (dyn Fn() -> InputText + Sync),
 }
 
-/// A refused request.
+/// Why one attempt to admit a request did not succeed.
 struct AdmissionRefusal {
+    /// The refusal that the client gets if there is no remedy, or it does not help.
     refusal: Refusal,
     /// What may still let the request in.
     remedy: Option<Remedy>,
+}
+
+/// What excludes a model.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Excluded {
+    ByKey,
+    ByPlan,
 }
 
 /// What may let a refused request in.
@@ -200,8 +210,8 @@ fn try_admit(
     }
     let AdmissionRequest { principal, model, size, input: _ } = asked;
     let key = &principal.key;
-    let hold = |input_tokens| app.ledger.hold(key, model, size, input_tokens);
-    let hold = hold(input_tokens).map_err(|insufficient| {
+    let try_hold = |input_tokens| app.ledger.hold(key, model, size, input_tokens);
+    let hold = try_hold(input_tokens).map_err(|insufficient| {
         let (refusal, remedy) = match insufficient {
             InsufficientFunds::Spent => (Refusal::InsufficientBalance, None),
             InsufficientFunds::Held => (Refusal::BalanceHeld, Some(Remedy::Wait)),
@@ -211,7 +221,7 @@ fn try_admit(
             InsufficientFunds::CapHeld => (Refusal::KeyCapHeld, Some(Remedy::Wait)),
         };
         let least = || size.counted_input(size.input_bytes / MAX_BYTES_PER_TOKEN);
-        let may_count = input_tokens.is_none() && hold(Some(least())).is_ok();
+        let may_count = input_tokens.is_none() && try_hold(Some(least())).is_ok();
         AdmissionRefusal { refusal, remedy: if may_count { Some(Remedy::Count) } else { remedy } }
     })?;
     if input_tokens.is_none() && hold.as_ref().is_some_and(Hold::is_capped_by_input) {
@@ -248,7 +258,8 @@ fn try_admit(
 }
 
 impl AdmissionRefusal {
-    /// A request that could be admitted with a cap that counting its input may make unnecessary.
+    /// Returns the outcome of an attempt that would succeed with a cap that counting the input may make
+    /// unnecessary. Its refusal is a placeholder: the next attempt, with the count, replaces it.
     const fn uncounted() -> Self {
         Self { refusal: Refusal::InsufficientBalance, remedy: Some(Remedy::Count) }
     }
@@ -285,7 +296,10 @@ impl AdmittedRequest {
 ///
 /// # Errors
 /// The account or the key already receives as many bodies as it may have concurrent requests.
-pub fn receive(app: &AppState, principal: &Principal) -> Result<ReceiveGuard, Refusal> {
+pub fn reserve_receive_slot(
+    app: &AppState,
+    principal: &Principal,
+) -> Result<ReceiveGuard, Refusal> {
     let account = (principal.account.id, &principal.plan.limits);
     let key = (&principal.key.origin, &principal.key.limits);
     app.limiter.receive(account, key).map_err(refusal)
@@ -303,12 +317,12 @@ fn refusal(Exceeded { scope, kind, limit, cause }: Exceeded) -> Refusal {
     }
 }
 
-/// Returns `Err(true)` if the key excludes the model, `Err(false)` if the plan does.
-fn may_use(principal: &Principal, model: &ModelId) -> Result<(), bool> {
+/// Returns whether the principal may use the model. If both exclude it, it is excluded by the key.
+fn may_use(principal: &Principal, model: &ModelId) -> Result<(), Excluded> {
     let lists = |models: &[ModelId]| models.is_empty() || models.contains(model);
     match (lists(&principal.key.models), lists(&principal.plan.models)) {
         (true, true) => Ok(()),
-        (false, _) => Err(true),
-        (true, false) => Err(false),
+        (false, _) => Err(Excluded::ByKey),
+        (true, false) => Err(Excluded::ByPlan),
     }
 }

@@ -1,6 +1,7 @@
 //! Authenticates the API key of the `Authorization` header.
 //!
-//! This takes one digest and one lookup in memory, whatever was sent; no database.
+//! This takes one digest and lookups in memory (key, account, plan), never the database. An unknown key ends
+//! with the first of them.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //!
 //! The result depends neither on how calls are split nor on the framing of the pieces.
 
-use super::pieces::Text;
+use super::pending_text::PendingText;
 use domain::wire::call::{CallKey, CallPiece, MAX_CALLS};
 use domain::wire::chunk::AnswerForm;
 
@@ -29,8 +29,8 @@ struct OpenCall {
     id: String,
     name: String,
     /// The part of the name that is not counted yet.
-    uncounted_name: Text,
-    arguments: Text,
+    uncounted_name: PendingText,
+    arguments: PendingText,
 }
 
 // === impl Calls ===
@@ -61,12 +61,12 @@ impl Calls {
     }
 
     /// Returns the names and arguments that are not counted yet.
-    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Text> {
+    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut PendingText> {
         self.calls.iter_mut().flat_map(|call| [&mut call.uncounted_name, &mut call.arguments])
     }
 }
 
-// === impl Call ===
+// === impl OpenCall ===
 
 impl OpenCall {
     fn goes_on_with(&self, piece: &CallPiece<'_>) -> bool {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn texts(mut calls: Calls) -> Vec<String> {
-        calls.texts_mut().map(Text::take).collect()
+        calls.texts_mut().map(PendingText::take).collect()
     }
 
     fn check(lists: &[&str], expected: &[&str]) {

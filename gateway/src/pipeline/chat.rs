@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use super::admit::AdmissionRequest;
+use super::answer::Answer;
 use super::authenticate::Principal;
 use super::count::InputText;
 use super::failed_request::FailedRequest;
@@ -15,7 +16,7 @@ use super::open_request::OpenRequest;
 use super::outcome::RequestOutcome;
 use super::passthrough::{self, ChatPassthrough};
 use super::plain_answer::{self, PlainAnswer};
-use super::relay::{Answer, Relay};
+use super::relay::Relay;
 use super::stream_adapter::StreamAdapter;
 use super::{AppState, admit, route};
 use crate::ledger::Size;
@@ -60,7 +61,7 @@ pub async fn chat(
     let Prepared { request, model, ignored, size } = match prepare(app, principal, &body, &mut open)
     {
         Ok(prepared) => prepared,
-        Err(refusal) => return Err(FailedRequest::before_sending(open, refusal)),
+        Err(refusal) => return Err(FailedRequest::before_forwarding(open, refusal)),
     };
     let input = || InputText::from(body.clone());
     let asked = AdmissionRequest { principal, model: &model, size: &size, input: &input };

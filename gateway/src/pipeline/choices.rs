@@ -7,7 +7,7 @@ use domain::wire::chunk::ChoiceView;
 use domain::wire::finish::FinishReason;
 
 /// OpenAI allows `n` up to 128. Higher indices share one slot, so that an upstream cannot grow the table.
-const MAX_CHOICES: usize = 128;
+pub(super) const MAX_CHOICES: u8 = 128;
 
 /// The choices of one answer.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ enum ChoiceState {
 impl Choices {
     /// Updates the state from a choice of a chunk or of a plain answer.
     pub(super) fn observe(&mut self, choice: &ChoiceView<'_>) {
-        let index = usize::try_from(choice.index).unwrap_or(MAX_CHOICES).min(MAX_CHOICES);
+        let index = usize::try_from(choice.index).unwrap_or(usize::MAX).min(MAX_CHOICES.into());
         if self.states.len() <= index {
             self.states.resize(index + 1, ChoiceState::Absent);
         }
@@ -123,7 +123,7 @@ mod tests {
             let json = format!(r#"{{"choices":[{{"index":{index}}}]}}"#);
             choices.observe(&ChunkView::parse(&json).unwrap().choices()[0]);
         }
-        assert_eq!(choices.states.len(), MAX_CHOICES + 1);
+        assert_eq!(choices.states.len(), usize::from(MAX_CHOICES) + 1);
         assert!(!choices.is_finished(1));
     }
 }

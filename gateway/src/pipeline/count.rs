@@ -1,8 +1,8 @@
 //! Counts tokens that an upstream does not report.
 //!
 //! It uses the o200k tokenizer and the overheads that OpenAI documents for its chat format. Other models
-//! tokenize differently, so the record says `counted`. The time is proportional to the text; therefore it
-//! never runs on a thread that serves requests.
+//! tokenize differently, so the record says `counted`. The time is proportional to the text. Therefore only
+//! short text is counted inline, by `coverage.rs`; all other counts run on blocking threads.
 
 use std::ops::AddAssign;
 use std::sync::{Arc, LazyLock};
@@ -81,11 +81,12 @@ pub struct Counter {
     admission: Arc<Semaphore>,
 }
 
-/// A running count of a whole request, aborted on drop; yields `None` if it panicked.
+/// A running count of a whole request; yields `None` if it panicked. Dropping the handle ends the task, but a
+/// count that has begun on a blocking thread runs to its end.
 pub type Counting = AbortOnDropHandle<Option<Usage>>;
-/// A running count of a piece of an answer, aborted on drop.
-pub type PieceCount = AbortOnDropHandle<Option<TextTokens>>;
-/// A running count of a request's input, aborted on drop.
+/// A running count of a batch of an answer's text; dropped like [`Counting`].
+pub type BatchCount = AbortOnDropHandle<Option<TextTokens>>;
+/// A running count of a request's input; dropped like [`Counting`].
 pub type InputCount = AbortOnDropHandle<Option<InputTokens>>;
 
 /// The tokens of an answer's text.
@@ -99,7 +100,7 @@ pub struct TextTokens {
 
 /// Text that was taken to be counted, each string separately.
 #[derive(Clone, Debug, Default)]
-pub struct Produced {
+pub struct UncountedText {
     /// Text, and the names and arguments of calls.
     pub output: Vec<String>,
     /// Reasoning.
@@ -114,9 +115,9 @@ pub struct InputTokens(pub u64);
 #[derive(Clone, Debug)]
 pub struct InputText(Vec<Bytes>);
 
-/// The size of a Responses request.
+/// The size of a Responses request with the items that it continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestSize {
+pub struct InputSize {
     /// The length of its text, in bytes.
     pub text_bytes: u64,
     /// An estimate of the tokens of its images, audio and files.
@@ -129,8 +130,8 @@ pub struct CountedSoFar {
     pub input: Input,
     /// The tokens counted so far.
     pub counted: TextTokens,
-    /// The running count of a piece.
-    pub piece: Option<PieceCount>,
+    /// The running count of a batch of its text.
+    pub batch: Option<BatchCount>,
 }
 
 /// The input of a request.
@@ -152,10 +153,10 @@ impl Default for Counter {
 
 impl Counter {
     /// Counts the rest of an answer and everything before it; `None` if that panicked.
-    pub async fn count(self, before: CountedSoFar, rest: Produced) -> Option<Usage> {
-        let CountedSoFar { input, mut counted, piece } = before;
-        if let Some(piece) = piece {
-            counted += piece.await.ok()??;
+    pub async fn count(self, before: CountedSoFar, rest: UncountedText) -> Option<Usage> {
+        let CountedSoFar { input, mut counted, batch } = before;
+        if let Some(batch) = batch {
+            counted += batch.await.ok()??;
         }
         self.run(move || {
             let input = match input {
@@ -173,9 +174,9 @@ impl Counter {
         .await
     }
 
-    /// Counts a piece of an answer; `None` if that panicked.
-    pub async fn count_piece(self, piece: Produced) -> Option<TextTokens> {
-        self.run(move || piece.count()).await
+    /// Counts a batch of an answer's text; `None` if that panicked.
+    pub async fn count_batch(self, batch: UncountedText) -> Option<TextTokens> {
+        self.run(move || batch.count()).await
     }
 
     /// Counts a request's input; `None` if that panicked.
@@ -257,7 +258,7 @@ impl InputText {
     }
 }
 
-impl RequestSize {
+impl InputSize {
     /// The tokens of an image or file, beside those of its data.
     const PART_TOKENS: u64 = 4_096;
     /// The bytes of encoded data per token.
@@ -329,21 +330,21 @@ fn prompt_tokens(value: &Value) -> u64 {
     tokens(&text)
 }
 
-/// Appends the text in a value to `text`. Member names are included if the shape of the value is unknown,
-/// because a server may then write all of it into its prompt.
-fn append_text(value: &Value, with_names: bool, text: &mut String) {
+/// Appends the text in a value to `text`. `with_numbers` includes numbers: the shape of the value is unknown,
+/// and a server may write all of it into its prompt. [`append_member`] decides on the names of members.
+fn append_text(value: &Value, with_numbers: bool, text: &mut String) {
     match value {
         Value::String(string) => text.push_str(string),
-        Value::Array(items) => items.iter().for_each(|item| append_text(item, with_names, text)),
+        Value::Array(items) => items.iter().for_each(|item| append_text(item, with_numbers, text)),
         Value::Object(members) => {
             members.iter().for_each(|(name, value)| append_member(name, value, text));
         }
-        Value::Number(number) if with_names => text.push_str(&number.to_string()),
+        Value::Number(number) if with_numbers => text.push_str(&number.to_string()),
         Value::Number(_) | Value::Bool(_) | Value::Null => {}
     }
 }
 
-/// Appends the text in an object member to `text`.
+/// Appends the text in an object member to `text`, with its name unless that is one of [`TEXT_MEMBERS`].
 fn append_member(name: &str, value: &Value, text: &mut String) {
     let is_data = DATA_MEMBERS.contains(&name) && value.as_str().is_some_and(is_encoded_data);
     let is_id = IDS.contains(&name) && value.as_str().is_none_or(|id| id.len() <= MAX_ID_BYTES);
@@ -373,9 +374,9 @@ pub(super) fn tokens(text: &str) -> u64 {
     bpe_openai::o200k_base().count(text) as u64
 }
 
-// === impl Produced ===
+// === impl UncountedText ===
 
-impl Produced {
+impl UncountedText {
     /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.output.iter().chain(&self.reasoning).map(String::len).sum()
@@ -412,10 +413,10 @@ mod tests {
 
     use super::*;
 
-    fn count(body: &'static [u8], produced: Produced) -> Usage {
+    fn count(body: &'static [u8], produced: UncountedText) -> Usage {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let input = Input::Body(Bytes::from_static(body));
-        let before = CountedSoFar { input, counted: TextTokens::default(), piece: None };
+        let before = CountedSoFar { input, counted: TextTokens::default(), batch: None };
         runtime.block_on(Counter::default().count(before, produced)).unwrap()
     }
 
@@ -423,7 +424,7 @@ mod tests {
     fn counts_what_was_sent_and_produced() {
         let body = br#"{"model":"m","messages":[{"role":"user","content":"hello world"},
             {"role":"user","content":[{"type":"text","text":"hello world"},{"type":"image_url"}]}]}"#;
-        let produced = Produced {
+        let produced = UncountedText {
             output: ["hello world", "hello", " world"].map(str::to_owned).to_vec(),
             reasoning: vec!["hello".to_owned()],
         };
@@ -475,31 +476,33 @@ mod tests {
         let data = "A".repeat(8_000);
         let part =
             format!(r#"{{"type":"input_image","image_url":"data:image/png;base64,{data}"}}"#);
-        let size = RequestSize::of(part.as_bytes(), std::iter::empty());
+        let size = InputSize::of(part.as_bytes(), std::iter::empty());
         assert_eq!(size.text_bytes, part.len() as u64 - 8_000);
         assert_eq!(size.media_tokens, 4_096 + 1_000);
         let text = format!(r#"{{"type":"input_text","text":"data:image/png;base64,{data}"}}"#);
-        let size = RequestSize::of(text.as_bytes(), [part.as_str()].into_iter());
+        let size = InputSize::of(text.as_bytes(), [part.as_str()].into_iter());
         assert_eq!(size.text_bytes, (text.len() + part.len()) as u64 - 8_000);
     }
 
     #[tokio::test]
     async fn a_rest_is_counted_with_what_came_before() {
-        let produced =
-            |text: &str| Produced { output: vec![text.to_owned()], ..Produced::default() };
+        let produced = |text: &str| UncountedText {
+            output: vec![text.to_owned()],
+            ..UncountedText::default()
+        };
         let counter = Counter::default();
         let body = Bytes::from_static(br#"{"messages":[{"content":"hello"}]}"#);
-        let piece = counter.clone().count_piece(produced("hello"));
-        let piece = Some(AbortOnDropHandle::new(TaskTracker::new().spawn(piece)));
+        let batch = counter.clone().count_batch(produced("hello"));
+        let batch = Some(AbortOnDropHandle::new(TaskTracker::new().spawn(batch)));
         let earlier = TextTokens { output: 10, reasoning: 4 };
-        let before = CountedSoFar { input: Input::Body(body.clone()), counted: earlier, piece };
+        let before = CountedSoFar { input: Input::Body(body.clone()), counted: earlier, batch };
         let usage = counter.clone().count(before, produced(" world")).await.unwrap();
         assert_eq!((usage.input, usage.output), (Tokens(3 + 1 + 3), Tokens(12)));
         assert_eq!(usage.reasoning, Some(Tokens(4)));
         let input = counter.clone().count_input(body.into()).await.unwrap();
         assert_eq!(input, InputTokens(7));
-        let before = CountedSoFar { input: Input::Counted(input.0), counted: earlier, piece: None };
-        let usage = counter.count(before, Produced::default()).await.unwrap();
+        let before = CountedSoFar { input: Input::Counted(input.0), counted: earlier, batch: None };
+        let usage = counter.count(before, UncountedText::default()).await.unwrap();
         assert_eq!((usage.input, usage.output), (Tokens(7), Tokens(10)));
     }
 
@@ -528,6 +531,6 @@ mod tests {
 
     #[test]
     fn an_empty_body_counts_nothing() {
-        assert_eq!(count(b"", Produced::default()).total(), Tokens(0));
+        assert_eq!(count(b"", UncountedText::default()).total(), Tokens(0));
     }
 }

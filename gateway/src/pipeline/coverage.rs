@@ -1,6 +1,9 @@
 //! Ensures that the part of an answer that the client gets is paid for.
 //!
-//! Text is counted as it arrives, on blocking threads, so that little of it is kept. One piece is counted at
+//! The exception is the last event of a Responses stream that is ended here: the client gets it although it is
+//! not covered, because the final events of the stream repeat all text.
+//!
+//! Text is counted as it arrives, on blocking threads, so that little of it is kept. One batch is counted at
 //! a time; while the next one is full, the upstream is not read, so that an upstream that is faster than the
 //! tokenizer does not fill the memory.
 //!
@@ -20,7 +23,9 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::AppState;
-use super::count::{CountedSoFar, Counting, Input, InputCount, InputTokens, PieceCount, Produced};
+use super::count::{
+    BatchCount, CountedSoFar, Counting, Input, InputCount, InputTokens, UncountedText,
+};
 use super::meter::{MAX_ANSWER_BYTES, Meter};
 use crate::ledger::{FundsWait, Hold};
 use crate::limits::{Permit, QuotaWaitGuard};
@@ -29,10 +34,10 @@ use domain::usage::Tokens;
 
 /// The text that is kept before it is counted, in bytes, if the upstream did not report usage in its last
 /// answer. The rest at the end is hardly longer and takes about a millisecond.
-const PIECE_BYTES: usize = 16 * 1024;
+const BATCH_BYTES: usize = 16 * 1024;
 /// The same if the upstream did report usage: most answers are shorter and need not be counted at all.
 const MAX_PENDING_BYTES: usize = 64 * 1024;
-/// Words that may continue are kept behind a piece up to this length, in bytes, so that they can be counted
+/// Words that may continue are kept behind a batch up to this length, in bytes, so that they can be counted
 /// inline.
 const MAX_REST_BYTES: usize = MAX_INLINE_BYTES;
 
@@ -92,13 +97,13 @@ pub(super) struct Coverage {
     /// An estimate of the tokens of the request's images, audio and files.
     media_tokens: u64,
     /// Text of the answer that the client does not get.
-    withheld: Produced,
-    piece: Option<PieceCount>,
+    withheld: UncountedText,
+    batch: Option<BatchCount>,
     input: InputProgress,
     shortage: Option<Box<Shortage>>,
     /// The count of a request whose answer has ended.
     last: Option<Counting>,
-    /// Whether a piece could not be counted.
+    /// Whether a batch of the answer, or the input, could not be counted.
     has_failed: bool,
 }
 
@@ -117,8 +122,8 @@ impl Coverage {
             permit: Some(permit),
             request_body: Bytes::new(),
             media_tokens,
-            withheld: Produced::default(),
-            piece: None,
+            withheld: UncountedText::default(),
+            batch: None,
             input: InputProgress::default(),
             shortage: None,
             last: None,
@@ -153,7 +158,7 @@ impl Coverage {
     }
 
     /// Records text of the answer that the client does not get, so that it is not charged.
-    pub(super) fn withhold(&mut self, text: Produced) {
+    pub(super) fn withhold(&mut self, text: UncountedText) {
         self.withheld = text;
     }
 
@@ -178,10 +183,10 @@ impl Coverage {
     /// Ready once there is room for more text: the pending text is being counted, or is short.
     /// `expects_usage` is whether the upstream reported usage in its last answer.
     pub(super) fn poll_room(&mut self, expects_usage: bool, context: &mut Context<'_>) -> Poll<()> {
-        let limit = if expects_usage { MAX_PENDING_BYTES } else { PIECE_BYTES };
+        let limit = if expects_usage { MAX_PENDING_BYTES } else { BATCH_BYTES };
         while self.meter.pending_bytes() > limit {
-            ready!(self.poll_piece(context));
-            self.count_piece();
+            ready!(self.poll_batch(context));
+            self.count_batch();
         }
         Poll::Ready(())
     }
@@ -196,7 +201,7 @@ impl Coverage {
 
     /// Returns whether the answer so far is paid for and reserved under its limits, and grows the hold if
     /// necessary.
-    pub(super) fn is_covered(&mut self) -> bool {
+    pub(super) fn ensure_covered(&mut self) -> bool {
         let (bound, estimate) = (self.meter.output_bound(), self.meter.output_estimate());
         let now = || self.app.clock.monotonic();
         let is_paid = self
@@ -209,29 +214,29 @@ impl Coverage {
     /// Ready with whether the answer so far is paid for and reserved, once it is or once it is known that it
     /// will not be.
     pub(super) fn poll_covered(&mut self, context: &mut Context<'_>) -> Poll<bool> {
-        if self.is_covered() {
+        if self.ensure_covered() {
             self.shortage = None;
             return Poll::Ready(true);
         }
         if !self.meter.is_counted() {
             ready!(self.poll_counted(context));
-            if self.is_covered() {
+            if self.ensure_covered() {
                 self.shortage = None;
                 return Poll::Ready(true);
             }
         }
         ready!(self.poll_input(context));
-        if self.is_covered() {
+        if self.ensure_covered() {
             self.shortage = None;
             return Poll::Ready(true);
         }
-        ready!(self.poll_shortage(context));
+        ready!(self.poll_release_by_others(context));
         // The last hold of other requests may just have been released.
-        Poll::Ready(self.is_covered())
+        Poll::Ready(self.ensure_covered())
     }
 
     /// Releases what exceeds the count if other requests wait for it.
-    pub(super) fn give_back(&mut self, context: &mut Context<'_>) {
+    pub(super) fn release_excess(&mut self, context: &mut Context<'_>) {
         let is_wanted = self.hold.as_ref().is_some_and(Hold::has_waiters)
             || self.permit.as_ref().is_some_and(Permit::has_waiters);
         if !is_wanted || self.poll_counted(context).is_pending() {
@@ -249,10 +254,10 @@ impl Coverage {
 
     /// Ready once all text is counted.
     fn poll_counted(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        ready!(self.poll_piece(context));
+        ready!(self.poll_batch(context));
         if self.meter.pending_bytes() > MAX_INLINE_BYTES {
-            self.count_piece();
-            ready!(self.poll_piece(context));
+            self.count_batch();
+            ready!(self.poll_batch(context));
         }
         self.meter.count_here();
         Poll::Ready(())
@@ -289,7 +294,7 @@ impl Coverage {
     }
 
     /// Ready once waiting for other requests is pointless.
-    fn poll_shortage(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_release_by_others(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let is_shared = self.hold.as_ref().is_some_and(Hold::is_shared)
             || self.permit.as_ref().is_some_and(Permit::is_shared);
         let shortage = self.shortage.get_or_insert_with(|| {
@@ -308,20 +313,20 @@ impl Coverage {
         Poll::Ready(())
     }
 
-    /// Ready once no piece is being counted.
-    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(piece) = &mut self.piece else { return Poll::Ready(()) };
-        let counted = ready!(Pin::new(piece).poll(context)).ok().flatten();
+    /// Ready once no batch is being counted.
+    fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(batch) = &mut self.batch else { return Poll::Ready(()) };
+        let counted = ready!(Pin::new(batch).poll(context)).ok().flatten();
         self.has_failed |= counted.is_none();
-        self.piece = None;
-        self.meter.piece_counted(counted);
+        self.batch = None;
+        self.meter.batch_counted(counted);
         Poll::Ready(())
     }
 
-    fn count_piece(&mut self) {
-        let piece = self.meter.take_piece(MAX_REST_BYTES);
-        let counting = self.app.counter.clone().count_piece(piece);
-        self.piece = Some(AbortOnDropHandle::new(self.app.tasks.spawn(counting)));
+    fn count_batch(&mut self) {
+        let batch = self.meter.take_batch(MAX_REST_BYTES);
+        let counting = self.app.counter.clone().count_batch(batch);
+        self.batch = Some(AbortOnDropHandle::new(self.app.tasks.spawn(counting)));
     }
 
     /// Counts what is not counted yet; yields `None` if that cannot be counted.
@@ -335,13 +340,13 @@ impl Coverage {
                 _ => Input::Body(self.request_body.clone()),
             },
             counted: self.meter.counted(),
-            piece: self.piece.take(),
+            batch: self.batch.take(),
         };
-        let (rest, has_failed) = (self.meter.take_produced(), self.has_failed);
+        let (rest, has_failed) = (self.meter.take_uncounted(), self.has_failed);
         let counting = self.app.counter.clone().count(before, rest);
         let withheld = self
             .has_withheld()
-            .then(|| self.app.counter.clone().count_piece(self.withheld.clone()));
+            .then(|| self.app.counter.clone().count_batch(self.withheld.clone()));
         let counting = async move {
             let mut usage = counting.await.filter(|_| !has_failed)?;
             let Some(withheld) = withheld else { return Some(usage) };

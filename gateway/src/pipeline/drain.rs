@@ -1,7 +1,8 @@
 //! Requests that continue without their client because their key says so: the answer is read to its end, up
 //! to a limit, to get the upstream's own usage.
 //!
-//! The request keeps its permit and hold meanwhile. A shutdown does not wait for it.
+//! The request keeps its permit and hold meanwhile. It runs among the tasks of the gateway until it ends, its
+//! time limit passes, or a shutdown stops waiting for requests, which cancels it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use std::time::Duration;
 
 use futures_util::future::poll_fn;
 
+use super::answer::Answer;
 use super::failed_request::FailedRequest;
-use super::outcome::{ClientPresence, RequestOutcome};
-use super::relay::{Answer, BrokenStream, Relay};
+use super::outcome::{ClientDisconnected, RequestOutcome};
+use super::relay::{BrokenStream, Relay};
 use super::{AppState, Fault};
 
 type WorkResult = Result<Answer, Box<FailedRequest>>;
@@ -22,7 +24,7 @@ pub(super) type Work = Pin<Box<dyn Future<Output = WorkResult> + Send>>;
 /// How a request continues without its client.
 pub(super) struct Drain {
     app: Arc<AppState>,
-    presence: ClientPresence,
+    client_disconnected: ClientDisconnected,
     /// The time limit, from the client's disconnect.
     limit: Duration,
 }
@@ -33,9 +35,13 @@ struct AttendedWork(Option<(Work, Drain)>);
 // === impl Drain ===
 
 impl Drain {
-    /// Creates the drain of a request that continues for up to `limit`; `presence` is its own.
-    pub(super) fn new(app: Arc<AppState>, presence: ClientPresence, limit: Duration) -> Self {
-        Self { app, presence, limit }
+    /// Creates the drain of a request that continues for up to `limit`; `client_disconnected` is its own.
+    pub(super) fn new(
+        app: Arc<AppState>,
+        client_disconnected: ClientDisconnected,
+        limit: Duration,
+    ) -> Self {
+        Self { app, client_disconnected, limit }
     }
 
     /// Runs `work` to its end even if the client disconnects. If the answer is a stream, its rest is read
@@ -52,13 +58,13 @@ impl Drain {
     }
 
     fn spawn(self, rest: impl Future<Output = ()> + Send + 'static) {
-        let Self { app, presence, limit } = self;
+        let Self { app, client_disconnected, limit } = self;
         let cut_off = app.cut_off.clone();
         if cut_off.is_cancelled() {
             // The shutdown ended the request, not the client.
             return;
         }
-        presence.end();
+        client_disconnected.set();
         // On timeout, cancels as for a client disconnect.
         let rest = cut_off.run_until_cancelled_owned(tokio::time::timeout(limit, rest));
         app.tasks.spawn(rest);
@@ -82,9 +88,7 @@ async fn read_rest(mut relay: Box<Relay>) {
     while let Some(read) = poll_fn(|context| relay.poll_bytes(context)).await {
         if let Err(broken) = read {
             let BrokenStream { fault, request, .. } = *broken;
-            if let Some(request) = request {
-                request.fail(&fault, unseen(&fault));
-            }
+            request.fail(&fault, unseen(&fault));
         }
     }
 }

@@ -3,9 +3,9 @@
 use super::Fault;
 use super::admit::RefusedRequest;
 use super::forward::ForwardError;
+use super::forwarded_request::ForwardedRequest;
 use super::open_request::OpenRequest;
 use super::outcome::RequestOutcome;
-use super::sent_request::SentRequest;
 use domain::limit::LimitStatus;
 
 /// A request that got no answer. The caller reports `fault` to the client and closes it.
@@ -18,25 +18,25 @@ pub struct FailedRequest {
 /// A request in the phase in which it failed.
 enum UnansweredRequest {
     Open(OpenRequest),
-    Sent(Box<SentRequest>),
+    Forwarded(Box<ForwardedRequest>),
 }
 
 impl FailedRequest {
-    /// Creates the failure of a request that was not sent upstream.
-    pub fn before_sending(request: OpenRequest, fault: impl Into<Fault>) -> Box<Self> {
+    /// Creates the failure of a request before it is forwarded.
+    pub fn before_forwarding(request: OpenRequest, fault: impl Into<Fault>) -> Box<Self> {
         Box::new(Self { fault: fault.into(), request: UnansweredRequest::Open(request) })
     }
 
-    /// Creates the failure of a request that was sent upstream.
-    pub fn after_sending(request: Box<SentRequest>, fault: impl Into<Fault>) -> Box<Self> {
-        Box::new(Self { fault: fault.into(), request: UnansweredRequest::Sent(request) })
+    /// Creates the failure of a request that was forwarded.
+    pub fn after_forwarding(request: Box<ForwardedRequest>, fault: impl Into<Fault>) -> Box<Self> {
+        Box::new(Self { fault: fault.into(), request: UnansweredRequest::Forwarded(request) })
     }
 
     /// Returns the state of the request's limits at admission or refusal.
     pub fn limit_status(&self) -> &LimitStatus {
         match &self.request {
             UnansweredRequest::Open(request) => request.limit_status(),
-            UnansweredRequest::Sent(request) => request.limit_status(),
+            UnansweredRequest::Forwarded(request) => request.limit_status(),
         }
     }
 
@@ -44,7 +44,7 @@ impl FailedRequest {
     pub fn close(self, outcome: RequestOutcome) {
         match self.request {
             UnansweredRequest::Open(request) => request.close(outcome),
-            UnansweredRequest::Sent(request) => request.fail(&self.fault, outcome),
+            UnansweredRequest::Forwarded(request) => request.fail(&self.fault, outcome),
         }
     }
 }
@@ -52,13 +52,13 @@ impl FailedRequest {
 impl From<RefusedRequest> for Box<FailedRequest> {
     fn from(refused: RefusedRequest) -> Self {
         let RefusedRequest { refusal, request } = refused;
-        FailedRequest::before_sending(request, refusal)
+        FailedRequest::before_forwarding(request, refusal)
     }
 }
 
 impl From<ForwardError> for Box<FailedRequest> {
     fn from(error: ForwardError) -> Self {
         let ForwardError { fault, request } = error;
-        FailedRequest::after_sending(request, fault)
+        FailedRequest::after_forwarding(request, fault)
     }
 }

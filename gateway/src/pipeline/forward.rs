@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Incoming;
 
 use super::admit::AdmittedRequest;
-use super::sent_request::SentRequest;
+use super::forwarded_request::ForwardedRequest;
 use super::{AppState, Fault, rate_limit_headers, route};
 use crate::upstream::{UpstreamClient, UpstreamError};
 use domain::model::Deployment;
@@ -19,7 +19,8 @@ use translate::report::{self, Loss, LossReport};
 
 /// The capacity of an answer's header map.
 const HEADER_CAPACITY: usize = 12;
-/// Smaller bodies are copied when they are edited, in bytes.
+/// Bodies below this length are copied before they are sent, with their edits applied, in bytes; see
+/// [`Outgoing::compact`].
 const MAX_COMPACTED_BYTES: usize = 4 * 1024;
 
 /// The request for one deployment: a body and the edits to it.
@@ -46,7 +47,7 @@ impl Outgoing {
 /// An answer that has begun.
 pub struct BegunAnswer {
     /// The request.
-    pub request: Box<SentRequest>,
+    pub request: Box<ForwardedRequest>,
     /// The headers that the client gets.
     pub headers: HeaderMap,
     /// The body to read.
@@ -60,7 +61,7 @@ pub struct ForwardError {
     /// The reason.
     pub fault: Fault,
     /// The request.
-    pub request: Box<SentRequest>,
+    pub request: Box<ForwardedRequest>,
 }
 
 /// The answer of one upstream.
@@ -74,7 +75,8 @@ struct UpstreamAnswer {
 /// cannot serve it.
 ///
 /// # Errors
-/// The error of the last target, or of the first one whose error does not justify a failover.
+/// The error of the last target that was tried; it is the first one whose error does not justify a failover,
+/// if there is one. If none was tried, the reason why the last target cannot be used.
 pub async fn forward(
     app: &AppState,
     targets: &[&Deployment],
@@ -83,14 +85,14 @@ pub async fn forward(
     outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
 ) -> Result<BegunAnswer, ForwardError> {
     let lowered_cap = admitted.output_cap();
-    let mut request = SentRequest::new(admitted);
+    let mut request = ForwardedRequest::new(admitted);
     let answer = match try_targets(app, targets, stream, &mut request, outgoing).await {
         Ok(answer) => answer,
         Err(fault) => return Err(ForwardError { fault, request }),
     };
     let UpstreamAnswer { mut headers, body, upstream_client } = answer;
     request.answered_by(upstream_client.clone());
-    rate_limit_headers::show(&mut headers, request.limit_status());
+    rate_limit_headers::insert(&mut headers, request.limit_status());
     let mut begun = BegunAnswer { request, headers, body, upstream_client };
     if let Some(cap) = lowered_cap {
         let mut report = LossReport::default();
@@ -104,39 +106,38 @@ async fn try_targets(
     app: &AppState,
     targets: &[&Deployment],
     stream: bool,
-    request: &mut SentRequest,
+    request: &mut ForwardedRequest,
     mut outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
 ) -> Result<UpstreamAnswer, Fault> {
     let mut fault = misconfigured("the model has no deployment").into();
     let mut tried = false;
-    let permits = |target: &Deployment| {
+    let is_available = |target: &Deployment| {
         let catalogue = app.directory.catalogue();
         let upstream = catalogue.upstreams.get(&target.upstream);
         upstream
             .is_none_or(|upstream| app.upstream_clients.permits(upstream, app.clock.monotonic()))
     };
-    for target in route::turns(targets, permits) {
+    for target in route::attempt_order(targets, is_available) {
         let found = app.directory.catalogue().upstreams.get(&target.upstream).cloned();
-        let outcome = match found {
-            None => Err(misconfigured("it was removed")),
-            Some(upstream) => match outgoing(&upstream, target) {
-                Err(refusal) => {
-                    // The error of a tried target says more than that of one that cannot be used.
-                    if !tried {
-                        fault = refusal.into();
-                    }
-                    continue;
+        let usable = found.ok_or_else(|| Fault::from(misconfigured("it was removed")));
+        let usable = usable.and_then(|upstream| {
+            let outgoing = outgoing(&upstream, target)?;
+            Ok((upstream, outgoing.compact()))
+        });
+        let (upstream, outgoing) = match usable {
+            Ok(usable) => usable,
+            Err(unusable) => {
+                // The error of a tried target says more than that of one that cannot be used.
+                if !tried {
+                    fault = unusable;
                 }
-                Ok(outgoing) => {
-                    tried = true;
-                    let outgoing = outgoing.compact();
-                    request.record_attempt(target, &outgoing.body)?;
-                    app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)?;
-                    attempt(app, &upstream, outgoing, stream, request).await
-                }
-            },
+                continue;
+            }
         };
-        match outcome {
+        tried = true;
+        request.record_attempt(target, &outgoing.body)?;
+        app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)?;
+        match attempt(app, &upstream, outgoing, stream, request).await {
             Ok(answer) => return Ok(answer),
             Err(error) => {
                 let retryable = error.is_retryable();
@@ -157,7 +158,7 @@ async fn attempt(
     upstream: &Arc<Upstream>,
     outgoing: Outgoing,
     stream: bool,
-    request: &SentRequest,
+    request: &ForwardedRequest,
 ) -> Result<UpstreamAnswer, UpstreamError> {
     let upstream_client = app.upstream_clients.upstream_client(upstream, || {
         let credential = app.credentials.find(&upstream.name);
@@ -166,7 +167,7 @@ async fn attempt(
     let Outgoing { body, edits } = outgoing;
     let body_and_id = || (splice::splice(&body, &edits), request.open.id_header());
     let sent_at = app.clock.monotonic();
-    let sent = upstream_client.send(body_and_id).await;
+    let sent = upstream_client.send(body_and_id, &request.send_status).await;
     let checked = sent.and_then(|response| {
         check_kind(response.headers(), stream)?;
         Ok(response)
@@ -213,7 +214,8 @@ fn misconfigured(what: &str) -> UpstreamError {
     UpstreamError::Misconfigured(what.to_owned())
 }
 
-/// Rejects HTML, and JSON instead of a stream, whatever the status.
+/// Rejects a successful answer whose `content-type` is neither absent nor that of the requested form: an event
+/// stream, or JSON. HTML, and JSON instead of a stream, are the usual cases.
 fn check_kind(headers: &HeaderMap, stream: bool) -> Result<(), UpstreamError> {
     let wanted = if stream { "text/event-stream" } else { "application/json" };
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(wanted);

@@ -19,7 +19,7 @@ impl IdleTimeout {
     }
 
     /// Ends the wait; the next call of `poll_elapsed` begins another.
-    pub(super) fn end(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.waiting_since = None;
     }
 

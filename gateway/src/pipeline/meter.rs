@@ -6,20 +6,19 @@
 use std::ops::AddAssign;
 
 use super::calls::Calls;
-use super::choices::Choices;
-use super::count::{Produced, TextTokens, tokens};
-use super::pieces::Text;
+use super::choices::{Choices, MAX_CHOICES};
+use super::count::{TextTokens, UncountedText, tokens};
+use super::pending_text::PendingText;
 use crate::upstream::UpstreamError;
 use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
 use domain::wire::finish::FinishReason;
 use domain::wire::text::{FieldKind, Strings, strings_in};
 use domain::wire::usage::UsageReport;
 
-/// The longest answer that is read whole or kept until its end, in bytes.
+/// The longest answer that is accepted, in bytes: of a plain answer the body, of a stream the text as escaped
+/// JSON.
 pub(super) const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
-/// Choices have indices below this unless the request asked for more.
-const MAX_CHOICES: u32 = 128;
 /// Ordinary text has more bytes per token than this, in any language.
 const BYTES_PER_TOKEN: u64 = 4;
 /// The bytes of base64 per token of audio, images and encrypted reasoning: a picture of one mebibyte has one
@@ -34,9 +33,11 @@ pub struct Meter {
     /// The length of the answer when that report arrived, in bytes.
     reported_bytes: usize,
     /// Whether a length limit or a content filter cut a choice.
-    pub cut: bool,
+    pub is_truncated: bool,
     /// Whether the upstream reports that it failed in a choice.
-    pub broken: bool,
+    pub has_failed: bool,
+    /// Whether the gateway ended the answer, before the upstream could report its usage.
+    pub is_ended_by_gateway: bool,
     /// The number of requested choices.
     requested_choices: u32,
     /// The states of the choices.
@@ -46,8 +47,8 @@ pub struct Meter {
     /// The index of a choice that was not requested.
     stray_choice: Option<u32>,
     calls: Calls,
-    /// The text so far, in bytes.
-    produced_bytes: usize,
+    /// The text so far without base64, in bytes; see [`produced_bytes`](Self::produced_bytes).
+    text_bytes: usize,
     /// The tokens of the base64 so far.
     data_tokens: u64,
     /// The text so far as escaped JSON, in bytes.
@@ -68,8 +69,8 @@ pub struct Meter {
 #[derive(Debug, Default)]
 struct ChoiceText {
     /// Text, refusals included.
-    content: Text,
-    reasoning: Text,
+    content: PendingText,
+    reasoning: PendingText,
     /// The text of the choice so far, in bytes.
     bytes: usize,
 }
@@ -108,8 +109,9 @@ impl Meter {
                 self.add(index, choice, form);
                 self.choices.observe(choice);
                 let finish = choice.finish();
-                self.cut |= matches!(finish, Some(FinishReason::Length | FinishReason::Filter));
-                self.broken |= finish == Some(FinishReason::Failed);
+                self.is_truncated |=
+                    matches!(finish, Some(FinishReason::Length | FinishReason::Filter));
+                self.has_failed |= finish == Some(FinishReason::Failed);
             }
         }
         if let Some(reported) = view.usage.and_then(UsageReport::parse) {
@@ -136,7 +138,7 @@ impl Meter {
     /// Returns the text so far in bytes; other content counts as text with as many tokens.
     pub fn produced_bytes(&self) -> usize {
         let data = self.data_tokens.saturating_mul(BYTES_PER_TOKEN);
-        self.produced_bytes.saturating_add(usize::try_from(data).unwrap_or(usize::MAX))
+        self.text_bytes.saturating_add(usize::try_from(data).unwrap_or(usize::MAX))
     }
 
     /// Returns the text so far as escaped JSON, in bytes.
@@ -194,17 +196,17 @@ impl Meter {
     }
 
     /// Takes all uncounted text.
-    pub fn take_produced(&mut self) -> Produced {
-        let mut produced = Produced::default();
+    pub fn take_uncounted(&mut self) -> UncountedText {
+        let mut produced = UncountedText::default();
         self.each_text(|text, is_reasoning| produced.push(text.take(), is_reasoning));
         self.taken();
         produced
     }
 
     /// Takes the text that can be counted separately; its count must be passed to
-    /// [`piece_counted`](Self::piece_counted). At most `max_rest` bytes are left.
-    pub fn take_piece(&mut self, max_rest: usize) -> Produced {
-        let (mut produced, mut rest) = (Produced::default(), 0);
+    /// [`batch_counted`](Self::batch_counted). At most `max_rest` bytes are left.
+    pub fn take_batch(&mut self, max_rest: usize) -> UncountedText {
+        let (mut produced, mut rest) = (UncountedText::default(), 0);
         self.each_text(|text, is_reasoning| {
             produced.push(text.take_front(), is_reasoning);
             rest += text.as_str().len();
@@ -220,9 +222,9 @@ impl Meter {
         produced
     }
 
-    /// Adds the tokens of the piece that was last taken; `None` means that it could not be counted, and its
+    /// Adds the tokens of the batch that was last taken; `None` means that it could not be counted, and its
     /// length is used as an estimate.
-    pub fn piece_counted(&mut self, tokens: Option<TextTokens>) {
+    pub fn batch_counted(&mut self, tokens: Option<TextTokens>) {
         let estimate = TextTokens {
             output: (self.counting_bytes as u64).div_ceil(BYTES_PER_TOKEN),
             reasoning: 0,
@@ -239,7 +241,7 @@ impl Meter {
 
     /// Returns the slot of the choice's text; `None` if the choice was not requested.
     fn choice(&mut self, view: &ChoiceView<'_>) -> Option<usize> {
-        if view.index >= self.requested_choices.max(MAX_CHOICES) {
+        if view.index >= self.requested_choices.max(MAX_CHOICES.into()) {
             self.stray_choice = Some(view.index);
             return None;
         }
@@ -335,20 +337,20 @@ impl Meter {
         let AddedBytes { received, .. } = apart.add_piece(0, message, form);
         self.counted += apart.counted;
         self.data_tokens += apart.data_tokens;
-        let text = apart.take_produced().concat();
+        let text = apart.take_uncounted().concat();
         let start = text.ceil_char_boundary(said.min(text.len()));
         AddedBytes { bytes: self.texts[index].content.push(&text[start..]), received }
     }
 
     fn note(&mut self, added: AddedBytes) {
         self.received_bytes += added.received;
-        self.produced_bytes += added.bytes;
+        self.text_bytes += added.bytes;
         self.pending_bytes += added.bytes;
         self.fresh_bytes += added.bytes;
     }
 
     /// Calls `each` with every text, and whether it is reasoning.
-    fn each_text(&mut self, mut each: impl FnMut(&mut Text, bool)) {
+    fn each_text(&mut self, mut each: impl FnMut(&mut PendingText, bool)) {
         for choice in &mut self.texts {
             each(&mut choice.content, false);
             each(&mut choice.reasoning, true);

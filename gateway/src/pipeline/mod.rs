@@ -1,10 +1,18 @@
-//! The life of a request to `/v1`, one file per phase: authenticate, admit, route, forward, relay, settle.
+//! The life of a request to `/v1`. Its phases are authenticate, admit, route, forward, relay (for a plain
+//! answer: `plain_answer`) and settle, each in the file of that name; the other files serve them.
 //!
-//! This module knows neither HTTP status codes nor the admin plane. Start with [`serve::serve`], then
-//! [`chat::chat`], which lists the phases; [`responses::responses`] is the same with a translation in
-//! between.
+//! This module does not choose the HTTP status of an error, which is done by the table in
+//! `http/error_reply.rs`. It only records the status that the client got, in a [`RequestOutcome`]. It does not
+//! know the admin plane.
+//!
+//! Start with [`serve::serve`], then [`chat::chat`], which calls the phases in order;
+//! [`responses::responses`] is the same with a translation in between. Rule ids in comments, such as `S-4` or
+//! `§5.9`, refer to [`translate::rules`].
+//!
+//! [`RequestOutcome`]: outcome::RequestOutcome
 
 pub mod admit;
+pub mod answer;
 pub mod authenticate;
 mod calls;
 pub mod chat;
@@ -14,12 +22,13 @@ mod coverage;
 mod drain;
 pub mod failed_request;
 pub mod forward;
+pub mod forwarded_request;
 mod idle_timeout;
 pub mod meter;
 pub mod open_request;
 pub mod outcome;
 pub mod passthrough;
-mod pieces;
+mod pending_text;
 mod plain_answer;
 mod plausible_usage;
 pub mod rate_limit_headers;
@@ -27,9 +36,8 @@ mod read_batcher;
 pub mod relay;
 pub mod replay;
 pub mod responses;
-pub mod responses_stream;
+pub mod responses_adapter;
 pub mod route;
-pub mod sent_request;
 pub mod serve;
 mod settle;
 pub mod stream_adapter;
@@ -51,7 +59,7 @@ use count::Counter;
 use domain::record::RequestStatus;
 use domain::refusal::Refusal;
 use replay::Replays;
-use responses::Policy;
+use responses::ResponsesPolicy;
 
 /// The state that all requests share. Built once, by `app`.
 pub struct AppState {
@@ -66,11 +74,11 @@ pub struct AppState {
     /// The credentials of the upstreams.
     pub credentials: Arc<Credentials>,
     /// The stored responses; `None` if responses are not stored.
-    pub state: Option<Arc<State>>,
+    pub response_store: Option<Arc<State>>,
     /// The requests with an idempotency key; `None` if replay is disabled.
     pub replays: Option<Arc<Replays>>,
     /// How `/v1/responses` is answered.
-    pub responses: Policy,
+    pub responses_policy: ResponsesPolicy,
     /// Encrypts reasoning for clients to keep.
     pub sealer: Arc<Sealer>,
     /// The longest conversation that a request may continue, in bytes.
@@ -88,14 +96,14 @@ pub struct AppState {
 }
 
 impl AppState {
-    /// Flushes the journal after an end without a message, before which it would be flushed. A failure is logged
-    /// and retried.
+    /// Flushes the journal after a request that ends without sending anything to the client; otherwise the
+    /// write of the last bytes flushes it. A failure is logged and retried.
     fn flush(&self) {
         _ = self.ledger.flush_journal();
     }
 }
 
-/// Why a request got no answer.
+/// Why a request failed, before or during its answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The gateway refused it.

@@ -1,8 +1,9 @@
-//! The first phase of a request: its key is known, and nothing was sent upstream.
+//! A request whose key is known: its record, and how it ends.
 //!
-//! Every phase owns its request, and passes it on by value. A request that is dropped in any phase is settled.
-//! [`AdmittedRequest`](super::admit::AdmittedRequest) and [`SentRequest`](super::sent_request::SentRequest) are
-//! the next phases.
+//! [`OpenRequest`] is a request before it is admitted, and the core of the types of the later phases,
+//! [`AdmittedRequest`](super::admit::AdmittedRequest) and
+//! [`ForwardedRequest`](super::forwarded_request::ForwardedRequest), which contain it. Each phase owns the
+//! request and passes it on by value. A request that is dropped in any phase is settled.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use jiff::Timestamp;
 
 use super::AppState;
 use super::authenticate::Principal;
-use super::outcome::{ClientPresence, DropOutcome, HeadSent, RequestOutcome};
+use super::outcome::{ClientDisconnected, DropOutcome, HeadSent, RequestOutcome};
 use domain::endpoint::Endpoint;
 use domain::id::{ModelId, RequestId};
 use domain::idempotency::IdempotencyDigest;
@@ -37,7 +38,9 @@ pub struct Arrival {
     pub monotonic: Duration,
 }
 
-/// A request of a known key. It costs nothing: if it is closed or dropped, its record has no charge.
+/// A request of a known key. By itself it costs nothing: if it is closed or dropped, its record has no charge.
+/// Within a [`ForwardedRequest`](super::forwarded_request::ForwardedRequest), that type takes the record and
+/// settles it with a charge.
 pub struct OpenRequest {
     pub(super) app: Arc<AppState>,
     arrival: Arrival,
@@ -45,8 +48,8 @@ pub struct OpenRequest {
     record: Option<Box<RequestRecord>>,
     limit_status: LimitStatus,
     head_sent: Option<HeadSent>,
-    /// Whether the client of a drained request is connected.
-    presence: Option<ClientPresence>,
+    /// Set once the client of a drained request has disconnected; `None` if the request is not drained.
+    client_disconnected: Option<ClientDisconnected>,
     drop_outcome: DropOutcome,
 }
 
@@ -116,7 +119,7 @@ impl OpenRequest {
             record: Some(record),
             limit_status: LimitStatus::default(),
             head_sent: None,
-            presence: None,
+            client_disconnected: None,
             drop_outcome: DropOutcome::default(),
         }
     }
@@ -187,15 +190,15 @@ impl OpenRequest {
         self.record_mut().http_status = Some(200);
     }
 
-    /// Records the time of the first piece of the answer.
-    pub(super) fn set_first_piece(&mut self) {
+    /// Records the time of the first output for the client.
+    pub(super) fn set_first_output(&mut self) {
         if self.record_mut().ttft.is_none() {
             let elapsed = self.elapsed();
             self.record_mut().ttft = Some(elapsed);
         }
     }
 
-    /// Returns the time to the first piece of the answer, if there was one.
+    /// Returns the time to the first output for the client, if there was any.
     pub(super) fn time_to_first_token(&self) -> Option<Duration> {
         self.record.as_ref()?.ttft
     }
@@ -212,8 +215,8 @@ impl OpenRequest {
     }
 
     /// Returns a handle that records a client disconnect while the request continues.
-    pub(super) fn presence(&mut self) -> ClientPresence {
-        self.presence.get_or_insert_default().clone()
+    pub(super) fn client_disconnected_handle(&mut self) -> ClientDisconnected {
+        self.client_disconnected.get_or_insert_default().clone()
     }
 
     /// Returns a handle that sets the outcome in case the request is dropped.
@@ -227,7 +230,7 @@ impl OpenRequest {
     }
 
     fn settle(&mut self, outcome: RequestOutcome) {
-        if let Some(EndedRecord { record, is_drained, .. }) = self.end(outcome) {
+        if let Some(EndedRecord { record, is_drained, .. }) = self.take_record(outcome) {
             self.app.ledger.settle(record, None);
             if is_drained {
                 self.app.flush();
@@ -236,7 +239,7 @@ impl OpenRequest {
     }
 
     /// Takes the record and completes it, except for its usage and cost. Returns `None` if it was taken before.
-    pub(super) fn end(&mut self, mut outcome: RequestOutcome) -> Option<EndedRecord> {
+    pub(super) fn take_record(&mut self, mut outcome: RequestOutcome) -> Option<EndedRecord> {
         let is_whole =
             matches!(outcome.status, RequestStatus::Completed | RequestStatus::Incomplete);
         let is_drained = self.is_abandoned() && outcome.status != RequestStatus::Cancelled;
@@ -288,7 +291,7 @@ impl OpenRequest {
     }
 
     fn is_abandoned(&self) -> bool {
-        self.presence.as_ref().is_some_and(ClientPresence::is_over)
+        self.client_disconnected.as_ref().is_some_and(ClientDisconnected::is_set)
     }
 
     fn elapsed(&self) -> Duration {

@@ -26,9 +26,9 @@ pub struct DropOutcome(Arc<OnceLock<RequestOutcome>>);
 #[derive(Clone, Debug, Default)]
 pub struct HeadSent(Arc<AtomicBool>);
 
-/// Whether the client of a drained request is still connected; shared by the drain and the request.
+/// Whether the client of a drained request has disconnected; shared by the drain and the request.
 #[derive(Clone, Debug, Default)]
-pub struct ClientPresence(Arc<AtomicBool>);
+pub struct ClientDisconnected(Arc<AtomicBool>);
 
 // === impl RequestOutcome ===
 
@@ -40,7 +40,8 @@ impl RequestOutcome {
 
     /// Returns the outcome of an answer that reached its end.
     pub fn answered(meter: &Meter) -> Self {
-        let status = if meter.cut { RequestStatus::Incomplete } else { RequestStatus::Completed };
+        let status =
+            if meter.is_truncated { RequestStatus::Incomplete } else { RequestStatus::Completed };
         Self { status, http_status: Some(200), error_code: None }
     }
 
@@ -67,15 +68,15 @@ impl DropOutcome {
     }
 }
 
-// === impl ClientPresence ===
+// === impl ClientDisconnected ===
 
-impl ClientPresence {
+impl ClientDisconnected {
     /// Records that the client has disconnected.
-    pub(super) fn end(&self) {
+    pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -1,4 +1,5 @@
-//! Relays a chat stream unchanged except for the model's name and the usage chunk.
+//! Relays a chat stream. Its events pass unchanged except for the model's name, and for the usage chunk, which
+//! only a client that requested it gets; events without data become comments. A missing end marker is added.
 //!
 //! It maps bytes to bytes without IO. The output does not depend on how the input is split.
 
@@ -18,11 +19,11 @@ const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 /// A chat stream on its way to the client.
 pub struct ChatPassthrough {
     splitter: Splitter,
-    rules: EventRules,
+    rewriter: EventRewriter,
 }
 
-/// The edits to each event.
-struct EventRules {
+/// Edits each event, and detects the end marker.
+struct EventRewriter {
     /// The name that the client requested, as a JSON string.
     model: String,
     /// Whether the client gets the usage-only chunk.
@@ -34,12 +35,15 @@ struct EventRules {
 impl ChatPassthrough {
     /// Creates a stream for a client that knows the model as `model` (a JSON string).
     pub fn new(model: String, keep_usage: bool) -> Self {
-        Self { splitter: Splitter::default(), rules: EventRules { model, keep_usage, end: None } }
+        Self {
+            splitter: Splitter::default(),
+            rewriter: EventRewriter { model, keep_usage, end: None },
+        }
     }
 
     /// Returns whether the end marker was received.
     pub fn is_done(&self) -> bool {
-        self.rules.end.is_some()
+        self.rewriter.end.is_some()
     }
 
     /// Appends to `out` the events that `bytes` completes.
@@ -54,8 +58,8 @@ impl ChatPassthrough {
     ) -> Result<(), UpstreamError> {
         let mut outcome = Ok(());
         let split = self.splitter.push(bytes, |event| {
-            if outcome.is_ok() && self.rules.end.is_none() {
-                outcome = self.rules.relay(event, meter, out);
+            if outcome.is_ok() && self.rewriter.end.is_none() {
+                outcome = self.rewriter.relay(event, meter, out);
             }
         });
         outcome?;
@@ -65,46 +69,58 @@ impl ChatPassthrough {
     /// Ends the stream as a length limit does.
     pub fn cut_short(&mut self, meter: &mut Meter, out: &mut BytesMut) {
         out.extend_from_slice(b"data: ");
-        out.extend_from_slice(&self.rules.named(LENGTH_LIMIT_CHUNK));
+        out.extend_from_slice(&self.rewriter.named(LENGTH_LIMIT_CHUNK));
         out.extend_from_slice(b"\n\n");
-        meter.cut = true;
-        self.rules.end = Some(Bytes::from_static(sse::DONE_EVENT));
+        meter.is_truncated = true;
+        meter.is_ended_by_gateway = true;
+        self.rewriter.end = Some(Bytes::from_static(sse::DONE_EVENT));
     }
 
-    /// Handles the end of the input: appends what a complete stream lacks, except for its [`end`](Self::end).
-    /// May be called again.
+    /// Handles the end of the input: appends its last event if that lacks its blank line.
     ///
     /// # Errors
-    /// [`UpstreamError::CutOff`] if the answer is incomplete.
-    pub fn close(&mut self, meter: &mut Meter, out: &mut BytesMut) -> Result<(), UpstreamError> {
+    /// Those of [`push`](Self::push); [`UpstreamError::CutOff`] if the event is incomplete.
+    pub fn finish_input(
+        &mut self,
+        meter: &mut Meter,
+        out: &mut BytesMut,
+    ) -> Result<(), UpstreamError> {
         let mut rest = self.splitter.finish();
-        if self.rules.end.is_none() && !rest.trim_ascii().is_empty() {
-            // The last event of some servers lacks its blank line; a partial event is not valid JSON.
-            rest.extend_from_slice(b"\n\n");
-            self.rules.relay(&rest, meter, out).map_err(|error| match error {
-                UpstreamError::Reported(_) => error,
-                _ => UpstreamError::CutOff,
-            })?;
+        if self.rewriter.end.is_some() || rest.trim_ascii().is_empty() {
+            return Ok(());
         }
-        if self.rules.end.is_none() {
+        // The last event of some servers lacks its blank line; a partial event is not valid JSON.
+        rest.extend_from_slice(b"\n\n");
+        self.rewriter.relay(&rest, meter, out).map_err(|error| match error {
+            UpstreamError::Reported(_) => error,
+            _ => UpstreamError::CutOff,
+        })
+    }
+
+    /// Checks that the answer is complete, without further input. May be called again.
+    ///
+    /// # Errors
+    /// [`UpstreamError::CutOff`] if it is not.
+    pub fn check_finished(&mut self, meter: &Meter) -> Result<(), UpstreamError> {
+        if self.rewriter.end.is_none() {
             if !meter.is_finished() {
                 return Err(UpstreamError::CutOff);
             }
             check_not_broken(meter)?;
-            self.rules.end = Some(Bytes::from_static(sse::DONE_EVENT));
+            self.rewriter.end = Some(Bytes::from_static(sse::DONE_EVENT));
         }
         Ok(())
     }
 
-    /// Appends the end of a stream that was [closed](Self::close).
-    pub fn end(&mut self, out: &mut BytesMut) {
-        out.extend_from_slice(self.rules.end.as_deref().unwrap_or_default());
+    /// Appends the end marker of a [finished](Self::check_finished) stream.
+    pub fn write_done(&mut self, out: &mut BytesMut) {
+        out.extend_from_slice(self.rewriter.end.as_deref().unwrap_or_default());
     }
 }
 
 /// Checks that the upstream did not report a failure in a choice that has ended (§4.3).
 pub(super) fn check_not_broken(meter: &Meter) -> Result<(), UpstreamError> {
-    if meter.broken {
+    if meter.has_failed {
         let message = Some("the upstream broke its answer off".to_owned());
         return Err(UpstreamError::Reported(ReportedError { message, ..ReportedError::default() }));
     }
@@ -115,7 +131,7 @@ fn not_text() -> UpstreamError {
     UpstreamError::Invalid("a chunk is not valid UTF-8".to_owned())
 }
 
-impl EventRules {
+impl EventRewriter {
     /// Builds a chunk with the name that the client knows the model by.
     fn named(&self, chunk: &str) -> Vec<u8> {
         format!("{{\"model\":{},{}", self.model, &chunk[1..]).into_bytes()
@@ -203,8 +219,9 @@ mod tests {
         let outcome = pieces
             .iter()
             .try_for_each(|piece| stream.push(piece.as_bytes(), &mut meter, &mut out))
-            .and_then(|()| stream.close(&mut meter, &mut out))
-            .map(|()| stream.end(&mut out));
+            .and_then(|()| stream.finish_input(&mut meter, &mut out))
+            .and_then(|()| stream.check_finished(&meter))
+            .map(|()| stream.write_done(&mut out));
         (String::from_utf8(out.to_vec()).unwrap(), meter, outcome)
     }
 
@@ -215,8 +232,8 @@ mod tests {
         assert_eq!(out, STREAM.replace("\"up\"", "\"mine\""));
         let used = meter.reported.unwrap().complete().unwrap().usage;
         assert_eq!(used.total(), Tokens(5));
-        assert_eq!(meter.take_produced().output, ["ab"]);
-        assert!(meter.is_finished() && !meter.cut);
+        assert_eq!(meter.take_uncounted().output, ["ab"]);
+        assert!(meter.is_finished() && !meter.is_truncated);
     }
 
     #[test]
@@ -315,12 +332,13 @@ mod tests {
         let (mut meter, mut out) = (Meter::default(), BytesMut::new());
         stream.cut_short(&mut meter, &mut out);
         stream.push(STREAM.as_bytes(), &mut meter, &mut out).unwrap();
-        stream.close(&mut meter, &mut out).unwrap();
-        stream.end(&mut out);
+        stream.finish_input(&mut meter, &mut out).unwrap();
+        stream.check_finished(&meter).unwrap();
+        stream.write_done(&mut out);
         let text = std::str::from_utf8(&out).unwrap();
         assert!(text.starts_with("data: {\"model\":\"mine\",\"object\":"), "{text}");
         assert!(text.ends_with("\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n"), "{text}");
-        assert!(meter.cut && stream.is_done());
+        assert!(meter.is_truncated && meter.is_ended_by_gateway && stream.is_done());
     }
 
     #[test]

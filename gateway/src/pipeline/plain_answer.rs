@@ -9,12 +9,12 @@ use futures_util::future::poll_fn;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 
+use super::answer::Answer;
 use super::failed_request::FailedRequest;
 use super::forward::BegunAnswer;
 use super::idle_timeout::IdleTimeout;
 use super::meter::{MAX_ANSWER_BYTES, Meter};
 use super::outcome::RequestOutcome;
-use super::relay::Answer;
 use crate::upstream::{Phase, UpstreamError};
 use domain::wire::usage::AnswerUsage;
 
@@ -61,9 +61,9 @@ pub(super) async fn answer(
     });
     let (checked, body) = match read {
         Ok(read) => read,
-        Err(error) => return Err(FailedRequest::after_sending(request, error)),
+        Err(error) => return Err(FailedRequest::after_forwarding(request, error)),
     };
-    request.open.set_first_piece();
+    request.open.set_first_output();
     let usage = poll_fn(|context| request.poll_usage(context)).await;
     let (body, outcome) = plain.finish(checked, body, usage, &request.coverage.meter);
     request.close(outcome);
@@ -108,6 +108,6 @@ fn poll_frame(
         ready!(idle_timeout.poll_elapsed(context));
         return Poll::Ready(Err(UpstreamError::TimedOut(Phase::Idle)));
     };
-    idle_timeout.end();
+    idle_timeout.reset();
     Poll::Ready(read.transpose().map_err(|_| UpstreamError::CutOff))
 }

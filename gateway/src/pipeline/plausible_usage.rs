@@ -2,7 +2,7 @@
 //!
 //! A missing count, or a count of zero for text, is unknown and replaced by our own count. A report that more
 //! of the answer follows is a lower bound. A count above what the request can have used is charged only up to
-//! the bound: the house pays the rest, the record notes the reported number, and the upstream's health shows
+//! the bound: the operator pays the rest, the record notes the reported number, and the upstream's health shows
 //! it.
 
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use domain::usage::{Tokens, Usage};
 use domain::wire::content::for_each_part;
 use domain::wire::usage::{AnswerUsage, UsageReport};
 
-/// The largest excess that is recorded as the house's loss, in tokens. A larger number is not a count and
+/// The largest excess that is recorded as the operator's loss, in tokens. A larger number is not a count and
 /// would make the sum of losses useless.
 const MAX_BOOKED_EXCESS: u64 = u32::MAX as u64;
 
@@ -26,14 +26,16 @@ const MAX_BOOKED_EXCESS: u64 = u32::MAX as u64;
 pub(super) struct PlausibleUsage {
     /// The plausible part of the report.
     pub(super) report: UsageReport,
+    /// Whether the upstream could not report its usage, because the gateway ended the answer.
+    is_ended_by_gateway: bool,
     /// The report of an answer that more text followed.
     earlier: Option<OutdatedReport>,
     /// The bound on our own counts.
     max_counts: MaxCounts,
     /// The reported input tokens, if they exceed the bound.
-    input: Option<Excess>,
+    input_excess: Option<Excess>,
     /// The reported output tokens, if they exceed the bound.
-    output: Option<Excess>,
+    output_excess: Option<Excess>,
 }
 
 /// A report that came before the end of the answer.
@@ -67,21 +69,22 @@ impl PlausibleUsage {
             input: Tokens(bound.input_tokens(body.len() as u64, 0)),
             output: Tokens(bound.output_tokens(coverage.output_cap(), produced)),
         };
+        let is_ended_by_gateway = meter.is_ended_by_gateway;
         let Some(mut report) = meter.reported else {
-            return Self { max_counts, ..Self::default() };
+            return Self { is_ended_by_gateway, max_counts, ..Self::default() };
         };
         // A request and an answer with text have tokens.
         report.input = report.input.filter(|it| it.0 > 0 || body.is_empty());
         report.output = report.output.filter(|it| it.0 > 0 || produced == 0);
-        let input = cut(&mut report.input, |tokens| {
+        let input_excess = cut(&mut report.input, |tokens| {
             let text = bound.input_tokens(input_bytes, 0);
             if tokens <= text {
                 return text;
             }
             bound.input_tokens(body.len() as u64, media_parts(body))
         });
-        let output = cut(&mut report.output, |_| max_counts.output.0);
-        if input.is_some() || report.input.is_none() {
+        let output_excess = cut(&mut report.output, |_| max_counts.output.0);
+        if input_excess.is_some() || report.input.is_none() {
             // It is a part of an implausible number.
             report.cached = None;
         }
@@ -93,12 +96,17 @@ impl PlausibleUsage {
             let reasoning = report.reasoning.take();
             earlier = report.output.take().map(|output| OutdatedReport { output, reasoning });
         }
-        Self { report, earlier, max_counts, input, output }
+        Self { report, is_ended_by_gateway, earlier, max_counts, input_excess, output_excess }
     }
 
     /// Returns the input tokens counted by the upstream; `None` if it reported none or an implausible number.
-    pub(super) fn counted_input(&self) -> Option<Tokens> {
-        self.report.input.filter(|_| self.input.is_none())
+    pub(super) fn reported_input(&self) -> Option<Tokens> {
+        self.report.input.filter(|_| self.input_excess.is_none())
+    }
+
+    /// Returns whether the upstream reports its usage, as shown by this whole answer; `None` if it could not.
+    pub(super) fn shows_reporting(&self) -> Option<bool> {
+        (!self.is_ended_by_gateway).then(|| self.report.is_complete())
     }
 
     /// Returns the usage; `None` if a count is needed.
@@ -137,25 +145,26 @@ impl PlausibleUsage {
             let Excess { reported, bound } = excess?;
             Some(format!("{reported} {name} tokens for a request that can have had {bound}"))
         };
-        let input = told("prompt", self.input);
-        let complaints: Vec<_> = input.into_iter().chain(told("output", self.output)).collect();
+        let input = told("prompt", self.input_excess);
+        let complaints: Vec<_> =
+            input.into_iter().chain(told("output", self.output_excess)).collect();
         (!complaints.is_empty()).then(|| format!("it reported {}", complaints.join(", and ")))
     }
 
-    /// Returns the cost of the implausible tokens: the house's loss.
+    /// Returns the cost of the implausible tokens: the operator's loss.
     pub(super) fn loss(&self, price: &Price) -> Nanos {
         let beyond = |excess: Option<Excess>| {
             let tokens = excess.map_or(0, |excess| excess.reported - excess.bound);
             Tokens(tokens.min(MAX_BOOKED_EXCESS))
         };
-        let (input, output) = (beyond(self.input), beyond(self.output));
+        let (input, output) = (beyond(self.input_excess), beyond(self.output_excess));
         price.cost(&Usage { input, output, ..Usage::default() })
     }
 
     fn excess_notes(&self) -> impl Iterator<Item = String> {
         let note = |name, excess: Excess| format!("usage_bounded:{name}={}", excess.reported);
-        let input = self.input.map(|excess| note("prompt_tokens", excess));
-        input.into_iter().chain(self.output.map(|excess| note("completion_tokens", excess)))
+        let input = self.input_excess.map(|excess| note("prompt_tokens", excess));
+        input.into_iter().chain(self.output_excess.map(|excess| note("completion_tokens", excess)))
     }
 }
 
@@ -203,14 +212,28 @@ mod tests {
         check("", 0);
     }
 
+    /// Regression test: an upstream was taken for one that reports no usage.
+    #[test]
+    fn an_answer_that_the_gateway_ended_does_not_show_whether_the_upstream_reports_usage() {
+        let shown = |is_ended_by_gateway, output| {
+            let report = UsageReport { input: output, output, ..UsageReport::default() };
+            PlausibleUsage { report, is_ended_by_gateway, ..PlausibleUsage::default() }
+                .shows_reporting()
+        };
+        assert_eq!(shown(false, None), Some(false));
+        assert_eq!(shown(false, Some(Tokens(1))), Some(true));
+        assert_eq!(shown(true, None), None);
+        assert_eq!(shown(true, Some(Tokens(1))), None);
+    }
+
     #[test]
     fn a_loss_is_booked_as_far_as_it_is_a_count() {
         let price =
             Price { input: Nanos(1_000_000_000), output: Nanos(2_000_000_000), ..Price::default() };
         let loss = |input: u64, output: u64| {
             let excess = |reported| Some(Excess { reported, bound: 0 });
-            let (input, output) = (excess(input), excess(output));
-            PlausibleUsage { input, output, ..PlausibleUsage::default() }.loss(&price)
+            let (input_excess, output_excess) = (excess(input), excess(output));
+            PlausibleUsage { input_excess, output_excess, ..PlausibleUsage::default() }.loss(&price)
         };
         assert_eq!(loss(1_000_000, 500_000), Nanos(2_000_000_000));
         assert_eq!(loss(u64::MAX, 0), Nanos(4_294_967_295_000));

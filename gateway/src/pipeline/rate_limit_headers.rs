@@ -29,12 +29,12 @@ const TOKENS: HeaderNames = HeaderNames {
 const MAX_VALUE_BYTES: usize = 144;
 
 /// Adds the `x-ratelimit-*` headers of the limits that are set. The values share one buffer.
-pub fn show(headers: &mut HeaderMap, standing: &LimitStatus) {
-    if standing.requests.is_none() && standing.tokens.is_none() {
+pub fn insert(headers: &mut HeaderMap, limit_status: &LimitStatus) {
+    if limit_status.requests.is_none() && limit_status.tokens.is_none() {
         return;
     }
     let mut text = BytesMut::with_capacity(MAX_VALUE_BYTES);
-    for (names, gauge) in [(REQUESTS, standing.requests), (TOKENS, standing.tokens)] {
+    for (names, gauge) in [(REQUESTS, limit_status.requests), (TOKENS, limit_status.tokens)] {
         let Some(LimitState { limit, remaining, reset }) = gauge else { continue };
         headers.insert(names.limit, number(&mut text, limit));
         headers.insert(names.remaining, number(&mut text, remaining));
@@ -43,7 +43,7 @@ pub fn show(headers: &mut HeaderMap, standing: &LimitStatus) {
 }
 
 /// Removes the headers from an answer that is stored: they describe the limits at its time.
-pub(super) fn hide(headers: &mut HeaderMap) {
+pub(super) fn remove(headers: &mut HeaderMap) {
     for names in [REQUESTS, TOKENS] {
         for name in [names.limit, names.remaining, names.reset] {
             headers.remove(name);
@@ -95,15 +95,15 @@ mod tests {
     #[test]
     fn what_is_not_limited_is_not_shown() {
         let mut headers = HeaderMap::new();
-        show(&mut headers, &LimitStatus::default());
+        insert(&mut headers, &LimitStatus::default());
         assert!(headers.is_empty());
         let gauge = LimitState { limit: 9, remaining: 2, reset: Duration::from_secs(61) };
-        show(&mut headers, &LimitStatus { tokens: Some(gauge), requests: None });
+        insert(&mut headers, &LimitStatus { tokens: Some(gauge), requests: None });
         assert_eq!(headers.len(), 3);
         assert_eq!(headers["x-ratelimit-limit-tokens"], "9");
         assert_eq!(headers["x-ratelimit-remaining-tokens"], "2");
         assert_eq!(headers["x-ratelimit-reset-tokens"], "1m1s");
-        hide(&mut headers);
+        remove(&mut headers);
         assert!(headers.is_empty());
     }
 }

@@ -5,7 +5,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -17,20 +16,24 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::Fault;
+use super::answer::Answer;
 use super::failed_request::FailedRequest;
 use super::forward::{BegunAnswer, ForwardError};
+use super::forwarded_request::ForwardedRequest;
 use super::idle_timeout::IdleTimeout;
-use super::outcome::{HeadSent, RequestOutcome};
+use super::outcome::{DropOutcome, HeadSent, RequestOutcome};
 use super::read_batcher::ReadBatcher;
-use super::replay::{AnswerRecorder, RecordedAnswer};
-use super::sent_request::SentRequest;
+use super::replay::AnswerRecorder;
 use super::stream_adapter::StreamAdapter;
 use crate::ledger::DiskSync;
 use crate::upstream::{Phase, UpstreamError};
+use domain::id::RequestId;
 use domain::wire::sse;
+use domain::wire::usage::AnswerUsage;
 
 /// How long the head of a stream is delayed for its first event, so that an immediate upstream failure still
-/// gets its HTTP status.
+/// gets its HTTP status. The time begins with the relay: for chat when the upstream has sent its head, for
+/// Responses before the request is sent upstream.
 const COMMIT_GRACE: Duration = Duration::from_secs(5);
 /// The silence after which a client gets a keep-alive, if it gets any.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
@@ -40,28 +43,22 @@ const MAX_FRAME_BYTES: usize = 64 * 1024;
 /// reused.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// An answer to the client.
-pub enum Answer {
-    /// A plain answer, settled already.
-    Whole {
-        /// Additional headers.
-        headers: HeaderMap,
-        /// The body.
-        body: Bytes,
-    },
-    /// A stream, settled at its end.
-    Stream {
-        /// Additional headers.
-        headers: HeaderMap,
-        /// The body; boxed, because it waits in a connection's state.
-        relay: Box<Relay>,
-    },
-    /// The answer to an earlier attempt of the same request.
-    Replayed(Arc<RecordedAnswer>),
-}
-
-/// An answer that has not begun.
+/// The future of an answer that has not begun.
 pub type Forwarding = Pin<Box<dyn Future<Output = Result<BegunAnswer, ForwardError>> + Send>>;
+
+/// An answer that has not begun. `forwarding` owns the request; the handles are those of the request.
+pub struct PendingAnswer {
+    /// Ready when the answer begins.
+    pub forwarding: Forwarding,
+    /// The request id.
+    pub id: RequestId,
+    /// Records that the client got the head of the stream.
+    pub head_sent: HeadSent,
+    /// Sets the outcome before the request is dropped.
+    pub drop_outcome: DropOutcome,
+    /// The wait between settlement and the end of the stream.
+    pub syncing: Option<DiskSync>,
+}
 
 /// What continues with a stream after its client has disconnected.
 pub(super) type OnDisconnect = Box<dyn FnOnce(Box<Relay>) + Send>;
@@ -72,21 +69,19 @@ pub struct Relay {
     adapter: StreamAdapter,
     /// Additional headers.
     headers: HeaderMap,
-    /// Records that the client got the head before the answer has begun.
-    head_sent: Option<HeadSent>,
     /// Bytes that were read and not passed on yet.
-    unread: Bytes,
+    unprocessed: Bytes,
     out: BytesMut,
     /// Bytes that are passed on once they are known to be covered.
     uncovered: Option<BytesMut>,
     /// The length of the last frame, in bytes, as the capacity of the next.
     frame_capacity: usize,
     /// `None` before the answer has begun, and once it is settled.
-    request: Option<Box<SentRequest>>,
+    request: Option<Box<ForwardedRequest>>,
     /// The silence of the upstream.
-    idle: IdleTimeout,
+    upstream_idle: IdleTimeout,
     /// The silence towards the client.
-    silence: IdleTimeout,
+    client_idle: IdleTimeout,
     read_batcher: ReadBatcher,
     failure: Option<Fault>,
     /// Records the answer for retries of the request.
@@ -100,37 +95,29 @@ pub struct Relay {
 /// The source of a stream.
 enum Source {
     /// An upstream that has not answered yet.
-    Waiting(Forwarding),
+    Waiting(PendingAnswer),
     /// A body.
     Reading(Incoming),
     /// Everything was read.
     Ended,
 }
 
-/// A stream that broke after it had begun. The caller reports it to the client and closes the request.
+/// A stream that broke after it had begun. The caller reports it to the client and settles the request.
 pub struct BrokenStream {
     /// The reason.
     pub fault: Fault,
-    /// The request; `None` if it is settled, because its upstream had not answered.
-    pub request: Option<Box<SentRequest>>,
+    /// The request.
+    pub request: BrokenRequest,
     /// Formats the error for the client.
     pub adapter: StreamAdapter,
 }
 
-// === impl Answer ===
-
-impl Answer {
-    /// Records the answer for retries of the request; a stream is recorded at its end.
-    pub(super) fn record(&mut self, mut recorder: Box<AnswerRecorder>) {
-        match self {
-            Self::Whole { headers, body } => recorder.record_whole(headers, body),
-            Self::Stream { headers, relay } => {
-                recorder.begin_stream(headers);
-                relay.record(recorder);
-            }
-            Self::Replayed(_) => {}
-        }
-    }
+/// The request of a stream that broke.
+pub enum BrokenRequest {
+    /// An upstream had answered, or every one had failed.
+    Forwarded(Box<ForwardedRequest>),
+    /// No upstream had answered.
+    Pending(PendingAnswer),
 }
 
 // === impl Relay ===
@@ -146,38 +133,35 @@ impl Relay {
     }
 
     /// Creates the relay of an answer that has not begun. `headers` are sent if the client gets its head
-    /// before that, which is recorded in `head_sent`.
+    /// before that.
     pub fn waiting(
-        forwarding: Forwarding,
+        pending: PendingAnswer,
         adapter: StreamAdapter,
         headers: HeaderMap,
-        head_sent: HeadSent,
     ) -> Box<Self> {
         // Forwarding has its own timeouts.
-        let mut relay = Self::new(Source::Waiting(forwarding), adapter, None, Duration::MAX);
+        let mut relay = Self::new(Source::Waiting(pending), adapter, None, Duration::MAX);
         relay.headers = headers;
-        relay.head_sent = Some(head_sent);
         relay
     }
 
     fn new(
         source: Source,
         adapter: StreamAdapter,
-        request: Option<Box<SentRequest>>,
+        request: Option<Box<ForwardedRequest>>,
         idle: Duration,
     ) -> Box<Self> {
         Box::new(Self {
             source,
             adapter,
             headers: HeaderMap::new(),
-            head_sent: None,
-            unread: Bytes::new(),
+            unprocessed: Bytes::new(),
             out: BytesMut::new(),
             uncovered: None,
             frame_capacity: 0,
             request,
-            idle: IdleTimeout::new(idle),
-            silence: IdleTimeout::new(KEEP_ALIVE_INTERVAL),
+            upstream_idle: IdleTimeout::new(idle),
+            client_idle: IdleTimeout::new(KEEP_ALIVE_INTERVAL),
             read_batcher: ReadBatcher::default(),
             failure: None,
             answer_recorder: None,
@@ -196,15 +180,15 @@ impl Relay {
         if first.is_err() {
             // On timeout, the client gets the head and waits for events as they come.
             self.adapter.commit(&mut self.out);
-            if let Some(head_sent) = &self.head_sent {
-                head_sent.set();
+            if let Source::Waiting(pending) = &self.source {
+                pending.head_sent.set();
             }
         }
         if self.out.is_empty()
             && self.failure.is_some()
             && let Some((fault, request)) = self.failure.take().zip(self.request.take())
         {
-            return Err(FailedRequest::after_sending(request, fault));
+            return Err(FailedRequest::after_forwarding(request, fault));
         }
         // A short stream may be complete and settled already.
         if let Some(request) = self.request.as_mut() {
@@ -214,7 +198,7 @@ impl Relay {
     }
 
     /// Sets the recorder of the answer.
-    fn record(&mut self, answer_recorder: Box<AnswerRecorder>) {
+    pub(super) fn record(&mut self, answer_recorder: Box<AnswerRecorder>) {
         if self.is_settled() {
             // The answer is complete and settled already.
             answer_recorder.finish(&self.out, true);
@@ -229,15 +213,15 @@ impl Relay {
     }
 
     /// Reads until there are bytes for the client and no more are available, or the stream has ended or
-    /// failed.
+    /// failed. If it is ready with `out` empty, the stream has failed, or has ended and is settled.
     ///
     /// All available bytes go to the client in one write, and nothing waits for a timer.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Source::Waiting(forwarding) = &mut self.source {
-            if let Poll::Ready(forwarded) = forwarding.as_mut().poll(context) {
+        if let (Source::Waiting(pending), None) = (&mut self.source, &self.failure) {
+            if let Poll::Ready(forwarded) = pending.forwarding.as_mut().poll(context) {
                 self.forwarded(forwarded);
             } else if self.out.is_empty() {
-                return self.poll_silence(context);
+                return self.poll_keep_alive(context);
             } else {
                 return Poll::Ready(());
             }
@@ -250,16 +234,16 @@ impl Relay {
                     Poll::Ready(false) => {
                         self.adapter.cut_short(request, uncovered, &mut self.out);
                         self.source = Source::Ended;
-                        self.unread.clear();
+                        self.unprocessed.clear();
                     }
                     // A keep-alive would overtake the events that are held back.
                     Poll::Pending if self.out.is_empty() => return Poll::Pending,
                     Poll::Pending => break,
                 }
                 self.uncovered = None;
-                request.open.set_first_piece();
+                request.open.set_first_output();
             }
-            if !self.unread.is_empty() && !self.adapter.is_done() {
+            if !self.unprocessed.is_empty() && !self.adapter.is_done() {
                 self.pass_on(context);
                 continue;
             }
@@ -271,14 +255,14 @@ impl Relay {
                 match self.adapter.poll_end(context, request, &mut self.out) {
                     Poll::Ready(Ok(outcome)) => self.finish(context, outcome),
                     Poll::Ready(Err(failure)) => self.failure = Some(failure.into()),
-                    Poll::Pending if self.out.is_empty() => return self.poll_silence(context),
+                    Poll::Pending if self.out.is_empty() => return self.poll_keep_alive(context),
                     Poll::Pending => {}
                 }
                 break;
             };
             let Poll::Ready(()) = request.poll_room(context) else {
                 if self.out.is_empty() {
-                    return self.poll_silence(context);
+                    return self.poll_keep_alive(context);
                 }
                 break;
             };
@@ -292,12 +276,15 @@ impl Relay {
                 break;
             };
             self.read_batcher.read();
-            self.idle.end();
+            self.upstream_idle.reset();
             request.set_answer_begun();
             match read {
-                Some(Ok(frame)) => self.unread = frame.into_data().unwrap_or_default(),
+                Some(Ok(frame)) => self.unprocessed = frame.into_data().unwrap_or_default(),
                 Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
-                None => self.source = Source::Ended,
+                None => {
+                    self.source = Source::Ended;
+                    self.adapt(context, StreamAdapter::finish_input);
+                }
             }
         }
         Poll::Ready(())
@@ -305,27 +292,41 @@ impl Relay {
 
     /// Passes on what was read: all of it, or one event at a time if it may exceed the hold.
     fn pass_on(&mut self, context: &mut Context<'_>) {
-        let Some(request) = &mut self.request else { return };
-        let data = if request.coverage.has_room_for(self.unread.len()) {
-            std::mem::take(&mut self.unread)
+        let Some(request) = &self.request else { return };
+        let data = if request.coverage.has_room_for(self.unprocessed.len()) {
+            std::mem::take(&mut self.unprocessed)
         } else {
-            let end = sse::event_end(&self.unread, 0).unwrap_or(self.unread.len());
-            self.unread.split_to(end)
+            let end = sse::event_end(&self.unprocessed, 0).unwrap_or(self.unprocessed.len());
+            self.unprocessed.split_to(end)
         };
         if self.out.capacity() == 0 {
             self.out.reserve(self.frame_capacity);
         }
+        self.adapt(context, |adapter, request, out| adapter.push(&data, request, out));
+    }
+
+    /// Passes on the events that `append` appends, as far as they are part of a valid answer and covered.
+    fn adapt(
+        &mut self,
+        context: &mut Context<'_>,
+        append: impl FnOnce(
+            &mut StreamAdapter,
+            &mut ForwardedRequest,
+            &mut BytesMut,
+        ) -> Result<(), UpstreamError>,
+    ) {
+        let Some(request) = &mut self.request else { return };
         let before = self.out.len();
-        let pushed = self.adapter.push(&data, request, &mut self.out);
-        let checked = pushed.and_then(|()| request.coverage.check_answer());
+        let appended = append(&mut self.adapter, request, &mut self.out);
+        let checked = appended.and_then(|()| request.coverage.check_answer());
         self.failure = checked.err().map(Fault::from);
         request.update_progress();
-        if self.failure.is_none() && !request.coverage.is_covered() {
+        if self.failure.is_none() && !request.coverage.ensure_covered() {
             self.uncovered = Some(self.out.split_off(before));
         }
-        request.coverage.give_back(context);
+        request.coverage.release_excess(context);
         if !self.out.is_empty() {
-            request.open.set_first_piece();
+            request.open.set_first_output();
         }
     }
 
@@ -333,7 +334,7 @@ impl Relay {
     fn forwarded(&mut self, forwarded: Result<BegunAnswer, ForwardError>) {
         match forwarded {
             Ok(BegunAnswer { request, headers, body, upstream_client }) => {
-                self.idle = IdleTimeout::new(upstream_client.idle_deadline());
+                self.upstream_idle = IdleTimeout::new(upstream_client.idle_deadline());
                 self.request = Some(request);
                 self.headers = headers;
                 self.source = Source::Reading(body);
@@ -348,21 +349,27 @@ impl Relay {
 
     /// Waits for the upstream with nothing to pass on.
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.idle.poll_elapsed(context).is_ready() {
+        if self.upstream_idle.poll_elapsed(context).is_ready() {
             self.failure = Some(UpstreamError::TimedOut(Phase::Idle).into());
             return Poll::Ready(());
         }
-        self.poll_silence(context)
+        self.poll_keep_alive(context)
     }
 
-    /// Ready with a keep-alive once the client has heard nothing for [`KEEP_ALIVE_INTERVAL`].
-    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// Ready with a keep-alive in `out` once the client was sent nothing for [`KEEP_ALIVE_INTERVAL`]. If the
+    /// stream cannot have a keep-alive then, this waits for another interval.
+    fn poll_keep_alive(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if !self.adapter.has_keep_alive() {
             return Poll::Pending;
         }
-        ready!(self.silence.poll_elapsed(context));
-        self.adapter.keep_alive(&mut self.out);
-        Poll::Ready(())
+        loop {
+            ready!(self.client_idle.poll_elapsed(context));
+            self.adapter.keep_alive(&mut self.out);
+            if !self.out.is_empty() {
+                return Poll::Ready(());
+            }
+            self.client_idle.reset();
+        }
     }
 
     /// Settles the request, before the client can see the end of its answer.
@@ -396,7 +403,7 @@ impl Relay {
             self.syncing = None;
         }
         if !self.out.is_empty() {
-            self.silence.end();
+            self.client_idle.reset();
             // The whole buffer is passed on: a rest of it would be kept until the next event.
             self.frame_capacity = self.out.len();
             if let Some(answer_recorder) = &mut self.answer_recorder {
@@ -404,41 +411,96 @@ impl Relay {
             }
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.out).freeze())));
         }
-        self.source = Source::Ended;
+        debug_assert!(
+            self.failure.is_some() || self.is_settled(),
+            "a stream ends once it is settled"
+        );
+        let source = std::mem::replace(&mut self.source, Source::Ended);
         self.answer_recorder = None;
-        Poll::Ready(self.failure.take().map(|fault| {
-            let adapter = std::mem::replace(&mut self.adapter, StreamAdapter::Ended);
-            Err(Box::new(BrokenStream { fault, request: self.request.take(), adapter }))
+        // A failure without a request does not occur: it is only set while the request is not settled.
+        let request = match (self.request.take(), source) {
+            (Some(request), _) => Some(BrokenRequest::Forwarded(request)),
+            (None, Source::Waiting(pending)) => Some(BrokenRequest::Pending(pending)),
+            (None, Source::Reading(_) | Source::Ended) => None,
+        };
+        Poll::Ready(self.failure.take().zip(request).map(|(fault, request)| {
+            let adapter = std::mem::replace(&mut self.adapter, StreamAdapter::Taken);
+            Err(Box::new(BrokenStream { fault, request, adapter }))
         }))
     }
 
-    /// Ends the stream early because of `fault`: the bytes so far are returned first.
+    /// Ends the stream early because of `fault`: the bytes so far are returned first. Nothing more is read,
+    /// but a forwarding in progress is kept until its request is settled with the outcome of `fault`.
     pub fn interrupt(&mut self, fault: Fault) {
         if self.is_settled() || self.failure.is_some() || self.adapter.is_done() {
             return;
         }
-        self.withhold();
-        // A forwarding in progress is dropped with its request.
-        self.source = Source::Ended;
+        self.release_uncovered();
+        if let Source::Reading(_) = self.source {
+            self.source = Source::Ended;
+        }
         self.failure = Some(fault);
     }
 
-    /// Records that bytes waiting for coverage are not passed on.
-    fn withhold(&mut self) {
-        if let (Some(uncovered), Some(request), StreamAdapter::Chat(_)) =
-            (self.uncovered.take(), &mut self.request, &self.adapter)
-        {
-            request.withhold(&uncovered);
+    /// Decides on the bytes that wait for coverage when the stream ends early, as
+    /// [`StreamAdapter::cut_short`] does: a chat client does not get them, a Responses client does.
+    fn release_uncovered(&mut self) {
+        let Some(uncovered) = self.uncovered.take() else { return };
+        match &self.adapter {
+            StreamAdapter::Chat(_) => {
+                if let Some(request) = &mut self.request {
+                    request.withhold(&uncovered);
+                }
+            }
+            StreamAdapter::Responses(_) => self.out.unsplit(uncovered),
+            StreamAdapter::Taken => {}
         }
     }
 
-    /// Returns whether everything was returned.
+    /// Returns whether everything was returned, a failure included.
     pub fn is_ended(&self) -> bool {
-        self.out.is_empty() && self.is_settled() && self.syncing.is_none()
+        self.out.is_empty() && self.is_settled() && self.syncing.is_none() && self.failure.is_none()
     }
 
     fn is_settled(&self) -> bool {
         self.request.is_none() && !matches!(self.source, Source::Waiting(_))
+    }
+}
+
+// === impl BrokenRequest ===
+
+impl BrokenRequest {
+    /// Returns the request id.
+    pub fn id(&self) -> RequestId {
+        match self {
+            Self::Forwarded(request) => request.id(),
+            Self::Pending(pending) => pending.id,
+        }
+    }
+
+    /// Returns the usage known so far, without a count.
+    pub fn reported_usage(&self) -> Option<AnswerUsage> {
+        match self {
+            Self::Forwarded(request) => request.reported_usage(),
+            Self::Pending(_) => None,
+        }
+    }
+
+    /// Settles the request, and reports the fault to the upstream's statistics. Returns the wait between
+    /// settlement and the end of the stream.
+    pub fn fail(self, fault: &Fault, outcome: RequestOutcome) -> Option<DiskSync> {
+        match self {
+            Self::Forwarded(request) => {
+                let syncing = request.syncing();
+                request.fail(fault, outcome);
+                syncing
+            }
+            Self::Pending(PendingAnswer { forwarding, drop_outcome, syncing, .. }) => {
+                drop_outcome.set(outcome);
+                drop(forwarding);
+                syncing
+            }
+        }
     }
 }
 
@@ -449,10 +511,13 @@ impl Drop for Relay {
         }
         let on_disconnect = self.on_disconnect.take().filter(|_| !self.is_settled());
         if let Some(on_disconnect) = on_disconnect {
-            let ended = Self::new(Source::Ended, StreamAdapter::Ended, None, Duration::MAX);
+            let ended = Self::new(Source::Ended, StreamAdapter::Taken, None, Duration::MAX);
             on_disconnect(Box::new(std::mem::replace(self, *ended)));
         } else {
-            self.withhold();
+            self.release_uncovered();
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,10 +76,11 @@ pub async fn begin(
         return Err(Refusal::invalid(RequestFault::InvalidValue, None, message));
     }
     let digest = IdempotencyDigest::of(&principal.key.id, key);
-    let body = Sha256::new().chain_update(endpoint.as_str()).chain_update([0]).chain_update(body);
-    let body = body.finalize().into();
+    let body_digest =
+        Sha256::new().chain_update(endpoint.as_str()).chain_update([0]).chain_update(body);
+    let body_digest = body_digest.finalize().into();
     loop {
-        let found = replays.table().begin(digest, body, open.id(), replays.clock.now());
+        let found = replays.table().begin(digest, body_digest, open.id(), replays.clock.now());
         return match found {
             Role::First => {
                 open.set_idempotency_digest(digest);
@@ -95,7 +96,7 @@ pub async fn begin(
                 Ok(Attempt::Replayed(kept))
             }
             Role::Answered(first, None) => Err(Refusal::IdempotentAnswerGone { first }),
-            Role::Other(first) => Err(Refusal::IdempotencyKeyReused { first }),
+            Role::KeyReused(first) => Err(Refusal::IdempotencyKeyReused { first }),
         };
     }
 }
@@ -137,7 +138,7 @@ impl AnswerRecorder {
 
     fn take_headers(&mut self, headers: &HeaderMap) {
         self.headers.clone_from(headers);
-        rate_limit_headers::hide(&mut self.headers);
+        rate_limit_headers::remove(&mut self.headers);
     }
 
     /// Appends the next bytes of a stream.

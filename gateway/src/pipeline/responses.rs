@@ -8,16 +8,17 @@ use http::HeaderMap;
 use serde_json::value::RawValue;
 
 use super::admit::{AdmissionRequest, AdmittedRequest};
+use super::answer::Answer;
 use super::authenticate::Principal;
-use super::count::{InputText, RequestSize};
+use super::count::{InputSize, InputText};
 use super::failed_request::FailedRequest;
 use super::forward::{self, BegunAnswer, ForwardError, Outgoing};
 use super::meter::Meter;
 use super::open_request::OpenRequest;
 use super::outcome::RequestOutcome;
 use super::plain_answer::{self, PlainAnswer};
-use super::relay::{Answer, Relay};
-use super::responses_stream::{self, ResponseToStore, ResponsesStream};
+use super::relay::{PendingAnswer, Relay};
+use super::responses_adapter::{self, ResponseToStore, ResponsesAdapter};
 use super::stream_adapter::StreamAdapter;
 use super::{AppState, Fault, admit, rate_limit_headers, route};
 use crate::clock::Clock;
@@ -41,7 +42,7 @@ use translate::request::{
 
 /// How Responses requests are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct ResponsesPolicy {
     /// Whether `data: [DONE]` follows the last event of a stream (`S-4`).
     pub done_marker: bool,
     /// The keep-alive of a silent stream (§5.9).
@@ -90,7 +91,8 @@ impl Recalled {
 /// A request in the dialect of each upstream that may serve it.
 struct Translations {
     by_profile: Vec<(Profile, Result<TranslatedRequest, Refusal>)>,
-    /// The cap to send, in tokens, if it is lower than the client's.
+    /// The cap on the output that is sent upstream, in tokens, if the client set none or a higher one; see
+    /// [`AdmittedRequest::cap_to_send`].
     cap: Option<u64>,
 }
 
@@ -103,8 +105,8 @@ struct Prepared<'a> {
     size: Size,
 }
 
-/// What an admitted request is answered with.
-struct Conversion {
+/// An admitted request in the upstreams' dialects, and what its answer is built from.
+struct ResponsesExchange {
     translations: Translations,
     plan: Arc<ResponsePlan>,
     envelope: Envelope,
@@ -133,18 +135,18 @@ pub async fn responses(
 ) -> Result<Answer, Box<FailedRequest>> {
     let prepared = match prepare(app, principal, &body, &mut open).await {
         Ok(prepared) => prepared,
-        Err(refusal) => return Err(FailedRequest::before_sending(open, refusal)),
+        Err(refusal) => return Err(FailedRequest::before_forwarding(open, refusal)),
     };
     let Prepared { request, model, recalled, size } = &prepared;
     let stream = request.stream;
     let input = || InputText::of(&body, recalled.iter().flat_map(Recalled::texts));
     let asked = AdmissionRequest { principal, model, size, input: &input };
     let mut admitted = admit::admit(app, asked, open).await?;
-    let conversion = match Conversion::new(app, principal, &prepared, &admitted) {
-        Ok(conversion) => conversion,
-        Err(fault) => return Err(FailedRequest::before_sending(admitted.open, fault)),
+    let exchange = match ResponsesExchange::new(app, principal, &prepared, &admitted) {
+        Ok(exchange) => exchange,
+        Err(fault) => return Err(FailedRequest::before_forwarding(admitted.open, fault)),
     };
-    let Conversion { translations, plan, envelope, to_store } = conversion;
+    let ResponsesExchange { translations, plan, envelope, to_store } = exchange;
     let model = prepared.model;
     if !stream {
         let begun = translations.forward(app, &model, false, admitted).await?;
@@ -154,15 +156,20 @@ pub async fn responses(
     }
     let mut headers = HeaderMap::new();
     forward::report_in(&mut headers, &plan.report);
-    rate_limit_headers::show(&mut headers, admitted.open.limit_status());
-    let keep_alive = app.responses.keep_alive_for(client);
+    rate_limit_headers::insert(&mut headers, admitted.open.limit_status());
+    let keep_alive = app.responses_policy.keep_alive_for(client);
     let translation = ResponseStream::new(&envelope, plan);
-    let translation = ResponsesStream::new(translation, keep_alive, to_store, app.clock.clone());
+    let translation = ResponsesAdapter::new(translation, keep_alive, to_store, app.clock.clone());
     let adapter = StreamAdapter::Responses(Box::new(translation));
+    let id = admitted.open.id();
     let head_sent = admitted.open.head_sent_handle();
+    let drop_outcome = admitted.open.drop_outcome();
+    let syncing = app.ledger.syncing();
     let app = app.clone();
     let forwarding = async move { translations.forward(&app, &model, true, admitted).await };
-    Relay::waiting(Box::pin(forwarding), adapter, headers, head_sent).begin().await
+    let forwarding = Box::pin(forwarding);
+    let pending = PendingAnswer { forwarding, id, head_sent, drop_outcome, syncing };
+    Relay::waiting(pending, adapter, headers).begin().await
 }
 
 /// Parses the request, finds its model, and loads what it continues.
@@ -179,7 +186,7 @@ async fn prepare<'a>(
     open.set_request(request.stream, &request.model);
     let model = admit::find_model(app, principal, &request.model)?;
     let recalled = recall(app, principal, &request).await?;
-    let sizes = RequestSize::of(body, recalled.iter().flat_map(Recalled::texts));
+    let sizes = InputSize::of(body, recalled.iter().flat_map(Recalled::texts));
     let size = Size {
         input_bytes: sizes.text_bytes,
         media_tokens: sizes.media_tokens,
@@ -196,7 +203,7 @@ async fn recall(
     principal: &Principal,
     request: &Request<'_>,
 ) -> Result<Option<Recalled>, Refusal> {
-    let Some(state) = &app.state else { return Ok(None) };
+    let Some(state) = &app.response_store else { return Ok(None) };
     let account = principal.account.id;
     let mut recalled = Recalled::default();
     if let Some(text) = request.previous_response_id.as_deref() {
@@ -275,9 +282,9 @@ fn unrecalled(error: StateError, param: &str) -> Refusal {
     }
 }
 
-// === impl Policy ===
+// === impl ResponsesPolicy ===
 
-impl Policy {
+impl ResponsesPolicy {
     fn keep_alive_for(self, client: ClientKind) -> KeepAlive {
         match (self.keep_alive, client) {
             (KeepAliveMode::Auto, ClientKind::Codex) => KeepAlive::InProgress,
@@ -289,9 +296,9 @@ impl Policy {
     }
 }
 
-// === impl Conversion ===
+// === impl ResponsesExchange ===
 
-impl Conversion {
+impl ResponsesExchange {
     /// Translates an admitted request, and prepares its answer.
     ///
     /// # Errors
@@ -324,10 +331,10 @@ impl Conversion {
             id: response_id(open.id()),
             created_at: open.arrived_at().as_second(),
             seed,
-            done_marker: app.responses.done_marker,
+            done_marker: app.responses_policy.done_marker,
             sealer,
         };
-        let to_store = match (&app.state, recalled) {
+        let to_store = match (&app.response_store, recalled) {
             (Some(state), Some(recalled)) if translated.store => {
                 let input = input_items(request, recalled, seed);
                 Some(response_to_store(state, principal, request, input, open)?)
@@ -347,7 +354,7 @@ impl PlainAnswer for PlainResponse {
         answer::parse_whole(json, &self.envelope, self.plan.clone(), |view| {
             meter.observe(view, AnswerForm::Plain);
         })
-        .map_err(responses_stream::violation)
+        .map_err(responses_adapter::violation)
     }
 
     fn finish(
@@ -358,7 +365,7 @@ impl PlainAnswer for PlainResponse {
         _: &Meter,
     ) -> (Bytes, RequestOutcome) {
         let now = self.clock.now().as_second();
-        let outcome = responses_stream::ended(checked.outcome());
+        let outcome = responses_adapter::ended(checked.outcome());
         let object = checked.finish(answer::CompletionInfo { completed_at: now, usage });
         if let Some(to_store) = self.to_store {
             to_store.store(&object);
@@ -399,7 +406,7 @@ impl Translations {
                 verbosity: model.abilities.contains(&Ability::Verbosity),
                 strict,
                 hosted_tools,
-                reasoning: app.responses.reasoning,
+                reasoning: app.responses_policy.reasoning,
                 sealer,
                 history: match recalled {
                     Some(Recalled { items, references, .. }) => {

@@ -36,22 +36,22 @@ fn shuffle(group: &mut [&Deployment], entropy: &dyn Entropy) {
     }
 }
 
-/// Yields the targets in the order in which to try them: those that `permits` accepts when they are reached,
+/// Yields the targets in the order in which to try them: those that `is_available` accepts when they are reached,
 /// then those that it rejected, because an attempt that may fail is better than none. A single target is not
 /// checked.
-pub fn turns<'a>(
+pub fn attempt_order<'a>(
     targets: &'a [&'a Deployment],
-    permits: impl Fn(&Deployment) -> bool,
+    is_available: impl Fn(&Deployment) -> bool,
 ) -> impl Iterator<Item = &'a Deployment> {
     let alone = targets.len() < 2;
     let (mut left, mut held_back) = (targets.iter().copied(), VecDeque::new());
     std::iter::from_fn(move || {
         let next = left.by_ref().find(|target| {
-            let goes = alone || permits(target);
-            if !goes {
+            let is_next = alone || is_available(target);
+            if !is_next {
                 held_back.push_back(*target);
             }
-            goes
+            is_next
         });
         next.or_else(|| held_back.pop_front())
     })
@@ -107,19 +107,19 @@ mod tests {
         let all = [deployment("a", 1, 0), deployment("b", 1, 0), deployment("c", 1, 0)];
         let targets: Vec<_> = all.iter().collect();
         let names = |targets: &[&Deployment], held_back: &[&str]| {
-            let permits = |target: &Deployment| !held_back.contains(&target.upstream.as_str());
-            let turns = turns(targets, permits).map(|target| target.upstream.to_string());
-            turns.collect::<Vec<_>>()
+            let is_available = |target: &Deployment| !held_back.contains(&target.upstream.as_str());
+            let order = attempt_order(targets, is_available);
+            order.map(|target| target.upstream.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(names(&targets, &[]), ["a", "b", "c"]);
         assert_eq!(names(&targets, &["a", "b"]), ["c", "a", "b"]);
         assert_eq!(names(&targets, &["a", "b", "c"]), ["a", "b", "c"]);
         let asked = std::cell::Cell::new(0);
-        let permits = |_: &Deployment| {
+        let is_available = |_: &Deployment| {
             asked.set(asked.get() + 1);
             false
         };
-        assert_eq!(turns(&targets[..1], permits).count(), 1);
+        assert_eq!(attempt_order(&targets[..1], is_available).count(), 1);
         assert_eq!(asked.get(), 0);
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 
+use super::answer::Answer;
 use super::authenticate::Principal;
 use super::drain::{Drain, Work};
 use super::failed_request::FailedRequest;
 use super::open_request::OpenRequest;
 use super::outcome::RequestOutcome;
-use super::relay::Answer;
 use super::replay::{self, AnswerRecorder, Attempt};
 use super::responses::{self, ClientKind};
 use super::{AppState, chat};
@@ -52,7 +52,7 @@ pub async fn serve(
         }
         Err(refusal) => {
             endpoint.note(&body, &mut open);
-            return Err(FailedRequest::before_sending(open, refusal));
+            return Err(FailedRequest::before_forwarding(open, refusal));
         }
     };
     match principal.key.client_gone {
@@ -76,7 +76,7 @@ fn draining(
     limit: Duration,
 ) -> (Drain, Work) {
     let (app, principal) = (app.clone(), principal.clone());
-    let drain = Drain::new(app.clone(), open.presence(), limit);
+    let drain = Drain::new(app.clone(), open.client_disconnected_handle(), limit);
     let work = async move { answer(&app, &principal, endpoint, body, recorder, open).await };
     (drain, Box::pin(work))
 }

@@ -1,13 +1,15 @@
 //! Settlement: the usage, cost and record of a request, exactly once.
 //!
 //! A request is settled when it is closed or dropped. A client disconnect, a panic, and a shutdown that stops
-//! waiting drop it.
+//! waiting drop it. If its usage must still be counted then, a background task completes the record
+//! ([`UncountedRequest`]); a shutdown waits for it. If the process ends before that, the journal entry is
+//! settled at the next start.
 
 use super::count::Counting;
+use super::forwarded_request::ForwardedRequest;
 use super::open_request::EndedRecord;
 use super::outcome::RequestOutcome;
 use super::plausible_usage::PlausibleUsage;
-use super::sent_request::SentRequest;
 use super::{AppState, Fault};
 use crate::ledger::Hold;
 use crate::limits::Permit;
@@ -15,7 +17,7 @@ use domain::price::Price;
 use domain::record::{RequestRecord, RequestStatus};
 use domain::usage::{Usage, UsageBasis};
 
-/// A record without token counts and cost.
+/// A record without token counts and cost, completed by a background task.
 struct UncountedRequest {
     record: Box<RequestRecord>,
     price: Price,
@@ -28,7 +30,7 @@ struct UncountedRequest {
     max_usage: Usage,
 }
 
-impl SentRequest {
+impl ForwardedRequest {
     /// Settles the request.
     pub(super) fn close(mut self: Box<Self>, outcome: RequestOutcome) {
         self.settle(outcome);
@@ -46,14 +48,16 @@ impl SentRequest {
     }
 
     fn settle(&mut self, outcome: RequestOutcome) {
-        let Some(EndedRecord { mut record, is_whole, is_drained }) = self.open.end(outcome) else {
+        let Some(EndedRecord { mut record, is_whole, is_drained }) = self.open.take_record(outcome)
+        else {
             return;
         };
         let app = self.open.app.clone();
         let plausible_usage = self.plausible_usage();
         if let Some(upstream_client) = &self.upstream_client {
-            if is_whole {
-                upstream_client.set_reports_usage(plausible_usage.report.is_complete());
+            let shown = plausible_usage.shows_reporting().filter(|_| is_whole);
+            if let Some(reports_usage) = shown {
+                upstream_client.set_reports_usage(reports_usage);
             }
             if let Some(complaint) = plausible_usage.complaint() {
                 let (at, now) = (app.clock.now(), app.clock.monotonic());
@@ -63,8 +67,8 @@ impl SentRequest {
         }
         let is_charged = self.is_charged(&record);
         let has_media = self.coverage.media_tokens() > 0;
-        let counted_input = plausible_usage.counted_input().filter(|_| !has_media);
-        if let (Some(model), Some(input)) = (&record.model, counted_input) {
+        let reported_input = plausible_usage.reported_input().filter(|_| !has_media);
+        if let (Some(model), Some(input)) = (&record.model, reported_input) {
             app.ledger.calibrate(model, self.input_bytes, input);
         }
         plausible_usage.note(&mut record);
@@ -104,19 +108,21 @@ impl SentRequest {
         }
     }
 
-    /// Returns whether the request is charged: an upstream answered, or was working when the client
-    /// disconnected. A failed request is charged only if there was some answer, whatever was reported.
+    /// Returns whether the request is charged: an upstream answered, or was possibly working on it when the
+    /// client disconnected or the gateway ended the request. A request that has not left by then is not
+    /// charged, and does not leave any more. A failed request, streamed or plain, is charged if the upstream
+    /// produced text, even if the client got an error instead; whether it reported usage does not matter.
     fn is_charged(&self, record: &RequestRecord) -> bool {
         match record.status {
             RequestStatus::Rejected => false,
             RequestStatus::Failed => self.output_bytes() > 0,
-            RequestStatus::Cancelled | RequestStatus::Interrupted => record.deployment.is_some(),
+            RequestStatus::Cancelled | RequestStatus::Interrupted => self.send_status.stop(),
             RequestStatus::Completed | RequestStatus::Incomplete => self.answer_begun,
         }
     }
 }
 
-impl Drop for SentRequest {
+impl Drop for ForwardedRequest {
     fn drop(&mut self) {
         if let Some(outcome) = self.open.outcome_on_drop() {
             self.settle(outcome);

@@ -4,10 +4,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 
+use super::forwarded_request::ForwardedRequest;
 use super::outcome::RequestOutcome;
 use super::passthrough::ChatPassthrough;
-use super::responses_stream::ResponsesStream;
-use super::sent_request::SentRequest;
+use super::responses_adapter::ResponsesAdapter;
 use crate::upstream::UpstreamError;
 
 /// The adapter of one stream.
@@ -15,9 +15,9 @@ pub enum StreamAdapter {
     /// Chat to chat.
     Chat(ChatPassthrough),
     /// Chat to Responses.
-    Responses(Box<ResponsesStream>),
-    /// The stream has ended.
-    Ended,
+    Responses(Box<ResponsesAdapter>),
+    /// The adapter was taken out of a relay that has ended.
+    Taken,
 }
 
 impl StreamAdapter {
@@ -28,13 +28,13 @@ impl StreamAdapter {
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
-        request: &mut SentRequest,
+        request: &mut ForwardedRequest,
         out: &mut BytesMut,
     ) -> Result<(), UpstreamError> {
         match self {
             Self::Chat(stream) => stream.push(bytes, &mut request.coverage.meter, out),
             Self::Responses(stream) => stream.push(bytes, &mut request.coverage.meter, out),
-            Self::Ended => Ok(()),
+            Self::Taken => Ok(()),
         }
     }
 
@@ -43,29 +43,45 @@ impl StreamAdapter {
         match self {
             Self::Chat(stream) => stream.is_done(),
             Self::Responses(stream) => stream.is_done(),
-            Self::Ended => true,
+            Self::Taken => true,
         }
     }
 
-    /// Handles the end of the input: appends what a complete answer lacks. Ready with the outcome.
+    /// Handles the end of the upstream's body: appends its last event if that lacks its blank line.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push); the event is incomplete.
+    pub(super) fn finish_input(
+        &mut self,
+        request: &mut ForwardedRequest,
+        out: &mut BytesMut,
+    ) -> Result<(), UpstreamError> {
+        match self {
+            Self::Chat(stream) => stream.finish_input(&mut request.coverage.meter, out),
+            Self::Responses(stream) => stream.finish_input(&mut request.coverage.meter, out),
+            Self::Taken => Ok(()),
+        }
+    }
+
+    /// Ends the answer, without further input: appends what a complete answer lacks. Ready with the outcome.
     ///
     /// # Errors
     /// The answer was incomplete.
     pub(super) fn poll_end(
         &mut self,
         context: &mut Context<'_>,
-        request: &mut SentRequest,
+        request: &mut ForwardedRequest,
         out: &mut BytesMut,
     ) -> Poll<Result<RequestOutcome, UpstreamError>> {
         match self {
             Self::Chat(stream) => {
-                stream.close(&mut request.coverage.meter, out)?;
+                stream.check_finished(&request.coverage.meter)?;
                 ready!(request.poll_usage(context));
-                stream.end(out);
+                stream.write_done(out);
                 Poll::Ready(Ok(RequestOutcome::answered(&request.coverage.meter)))
             }
             Self::Responses(stream) => stream.poll_end(context, request, out),
-            Self::Ended => Poll::Pending,
+            Self::Taken => Poll::Pending,
         }
     }
 
@@ -74,7 +90,7 @@ impl StreamAdapter {
     /// text.
     pub(super) fn cut_short(
         &mut self,
-        request: &mut SentRequest,
+        request: &mut ForwardedRequest,
         uncovered: &mut BytesMut,
         out: &mut BytesMut,
     ) {
@@ -85,13 +101,14 @@ impl StreamAdapter {
             }
             Self::Responses(stream) => {
                 out.unsplit(std::mem::take(uncovered));
-                stream.cut_short(out);
+                stream.cut_short(&mut request.coverage.meter, out);
             }
-            Self::Ended => {}
+            Self::Taken => {}
         }
     }
 
-    /// Sends the client its head although no event has arrived.
+    /// Appends the first event of a stream whose head is sent to the client before any event has arrived. A chat
+    /// stream has none.
     pub(super) fn commit(&mut self, out: &mut BytesMut) {
         if let Self::Responses(stream) = self {
             stream.start(out);

@@ -20,7 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::connect::{self, SimulatorDialer};
 use super::error::{Phase, UpstreamError};
-use super::outbound::{JournalFlushError, Outbound};
+use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
 use super::read::read_whole;
 use super::stats::UpstreamStats;
@@ -165,7 +165,8 @@ impl UpstreamClient {
     }
 
     /// Sends a chat request and waits for the head of a successful answer. `body` and `id` are evaluated
-    /// again if a connection closes before it accepts the request.
+    /// again if a connection closes before it accepts the request. `send_status` reports whether the request
+    /// has left.
     ///
     /// # Cancel safety
     /// Dropping the future, or the returned body, cancels the request on its connection.
@@ -175,8 +176,9 @@ impl UpstreamClient {
     pub fn send(
         &self,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
+        send_status: &SendStatus,
     ) -> impl Future<Output = Result<Response<Incoming>, UpstreamError>> {
-        self.request(Method::POST, &self.chat_completions, body_and_id)
+        self.request(Method::POST, &self.chat_completions, body_and_id, send_status)
     }
 
     /// Sends any request like [`send`](Self::send).
@@ -185,10 +187,12 @@ impl UpstreamClient {
         method: Method,
         address: &Uri,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
+        send_status: &SendStatus,
     ) -> Result<Response<Incoming>, UpstreamError> {
         let request = || {
             let (body, request_id) = body_and_id();
-            let mut request = Request::new(Outbound::new(body, self.flush_journal.clone()));
+            let body = Outbound::new(body, self.flush_journal.clone(), send_status.clone());
+            let mut request = Request::new(body);
             *request.method_mut() = method.clone();
             *request.uri_mut() = address.clone();
             *request.headers_mut() = self.headers.clone();
@@ -207,7 +211,7 @@ impl UpstreamClient {
             .map_err(|_| UpstreamError::TimedOut(Phase::FirstByte))?
             .map_err(|error| {
                 // HTTP/2 does not report why a body was not sent.
-                if JournalFlushError::caused(&error) || (self.flush_journal)().is_err() {
+                if send_status.is_kept_back() {
                     UpstreamError::JournalUnavailable(error)
                 } else {
                     UpstreamError::Unreachable(error)
@@ -300,17 +304,18 @@ mod tests {
     use bytes::Bytes;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixStream;
-    use tokio::sync::mpsc;
+    use tokio::sync::mpsc::{self, UnboundedReceiver};
     use tokio_util::task::TaskTracker;
 
     use super::*;
+    use crate::journal_barrier::FlushJournal;
     use domain::id::UpstreamName;
     use domain::upstream::{CredentialSource, Deadlines};
     use domain::wire::splice::splice;
 
-    /// Returns the head and the body that are sent for a request with `body`.
-    async fn sent(method: Method, body: &'static str) -> (String, String) {
-        let (dialled, mut ends) = mpsc::unbounded_channel();
+    /// Returns a client, and the connections that it opens.
+    fn client(flush_journal: FlushJournal) -> (UpstreamClient, UnboundedReceiver<UnixStream>) {
+        let (dialled, ends) = mpsc::unbounded_channel();
         let simulator = SimulatorDialer::new(move || {
             let (ours, theirs) = UnixStream::pair()?;
             dialled.send(theirs).map_err(std::io::Error::other)?;
@@ -326,10 +331,16 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
         };
         let credential = SecretString::from("sk-upstream");
-        let journal_barrier = JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new());
+        let journal_barrier = JournalBarrier::new(flush_journal, TaskTracker::new());
         let upstream_client =
             UpstreamClient::new(upstream.into(), Some(&credential), &simulator, &journal_barrier)
                 .unwrap();
+        (upstream_client, ends)
+    }
+
+    /// Returns the head and the body that are sent for a request with `body`.
+    async fn sent(method: Method, body: &'static str) -> (String, String) {
+        let (upstream_client, mut ends) = client(Arc::new(|| Ok(())));
         let answer = async {
             let mut end = ends.recv().await.unwrap();
             let mut read = Vec::new();
@@ -343,7 +354,9 @@ mod tests {
             let body = splice(&Bytes::from_static(body.as_bytes()), &[]);
             (body, HeaderValue::from_static("an-id"))
         };
-        let request = upstream_client.request(method, &upstream_client.models, body_and_id);
+        let send_status = SendStatus::default();
+        let models = &upstream_client.models;
+        let request = upstream_client.request(method, models, body_and_id, &send_status);
         let (read, answered) = tokio::join!(answer, request);
         answered.unwrap();
         let (head, body) = read.split_once("\r\n\r\n").unwrap();
@@ -370,6 +383,36 @@ mod tests {
                 "x-request-id: an-id",
             ]
         );
+    }
+
+    /// Sends a request to an upstream that reads it and closes the connection. The journal fails once the
+    /// request was read if `fails_later`, and from the beginning otherwise.
+    async fn failed(fails_later: bool) -> (UpstreamError, bool) {
+        let has_failed = Arc::new(AtomicBool::new(!fails_later));
+        let journal = has_failed.clone();
+        let (upstream_client, mut ends) = client(Arc::new(move || {
+            if journal.load(Ordering::Relaxed) { Err("the disk is full".into()) } else { Ok(()) }
+        }));
+        let close = async {
+            let mut end = ends.recv().await.unwrap();
+            let mut read = Vec::new();
+            while !read.ends_with(b"{}") && end.read_buf(&mut read).await.unwrap() > 0 {}
+            has_failed.store(true, Ordering::Relaxed);
+        };
+        let body_and_id =
+            || (splice(&Bytes::from_static(b"{}"), &[]), HeaderValue::from_static(""));
+        let send_status = SendStatus::default();
+        let ((), answered) = tokio::join!(close, upstream_client.send(body_and_id, &send_status));
+        (answered.unwrap_err(), send_status.stop())
+    }
+
+    /// Regression test: a request that had left was reported as kept back if the journal failed later.
+    #[tokio::test]
+    async fn a_request_is_kept_back_by_the_journal_only_if_it_has_not_left() {
+        let (error, has_left) = failed(true).await;
+        assert!(matches!(error, UpstreamError::Unreachable(_)) && has_left, "{error:?}");
+        let (error, has_left) = failed(false).await;
+        assert!(matches!(error, UpstreamError::JournalUnavailable(_)) && !has_left, "{error:?}");
     }
 
     #[tokio::test]

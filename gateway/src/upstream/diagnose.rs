@@ -6,7 +6,7 @@ use hyper::{Method, header::HeaderValue};
 use serde::Deserialize;
 
 use super::read::read_whole;
-use super::{Phase, UpstreamClient, UpstreamError};
+use super::{Phase, SendStatus, UpstreamClient, UpstreamError};
 use domain::wire::chunk::ChunkView;
 use domain::wire::splice::splice;
 use domain::wire::sse::{self, Splitter};
@@ -33,7 +33,8 @@ impl UpstreamClient {
     /// The upstream does not return such a list in time.
     pub async fn models(&self) -> Result<Vec<String>, UpstreamError> {
         let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
-        let response = self.request(Method::GET, &self.models, nothing).await?;
+        let response =
+            self.request(Method::GET, &self.models, nothing, &SendStatus::default()).await?;
         let body = read_whole(response.into_body(), MAX_LIST_BYTES);
         let body = tokio::time::timeout(self.idle_deadline(), body).await;
         let body = body.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
@@ -50,7 +51,8 @@ impl UpstreamClient {
     /// The upstream does not return a stream, or not in time.
     pub async fn first_token(&self, body: impl Into<Bytes>) -> Result<(), UpstreamError> {
         let body = body.into();
-        let response = self.send(|| (splice(&body, &[]), REQUEST_ID)).await?;
+        let body_and_id = || (splice(&body, &[]), REQUEST_ID);
+        let response = self.send(body_and_id, &SendStatus::default()).await?;
         let mut body = response.into_body();
         let mut splitter = Splitter::default();
         loop {

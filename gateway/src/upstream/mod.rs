@@ -29,6 +29,7 @@ use domain::upstream::Upstream;
 pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
 pub use error::{Phase, UpstreamError};
+pub use outbound::SendStatus;
 
 /// Returns the certificates that are trusted for an upstream.
 fn trust(upstream: &Upstream) -> Result<Trust, String> {

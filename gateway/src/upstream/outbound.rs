@@ -4,6 +4,8 @@
 //! one flush serves all of them.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Buf;
@@ -13,37 +15,100 @@ use super::error::BoxError;
 use crate::journal_barrier::FlushJournal;
 use domain::wire::splice::Payload;
 
+/// Whether a request may have reached an upstream; shared by the request and its body on each connection that
+/// it is tried on.
+///
+/// A body is passed to its connection at most once, and not after [`stop`](Self::stop). So a request that is
+/// stopped and has not left never reaches an upstream.
+#[derive(Clone, Debug, Default)]
+pub struct SendStatus(Arc<AtomicU8>);
+
 /// A body of one frame that is yielded once [`FlushJournal`] has succeeded.
 pub(super) struct Outbound {
     /// `None` once it was yielded, or if there is nothing to send.
     payload: Option<Payload>,
     flush_journal: FlushJournal,
+    send_status: SendStatus,
 }
 
-/// The error of a body that was not sent because the journal could not be flushed.
+/// The error of a body that was not sent.
 #[derive(Debug, thiserror::Error)]
-#[error("the request was kept back")]
-pub(super) struct JournalFlushError(#[source] BoxError);
+pub(super) enum KeptBackError {
+    /// The journal could not be flushed.
+    #[error("the request was kept back")]
+    Journal(#[source] BoxError),
+    /// The request has ended.
+    #[error("the request was cancelled")]
+    Cancelled,
+}
+
+// === impl SendStatus ===
+
+impl SendStatus {
+    /// The body was passed to a connection.
+    const LEFT: u8 = 1;
+    /// The body was kept back because the journal could not be flushed.
+    const KEPT_BACK: u8 = 2;
+    /// The request has ended.
+    const STOPPED: u8 = 4;
+
+    /// Prevents the body from leaving from now on, and returns whether it has left before, on any connection.
+    /// A body that has left may have reached its upstream.
+    pub fn stop(&self) -> bool {
+        self.set(Self::STOPPED) & Self::LEFT != 0
+    }
+
+    /// Returns whether the body was kept back because the journal could not be flushed.
+    pub(super) fn is_kept_back(&self) -> bool {
+        self.0.load(Ordering::Acquire) & Self::KEPT_BACK != 0
+    }
+
+    /// Records that the body leaves, unless the request is stopped.
+    fn leave(&self) -> Result<(), KeptBackError> {
+        let leave = |status| (status & Self::STOPPED == 0).then_some(status | Self::LEFT);
+        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(KeptBackError::Cancelled),
+        }
+    }
+
+    /// Sets a bit, and returns the bits from before.
+    fn set(&self, bit: u8) -> u8 {
+        self.0.fetch_or(bit, Ordering::AcqRel)
+    }
+}
 
 // === impl Outbound ===
 
 impl Outbound {
-    pub(super) fn new(payload: Payload, flush_journal: FlushJournal) -> Self {
-        Self { payload: Some(payload).filter(Buf::has_remaining), flush_journal }
+    pub(super) fn new(
+        payload: Payload,
+        flush_journal: FlushJournal,
+        send_status: SendStatus,
+    ) -> Self {
+        let payload = Some(payload).filter(Buf::has_remaining);
+        Self { payload, flush_journal, send_status }
+    }
+
+    fn flush(&self) -> Result<(), KeptBackError> {
+        (self.flush_journal)().map_err(|error| {
+            self.send_status.set(SendStatus::KEPT_BACK);
+            KeptBackError::Journal(error)
+        })?;
+        self.send_status.leave()
     }
 }
 
 impl Body for Outbound {
     type Data = Payload;
-    type Error = JournalFlushError;
+    type Error = KeptBackError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Payload>, JournalFlushError>>> {
+    ) -> Poll<Option<Result<Frame<Payload>, KeptBackError>>> {
         let Some(payload) = self.payload.take() else { return Poll::Ready(None) };
-        let allowed = (self.flush_journal)();
-        Poll::Ready(Some(allowed.map(|()| Frame::data(payload)).map_err(JournalFlushError)))
+        Poll::Ready(Some(self.flush().map(|()| Frame::data(payload))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -55,18 +120,48 @@ impl Body for Outbound {
     }
 }
 
-// === impl JournalFlushError ===
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::BodyExt;
 
-impl JournalFlushError {
-    /// Returns whether `error` was caused by this.
-    pub(super) fn caused(error: &BoxError) -> bool {
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
-        while let Some(error) = cause {
-            if error.is::<Self>() {
-                return true;
-            }
-            cause = error.source();
-        }
-        false
+    use super::*;
+    use domain::wire::splice::splice;
+
+    fn outbound(flush_journal: FlushJournal, send_status: &SendStatus) -> Outbound {
+        let payload = splice(&Bytes::from_static(b"{}"), &[]);
+        Outbound::new(payload, flush_journal, send_status.clone())
+    }
+
+    fn flush_journal() -> FlushJournal {
+        Arc::new(|| Ok(()))
+    }
+
+    #[tokio::test]
+    async fn a_body_has_left_once_it_was_passed_on() {
+        let send_status = SendStatus::default();
+        let mut body = outbound(flush_journal(), &send_status);
+        body.frame().await.unwrap().unwrap();
+        drop(body);
+        // A second attempt that is kept back does not change that.
+        let error = outbound(Arc::new(|| Err("not yet".into())), &send_status).frame().await;
+        assert!(matches!(error, Some(Err(KeptBackError::Journal(_)))));
+        assert!(send_status.stop() && send_status.is_kept_back());
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_kept_back_has_not_left() {
+        let send_status = SendStatus::default();
+        let error = outbound(Arc::new(|| Err("not yet".into())), &send_status).frame().await;
+        assert!(matches!(error, Some(Err(KeptBackError::Journal(_)))));
+        assert!(!send_status.stop() && send_status.is_kept_back());
+    }
+
+    #[tokio::test]
+    async fn the_body_of_a_request_that_has_ended_does_not_leave() {
+        let send_status = SendStatus::default();
+        let mut body = outbound(flush_journal(), &send_status);
+        assert!(!send_status.stop());
+        assert!(matches!(body.frame().await, Some(Err(KeptBackError::Cancelled))));
     }
 }

@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
     use crate::journal_barrier::FlushJournal;
-    use crate::upstream::outbound::JournalFlushError;
+    use crate::upstream::SendStatus;
     use domain::wire::splice::splice;
 
     /// A server that counts its connections.
@@ -234,12 +234,16 @@ mod tests {
     }
 
     fn request() -> Request<Outbound> {
-        asking("", Arc::new(|| Ok(())))
+        asking("", Arc::new(|| Ok(())), &SendStatus::default())
     }
 
-    fn asking(body: &'static str, flush_journal: FlushJournal) -> Request<Outbound> {
+    fn asking(
+        body: &'static str,
+        flush_journal: FlushJournal,
+        send_status: &SendStatus,
+    ) -> Request<Outbound> {
         let payload = splice(&Bytes::from_static(body.as_bytes()), &[]);
-        let mut request = Request::new(Outbound::new(payload, flush_journal));
+        let mut request = Request::new(Outbound::new(payload, flush_journal, send_status.clone()));
         request.headers_mut().insert("host", "a".parse().unwrap());
         request
     }
@@ -323,14 +327,17 @@ mod tests {
     async fn a_request_that_is_kept_back_does_not_leave() {
         let dialer = Dialer::default();
         let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), journal_barrier());
-        let kept_back = || asking("words", Arc::new(|| Err("not yet".into())));
+        let send_status = SendStatus::default();
+        let kept_back = || asking("words", Arc::new(|| Err("not yet".into())), &send_status);
         let error = pool.send(&kept_back).await.unwrap_err();
-        assert!(JournalFlushError::caused(&error), "{error:?}");
+        assert!(send_status.is_kept_back() && !send_status.stop(), "{error:?}");
         let mut far = dialer.0.lock().unwrap().pop().unwrap();
         let mut seen = Vec::new();
         far.read_to_end(&mut seen).await.unwrap();
         assert!(seen.is_empty(), "{seen:?}");
 
+        let send_status = SendStatus::default();
+        let sent = || asking("words", Arc::new(|| Ok(())), &send_status);
         let ((), error) = tokio::join!(
             async {
                 while dialer.0.lock().unwrap().is_empty() {
@@ -338,9 +345,9 @@ mod tests {
                 }
                 drop(dialer.0.lock().unwrap().pop());
             },
-            async { pool.send(&|| asking("words", Arc::new(|| Ok(())))).await.unwrap_err() }
+            async { pool.send(&sent).await.unwrap_err() }
         );
-        assert!(!JournalFlushError::caused(&error), "{error:?}");
+        assert!(!send_status.is_kept_back() && send_status.stop(), "{error:?}");
     }
 
     #[tokio::test]

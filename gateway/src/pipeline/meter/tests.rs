@@ -26,7 +26,7 @@ fn what_was_produced_is_kept_by_kind() {
         r#"{"content":[{"type":"thinking","thinking":[{"text":"hm"}]}],"tool_calls":{}}"#,
     ]);
     assert_eq!(meter.produced_bytes(), 5 + 4 + 3 + 2);
-    let produced = meter.take_produced();
+    let produced = meter.take_uncounted();
     assert_eq!(produced.reasoning, ["why\n?"]);
     assert_eq!(produced.output, ["abnohm", "f", "{}"]);
     assert_eq!(produced.len(), meter.produced_bytes());
@@ -38,7 +38,7 @@ fn the_text_of_one_choice_is_not_put_between_that_of_another() {
     for (index, text) in [(0, "hel"), (1, "wor"), (0, "lo"), (1, "ld")] {
         observe(&mut meter, &format!(r#"{{"index":{index},"delta":{{"content":"{text}"}}}}"#));
     }
-    assert_eq!(meter.take_produced().output, ["hello", "world"]);
+    assert_eq!(meter.take_uncounted().output, ["hello", "world"]);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn calls_come_one_each_in_a_whole_answer_and_in_pieces_in_a_stream() {
             let json = format!(r#"{{"choices":[{{"message":{{"tool_calls":{list}}}}}]}}"#);
             meter.observe(&ChunkView::parse(&json).unwrap(), form);
         }
-        meter.take_produced().output
+        meter.take_uncounted().output
     };
     let two = r#"[{"index":0,"function":{"name":"f","arguments":"{}"}},{"index":0,"function":{"name":"g","arguments":"{}"}}]"#;
     assert_eq!(texts(AnswerForm::Plain, &[two]), ["f", "{}", "g", "{}"]);
@@ -63,16 +63,16 @@ fn what_is_taken_off_to_be_counted_still_is_part_of_the_answer() {
     let long = format!(r#"{{"content":"{}end"}}"#, "word ".repeat(10_000));
     let mut meter = observed(&[&long]);
     assert_eq!((meter.output_bound(), meter.output_estimate()), (50_003, 12_500));
-    let piece = meter.take_piece(100);
-    assert_eq!(piece.len(), 50_003 - " end".len());
+    let batch = meter.take_batch(100);
+    assert_eq!(batch.len(), 50_003 - " end".len());
     assert_eq!((meter.output_bound(), meter.pending_bytes()), (50_003, 4));
-    meter.piece_counted(Some(piece.count()));
+    meter.batch_counted(Some(batch.count()));
     assert_eq!((meter.counted().output, meter.output_bound()), (10_000, 10_004));
     meter.count_here();
     assert_eq!((meter.output_bound(), meter.is_counted()), (10_001, true));
     assert_eq!(meter.produced_bytes(), 50_003);
-    assert_eq!(meter.take_produced().output, [" end"]);
-    assert!(meter.take_produced().is_empty());
+    assert_eq!(meter.take_uncounted().output, [" end"]);
+    assert!(meter.take_uncounted().is_empty());
 }
 
 #[test]
@@ -112,12 +112,12 @@ fn little_text_is_kept_of_an_answer_without_end() {
             ),
         );
         if meter.pending_bytes() > LIMIT {
-            assert!(meter.take_piece(LIMIT / 16).len() <= LIMIT + 5_000);
-            meter.piece_counted(None);
+            assert!(meter.take_batch(LIMIT / 16).len() <= LIMIT + 5_000);
+            meter.batch_counted(None);
             assert!(meter.pending_bytes() <= LIMIT / 16);
         }
     }
-    assert!(meter.take_produced().len() <= LIMIT + 5_000);
+    assert!(meter.take_uncounted().len() <= LIMIT + 5_000);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn every_string_of_a_choice_counts_unless_it_is_a_label() {
         let mut meter = Meter::default();
         observe(&mut meter, &format!("{{{choice}}}"));
         assert_eq!(meter.produced_bytes(), 5, "{choice}");
-        assert_eq!(meter.take_produced().concat().len(), 5, "{choice}");
+        assert_eq!(meter.take_uncounted().concat().len(), 5, "{choice}");
     }
     let long = "hello ".repeat(50);
     for choice in [

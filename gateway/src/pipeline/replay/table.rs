@@ -52,7 +52,7 @@ struct Entry {
     id: RequestId,
     /// `None` if an earlier process answered it.
     body: Option<BodyDigest>,
-    adapter: EntryState,
+    state: EntryState,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub(super) enum Role {
     /// A retry of an answered one, with the answer if it is kept.
     Answered(RequestId, Option<Arc<RecordedAnswer>>),
     /// A different request with the same key.
-    Other(RequestId),
+    KeyReused(RequestId),
 }
 
 // === impl Table ===
@@ -96,7 +96,7 @@ impl Table {
         // If a key was answered more than once, the last answer counts.
         for Answered { digest, id, at } in answered.iter().rev() {
             if let Slot::Vacant(slot) = table.entries.entry(*digest) {
-                slot.insert(Entry { id: *id, body: None, adapter: EntryState::Answered(None) });
+                slot.insert(Entry { id: *id, body: None, state: EntryState::Answered(None) });
                 table.answered.push_front((*at, *digest));
             }
         }
@@ -116,15 +116,15 @@ impl Table {
         let entry = match self.entries.entry(digest) {
             Slot::Occupied(entry) => entry.into_mut(),
             Slot::Vacant(slot) => {
-                let adapter = EntryState::Waiting(CancellationToken::new());
-                slot.insert(Entry { id, body: Some(body), adapter });
+                let state = EntryState::Waiting(CancellationToken::new());
+                slot.insert(Entry { id, body: Some(body), state });
                 return Role::First;
             }
         };
         if entry.body.is_some_and(|first| first != body) {
-            return Role::Other(entry.id);
+            return Role::KeyReused(entry.id);
         }
-        match &entry.adapter {
+        match &entry.state {
             EntryState::Waiting(over) => Role::Waiting(over.clone()),
             EntryState::Streaming => Role::Streaming(entry.id),
             EntryState::Answered(kept) => Role::Answered(entry.id, kept.clone()),
@@ -134,14 +134,14 @@ impl Table {
     /// Records that the answer to a first attempt is a stream.
     pub(super) fn stream(&mut self, digest: IdempotencyDigest) {
         if let Some(entry) = self.entries.get_mut(&digest) {
-            entry.adapter.advance(EntryState::Streaming);
+            entry.state.advance(EntryState::Streaming);
         }
     }
 
     /// Records that a first attempt ended without a complete answer; the next attempt is a first one as well.
     pub(super) fn release(&mut self, digest: IdempotencyDigest) {
-        if let Some(mut entry) = self.entries.remove(&digest) {
-            entry.adapter.advance(EntryState::Streaming);
+        if let Some(entry) = self.entries.remove(&digest) {
+            entry.state.wake_waiters();
         }
     }
 
@@ -157,7 +157,7 @@ impl Table {
             self.kept_bytes += kept.body.len();
             self.kept.push_back(digest);
         }
-        entry.adapter.advance(EntryState::Answered(kept));
+        entry.state.advance(EntryState::Answered(kept));
         self.answered.push_back((now, digest));
         self.trim();
     }
@@ -190,8 +190,7 @@ impl Table {
 
     fn drop_oldest_answer(&mut self) {
         let Some(digest) = self.kept.pop_front() else { return };
-        if let Some(Entry { adapter: EntryState::Answered(kept), .. }) =
-            self.entries.get_mut(&digest)
+        if let Some(Entry { state: EntryState::Answered(kept), .. }) = self.entries.get_mut(&digest)
             && let Some(kept) = kept.take()
         {
             self.kept_bytes -= kept.body.len();
@@ -204,7 +203,13 @@ impl Table {
 impl EntryState {
     /// Moves to `next` and wakes the waiting requests.
     fn advance(&mut self, next: Self) {
-        if let Self::Waiting(over) = std::mem::replace(self, next) {
+        self.wake_waiters();
+        *self = next;
+    }
+
+    /// Wakes the requests that wait for the first attempt; they look up its entry again.
+    fn wake_waiters(&self) {
+        if let Self::Waiting(over) = self {
             over.cancel();
         }
     }
@@ -277,7 +282,7 @@ mod tests {
         let mut table = table();
         table.begin(digest(1), BODY, id(1), at(0));
         let found = table.begin(digest(1), [2; 32], id(2), at(0));
-        assert!(matches!(found, Role::Other(first) if first == id(1)), "{found:?}");
+        assert!(matches!(found, Role::KeyReused(first) if first == id(1)), "{found:?}");
     }
 
     #[test]

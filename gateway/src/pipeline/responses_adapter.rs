@@ -6,9 +6,9 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 
+use super::forwarded_request::ForwardedRequest;
 use super::meter::{MAX_ANSWER_BYTES, Meter};
 use super::outcome::RequestOutcome;
-use super::sent_request::SentRequest;
 use crate::clock::Clock;
 use crate::state::State;
 use crate::upstream::UpstreamError;
@@ -24,15 +24,15 @@ use translate::answer::{
 };
 
 /// A stream that is translated.
-pub struct ResponsesStream {
+pub struct ResponsesAdapter {
     splitter: Splitter,
     stream: ResponseStream,
     keep_alive: KeepAlive,
     /// `None` if the response is not stored, or already is.
     to_store: Option<ResponseToStore>,
     clock: Arc<dyn Clock>,
-    /// Whether the chat stream was complete.
-    closed: bool,
+    /// Whether the chat stream is known to be complete.
+    is_finished: bool,
 }
 
 /// What is stored of a response beside its output.
@@ -51,7 +51,7 @@ pub struct ResponseToStore {
     pub input: Arc<str>,
 }
 
-impl ResponsesStream {
+impl ResponsesAdapter {
     /// Creates the translation of a chat stream.
     pub fn new(
         stream: ResponseStream,
@@ -60,7 +60,7 @@ impl ResponsesStream {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let splitter = Splitter::default();
-        Self { splitter, stream, keep_alive, to_store, clock, closed: false }
+        Self { splitter, stream, keep_alive, to_store, clock, is_finished: false }
     }
 
     /// Appends the final events of a stream that ends early because of `failure`.
@@ -103,11 +103,12 @@ impl ResponsesStream {
     pub(super) fn poll_end(
         &mut self,
         context: &mut Context<'_>,
-        request: &mut SentRequest,
+        request: &mut ForwardedRequest,
         out: &mut BytesMut,
     ) -> Poll<Result<RequestOutcome, UpstreamError>> {
-        if !self.closed {
-            self.close(&mut request.coverage.meter, out)?;
+        if !self.is_finished {
+            self.stream.close().map_err(violation)?;
+            self.is_finished = true;
         }
         let usage = ready!(request.poll_usage(context));
         let now = self.clock.now().as_second();
@@ -116,7 +117,8 @@ impl ResponsesStream {
         Poll::Ready(Ok(ended(outcome)))
     }
 
-    pub(super) fn cut_short(&mut self, out: &mut BytesMut) {
+    pub(super) fn cut_short(&mut self, meter: &mut Meter, out: &mut BytesMut) {
+        meter.is_ended_by_gateway = true;
         for data in [LENGTH_LIMIT_CHUNK, "[DONE]"] {
             self.stream.push(data, out, |_| {}).expect("an end of our own is a chat chunk");
         }
@@ -130,20 +132,21 @@ impl ResponsesStream {
         self.stream.keep_alive(self.keep_alive, out);
     }
 
-    /// Handles the end of the chat stream: checks that the answer has ended.
-    fn close(&mut self, meter: &mut Meter, out: &mut BytesMut) -> Result<(), UpstreamError> {
+    pub(super) fn finish_input(
+        &mut self,
+        meter: &mut Meter,
+        out: &mut BytesMut,
+    ) -> Result<(), UpstreamError> {
         let mut rest = self.splitter.finish();
-        if !self.stream.is_done() && !rest.trim_ascii().is_empty() {
-            // The last event of some servers lacks its blank line; a partial event is not valid JSON.
-            rest.extend_from_slice(b"\n\n");
-            push_event(&mut self.stream, &rest, meter, out).map_err(|error| match error {
-                UpstreamError::Reported(_) => error,
-                _ => UpstreamError::CutOff,
-            })?;
+        if self.stream.is_done() || rest.trim_ascii().is_empty() {
+            return Ok(());
         }
-        self.stream.close().map_err(violation)?;
-        self.closed = true;
-        Ok(())
+        // The last event of some servers lacks its blank line; a partial event is not valid JSON.
+        rest.extend_from_slice(b"\n\n");
+        push_event(&mut self.stream, &rest, meter, out).map_err(|error| match error {
+            UpstreamError::Reported(_) => error,
+            _ => UpstreamError::CutOff,
+        })
     }
 
     fn store(&mut self) {

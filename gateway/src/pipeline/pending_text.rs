@@ -1,4 +1,4 @@
-//! Text that waits to be counted, and where it can be split so that the pieces have as many tokens as the
+//! Text that waits to be counted, and where it can be split so that its parts have as many tokens as the
 //! whole.
 
 use domain::wire::text::unescape_into;
@@ -9,15 +9,15 @@ const MAX_TAIL_BYTES: usize = 1024;
 
 /// Unescaped text of one kind that is not counted yet.
 #[derive(Debug, Default)]
-pub(super) struct Text {
+pub(super) struct PendingText {
     pending: String,
     /// The first half of a surrogate pair whose second half has not arrived.
     high_surrogate: Option<u16>,
 }
 
-// === impl Text ===
+// === impl PendingText ===
 
-impl Text {
+impl PendingText {
     /// Appends the inside of a JSON string; returns the bytes of text that it adds.
     pub(super) fn push_escaped(&mut self, escaped: &str) -> usize {
         let before = self.pending.len();
@@ -148,7 +148,7 @@ mod tests {
             ("\n\n", ""),
             ("\n\u{3000}日", ""),
         ] {
-            let mut text = Text::default();
+            let mut text = PendingText::default();
             text.push(&format!("{word}{end}"));
             let (front, whole) = (text.take_front(), format!("{word}{end}"));
             assert_eq!(format!("{front}{}", text.as_str()), whole);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn text_without_words_is_cut_all_the_same_once_it_is_long() {
-        let mut text = Text::default();
+        let mut text = PendingText::default();
         text.push(&"กขค".repeat(200));
         let whole = tokens(text.as_str());
         assert_eq!(text.count_front(tokens), whole);

@@ -1,4 +1,4 @@
-//! The phase of a request that is sent upstream and answered. `settle.rs` settles it when it is closed or
+//! A request from its admission on: it is forwarded and answered. `settle.rs` settles it when it is closed or
 //! dropped.
 
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use super::passthrough::ChatPassthrough;
 use super::plausible_usage::PlausibleUsage;
 use crate::ledger::journal::Open;
 use crate::ledger::{DiskSync, UsageBound};
-use crate::upstream::UpstreamClient;
+use crate::upstream::{SendStatus, UpstreamClient};
 use domain::id::RequestId;
 use domain::limit::LimitStatus;
 use domain::model::Deployment;
@@ -28,8 +28,9 @@ use domain::wire::usage::AnswerUsage;
 /// The text after which the journal is updated, in bytes: what a crash leaves uncharged of a stream.
 const JOURNAL_INTERVAL_BYTES: u64 = 2 * 1024;
 
-/// A request that is sent upstream. If it is dropped, it is charged for what was sent and received.
-pub struct SentRequest {
+/// A request that is forwarded. It exists before the first attempt, and possibly no upstream can be tried. If
+/// it is dropped, it is charged only if it has left the gateway, for the input and what was received.
+pub struct ForwardedRequest {
     pub(super) open: OpenRequest,
     pub(super) coverage: Coverage,
     pub(super) price: Price,
@@ -40,14 +41,16 @@ pub struct SentRequest {
     pub(super) input_bytes: u64,
     /// The part of the answer's text that the journal knows of, in bytes.
     journalled_bytes: u64,
+    /// Whether the request has left the gateway in any attempt.
+    pub(super) send_status: SendStatus,
     /// Whether an upstream has begun to answer.
     pub(super) answer_begun: bool,
     /// The client of the upstream that answers; `None` before an upstream has answered.
     pub(super) upstream_client: Option<Arc<UpstreamClient>>,
 }
 
-impl SentRequest {
-    /// Begins to send an admitted request. It is boxed because it is large and changes hands.
+impl ForwardedRequest {
+    /// Begins to forward an admitted request. It is boxed because it is large and is moved often.
     pub(super) fn new(admitted: AdmittedRequest) -> Box<Self> {
         let AdmittedRequest { open, permit, hold, price, usage_bound, media_tokens, choices } =
             admitted;
@@ -61,6 +64,7 @@ impl SentRequest {
             counted: None,
             input_bytes: 0,
             journalled_bytes: 0,
+            send_status: SendStatus::default(),
             answer_begun: false,
             upstream_client: None,
         })
@@ -77,6 +81,9 @@ impl SentRequest {
     }
 
     /// Records an attempt at a deployment with this chat request; the journal has it before it is sent.
+    ///
+    /// The journal does not know whether the request has left afterwards. After a crash between here and the
+    /// write to the upstream, the request is charged as if it had.
     ///
     /// # Errors
     /// [`Refusal::RecorderBehind`] if the journal cannot be written; the request must not be sent.
@@ -183,7 +190,7 @@ impl SentRequest {
             &mut meter,
             &mut BytesMut::new(),
         );
-        self.coverage.withhold(meter.take_produced());
+        self.coverage.withhold(meter.take_uncounted());
     }
 
     /// Spawns `work` that continues after the request; a shutdown waits for it.
