@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 
+use super::failed_request::FailedRequest;
 use super::relay::Relay;
 use super::replay::{AnswerRecorder, RecordedAnswer};
 
@@ -29,6 +30,15 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// Returns the answer of a stream, once its first event has arrived or its head cannot be delayed any more.
+    ///
+    /// # Errors
+    /// The stream broke before anything was sent to the client.
+    pub(super) async fn begin_stream(relay: Box<Relay>) -> Result<Self, Box<FailedRequest>> {
+        let (headers, relay) = relay.begin().await?;
+        Ok(Self::Stream { headers, relay })
+    }
+
     /// Records the answer for retries of the request; a stream is recorded at its end.
     pub(super) fn record(&mut self, mut recorder: Box<AnswerRecorder>) {
         match self {

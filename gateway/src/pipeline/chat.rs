@@ -81,7 +81,8 @@ pub async fn chat(
     let model = request.model_json();
     if request.stream {
         let passthrough = ChatPassthrough::new(model.to_owned(), request.include_usage);
-        return Relay::reading(begun, StreamAdapter::Chat(passthrough)).begin().await;
+        let relay = Relay::reading(begun, StreamAdapter::Chat(passthrough));
+        return Answer::begin_stream(relay).await;
     }
     plain_answer::answer(begun, PlainChat { model }).await
 }

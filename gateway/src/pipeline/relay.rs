@@ -16,7 +16,6 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::Fault;
-use super::answer::Answer;
 use super::failed_request::FailedRequest;
 use super::forward::{BegunAnswer, ForwardError};
 use super::forwarded_request::ForwardedRequest;
@@ -170,11 +169,13 @@ impl Relay {
         })
     }
 
-    /// Waits for the first event, up to `COMMIT_GRACE`.
+    /// Waits for the first event, up to `COMMIT_GRACE`. Returns the headers for the client, and the relay.
     ///
     /// # Errors
     /// The stream broke before anything was sent to the client.
-    pub async fn begin(mut self: Box<Self>) -> Result<Answer, Box<FailedRequest>> {
+    pub(super) async fn begin(
+        mut self: Box<Self>,
+    ) -> Result<(HeaderMap, Box<Self>), Box<FailedRequest>> {
         let first =
             tokio::time::timeout(COMMIT_GRACE, poll_fn(|context| self.poll_fill(context))).await;
         if first.is_err() {
@@ -194,7 +195,7 @@ impl Relay {
         if let Some(request) = self.request.as_mut() {
             request.set_head_sent();
         }
-        Ok(Answer::Stream { headers: std::mem::take(&mut self.headers), relay: self })
+        Ok((std::mem::take(&mut self.headers), self))
     }
 
     /// Sets the recorder of the answer.

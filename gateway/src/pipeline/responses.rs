@@ -169,7 +169,7 @@ pub async fn responses(
     let forwarding = async move { translations.forward(&app, &model, true, admitted).await };
     let forwarding = Box::pin(forwarding);
     let pending = PendingAnswer { forwarding, id, head_sent, drop_outcome, syncing };
-    Relay::waiting(pending, adapter, headers).begin().await
+    Answer::begin_stream(Relay::waiting(pending, adapter, headers)).await
 }
 
 /// Parses the request, finds its model, and loads what it continues.
