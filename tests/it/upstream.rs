@@ -147,7 +147,7 @@ async fn an_error_about_the_request_causes_no_failover() {
     assert_eq!(answer.status, 400);
 }
 
-/// Regression test: the client was told that the gateway is misconfigured.
+/// Regression test: the error for the client said that the gateway is misconfigured.
 #[tokio::test]
 async fn a_removed_deployment_does_not_hide_the_error_of_one_that_was_tried() {
     let (product, upstream) = (Product::start().await, RawUpstream::start().await);

@@ -206,7 +206,7 @@ impl Ledger {
     ///
     /// # Cancel safety
     /// Must be run to completion: dropped while the store writes, the store may have the entry and the balance
-    /// in memory may not. The control plane runs each change in a task of its own.
+    /// in memory may not. The control plane runs each change in its own task.
     pub async fn credit(&self, entry: Entry, audit: &AuditEntry) -> Result<(), StoreError> {
         self.store.add_entry(&entry, audit).await?;
         self.change(entry.account, entry.amount);
