@@ -1,12 +1,17 @@
 //! Ledger pages, verification, deletion of old records, and copies.
 
+use std::collections::HashSet;
 use std::io::Read;
 
 use super::{ALICE, BOB, at};
+use jiff::{SignedDuration, Timestamp};
+
+use super::requests::check_summary;
 use crate::{Cursor, RequestFilter, RetentionCutoff, Store};
 use domain::ledger::EntryKind;
 use domain::money::Nanos;
 
+use domain::record::RequestRecord;
 pub(super) async fn run(store: &dyn Store) {
     entries_are_paginated(store).await;
     ledger_is_consistent(store).await;
@@ -68,6 +73,8 @@ async fn old_records_are_deleted_in_steps_and_sums_stay(store: &dyn Store) {
 
     let nothing = RetentionCutoff { before: None, beyond: None, ended_before: at(99_999) };
     assert_eq!(store.delete_old_requests(nothing, 50).await.unwrap(), 0);
+    let records = store.requests_before(&all, None, usize::MAX).await.unwrap();
+    let records: Vec<_> = records.into_iter().rev().map(|(_, record)| record).collect();
     let recent = RetentionCutoff { beyond: Some(10), ended_before: at(-9_000), ..nothing };
     assert_eq!(store.delete_old_requests(recent, 50).await.unwrap(), 0, "they ended too recently");
     // The second request is newer than the cutoff, so all later ones stay.
@@ -82,8 +89,16 @@ async fn old_records_are_deleted_in_steps_and_sums_stay(store: &dyn Store) {
     assert_eq!(store.newest().await.unwrap(), newest);
     assert_eq!(store.summarize(&all).await.unwrap(), before);
     assert_eq!(store.entries_before(None, None, usize::MAX).await.unwrap(), entries);
-    // Remaining records are still found by time, and sums from within an hour include at least
-    // those.
+    remaining_records_are_found_by_time(store).await;
+    hours_with_deleted_records_are_not_divided(store, &records).await;
+    let everything = RetentionCutoff { beyond: Some(0), ..nothing };
+    assert_eq!(store.delete_old_requests(everything, 1_000).await.unwrap(), 99);
+    assert_eq!(store.newest().await.unwrap(), newest, "the newest record stays");
+    assert_eq!(store.summarize(&all).await.unwrap(), before);
+}
+
+async fn remaining_records_are_found_by_time(store: &dyn Store) {
+    let all = RequestFilter::default();
     for minute in (-120..4_500).step_by(35) {
         let since = RequestFilter { since: Some(at(minute)), ..all.clone() };
         let found = store.requests_before(&since, None, usize::MAX).await.unwrap();
@@ -93,8 +108,31 @@ async fn old_records_are_deleted_in_steps_and_sums_stay(store: &dyn Store) {
         let sums = store.summarize(&since).await.unwrap();
         assert!(sums.totals.requests >= found.len() as u64);
     }
-    let everything = RetentionCutoff { beyond: Some(0), ..nothing };
-    assert_eq!(store.delete_old_requests(everything, 1_000).await.unwrap(), 99);
-    assert_eq!(store.newest().await.unwrap(), newest, "the newest record stays");
-    assert_eq!(store.summarize(&all).await.unwrap(), before);
+}
+
+/// The first 80 of `records` were deleted. The sums of other hours are exact at any boundary, and
+/// those of any hour at its own boundaries.
+async fn hours_with_deleted_records_are_not_divided(store: &dyn Store, records: &[RequestRecord]) {
+    let hour = |time: Timestamp| time.as_second().div_euclid(3_600);
+    let deleted: HashSet<_> = records[..80].iter().map(|record| hour(record.started_at)).collect();
+    let is_counted = |record: &RequestRecord, since: Timestamp, until: Option<Timestamp>| {
+        let number = hour(record.started_at);
+        let (mut first, mut end) = (record.started_at, record.started_at);
+        if deleted.contains(&number) {
+            let start = Timestamp::from_second(number * 3_600).unwrap();
+            (first, end) = (start, start + SignedDuration::from_micros(3_599_999_999));
+        }
+        until.is_none_or(|until| since < until && first < until) && end >= since
+    };
+    for minute in (-120..4_500).step_by(35) {
+        for length in [None::<i64>] {
+            let (since, until) = (at(minute), length.map(|length| at(minute + length)));
+            let counted = records.iter().filter(|record| is_counted(record, since, until));
+            let counted: Vec<_> = counted.cloned().collect();
+            let filter = RequestFilter { since: Some(since), until, ..RequestFilter::default() };
+            check_summary(store, &filter, &counted).await;
+            let counted: Vec<_> = counted.into_iter().filter(|it| it.account == ALICE).collect();
+            check_summary(store, &RequestFilter { account: Some(ALICE), ..filter }, &counted).await;
+        }
+    }
 }

@@ -124,7 +124,12 @@ async fn queries_match_the_list(
     check_summary(store, filter, &expected).await;
 }
 
-async fn check_summary(store: &dyn Store, filter: &RequestFilter, expected: &[RequestRecord]) {
+/// Compares the sums over `filter` with those over the `expected` records.
+pub(super) async fn check_summary(
+    store: &dyn Store,
+    filter: &RequestFilter,
+    expected: &[RequestRecord],
+) {
     let mut totals = Totals::default();
     let mut by_model = HashMap::<_, Totals>::new();
     let mut by_day = BTreeMap::<_, Totals>::new();

@@ -70,12 +70,12 @@ pub(super) fn summarize(tx: &Connection, selection: &Selection) -> Result<Summar
         add_log(tx, selection, &mut sums)?;
         return finish(tx, sums);
     }
-    if let Some(partial) = first.map(|first| first - 1)
-        && selection.since > Some(partial * HOUR)
-        && has_deleted_records(tx, partial)?
+    if let Some(since) = selection.since
+        && since.rem_euclid(HOUR) != 0
+        && has_deleted_records(tx, since.div_euclid(HOUR))?
     {
         // The log no longer has all requests of that hour after `since`, so the whole hour counts.
-        first = Some(partial);
+        first = Some(since.div_euclid(HOUR));
     }
     if let Some(first) = first.filter(|first| selection.since < Some(first * HOUR)) {
         add_log(tx, &Selection { until: Some(first * HOUR), ..selection.clone() }, &mut sums)?;
