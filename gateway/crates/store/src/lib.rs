@@ -339,8 +339,12 @@ pub trait Requests: Send + Sync {
     ) -> Result<Vec<Answered>, StoreError>;
     /// Returns the cursor of the newest record; zero if there is none.
     async fn newest(&self) -> Result<Cursor, StoreError>;
-    /// Returns sums over the selected requests. If a [`Term`] concerns a field without sums, such
-    /// as the endpoint, only records that the log still has are included.
+    /// Returns sums over the selected requests, including those whose records were deleted.
+    ///
+    /// Sums exist by hour, so an hour from which records were deleted cannot be divided: it counts
+    /// completely in every range that overlaps it. All other hours are divided exactly. If a
+    /// [`Term`] concerns a field without sums, such as the endpoint, only records that the log
+    /// still has are included.
     async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError>;
 }
 

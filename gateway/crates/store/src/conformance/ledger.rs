@@ -125,7 +125,7 @@ async fn hours_with_deleted_records_are_not_divided(store: &dyn Store, records: 
         until.is_none_or(|until| since < until && first < until) && end >= since
     };
     for minute in (-120..4_500).step_by(35) {
-        for length in [None::<i64>] {
+        for length in [None, Some(-5), Some(0), Some(25), Some(60), Some(90), Some(1_500)] {
             let (since, until) = (at(minute), length.map(|length| at(minute + length)));
             let counted = records.iter().filter(|record| is_counted(record, since, until));
             let counted: Vec<_> = counted.cloned().collect();

@@ -60,22 +60,33 @@ enum Grouping {
 /// Returns the sums over the selected requests.
 pub(super) fn summarize(tx: &Connection, selection: &Selection) -> Result<Summary, StoreError> {
     let mut sums = Sums::default();
-    if selection.matches_nothing() {
+    let is_empty =
+        selection.since.zip(selection.until).is_some_and(|(since, until)| since >= until);
+    if is_empty || selection.matches_nothing() {
         return finish(tx, sums);
     }
-    let mut first = selection.since.map(|time| -(-time).div_euclid(HOUR));
-    let end = selection.until.map(|time| time.div_euclid(HOUR));
-    let within_an_hour = first.zip(end).is_some_and(|(first, end)| first >= end);
-    if within_an_hour || !selection.terms.iter().all(predicates::is_summed) {
+    if !selection.terms.iter().all(predicates::is_summed) {
         add_log(tx, selection, &mut sums)?;
         return finish(tx, sums);
     }
-    if let Some(since) = selection.since
-        && since.rem_euclid(HOUR) != 0
-        && has_deleted_records(tx, since.div_euclid(HOUR))?
+    let mut first = selection.since.map(|time| -(-time).div_euclid(HOUR));
+    let mut end = selection.until.map(|time| time.div_euclid(HOUR));
+    // The log no longer has all requests of an hour from which records were deleted, so a part of
+    // that hour counts as the whole.
+    if let Some(hour) = partial_hour(selection.since)
+        && has_deleted_records(tx, hour)?
     {
-        // The log no longer has all requests of that hour after `since`, so the whole hour counts.
-        first = Some(since.div_euclid(HOUR));
+        first = Some(hour);
+    }
+    if let Some(hour) = partial_hour(selection.until)
+        && has_deleted_records(tx, hour)?
+    {
+        end = Some(hour + 1);
+    }
+    if first.zip(end).is_some_and(|(first, end)| first >= end) {
+        // There is no whole hour.
+        add_log(tx, selection, &mut sums)?;
+        return finish(tx, sums);
     }
     if let Some(first) = first.filter(|first| selection.since < Some(first * HOUR)) {
         add_log(tx, &Selection { until: Some(first * HOUR), ..selection.clone() }, &mut sums)?;
@@ -85,6 +96,11 @@ pub(super) fn summarize(tx: &Connection, selection: &Selection) -> Result<Summar
         add_log(tx, &Selection { since: Some(end * HOUR), ..selection.clone() }, &mut sums)?;
     }
     finish(tx, sums)
+}
+
+/// Returns the hour that contains `time`, unless `time` is its start.
+fn partial_hour(time: Option<i64>) -> Option<i64> {
+    time.filter(|time| time.rem_euclid(HOUR) != 0).map(|time| time.div_euclid(HOUR))
 }
 
 /// Returns whether records of that hour were deleted from the log.
