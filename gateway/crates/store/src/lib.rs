@@ -376,8 +376,10 @@ pub trait Responses: Send + Sync {
         max_bytes: u64,
     ) -> Result<Vec<Turn>, StoreError>;
     /// Returns the existing items among `ids`; if several responses contain an item, the newest
-    /// counts. Stops at the response that exceeds `max_bytes`. Each id is looked up separately; the
-    /// caller must bound their number.
+    /// counts. Reads the newest responses first and stops at the response that exceeds `max_bytes`.
+    /// The newest response is the one with the greatest id, because the ids of requests are
+    /// `UUIDv7`, which begin with the time. Each id is looked up separately; the caller must bound
+    /// their number.
     async fn find_items(
         &self,
         account: AccountId,

@@ -37,6 +37,32 @@ pub(super) async fn run(store: &dyn Store) {
     old_responses_are_deleted(store, &first, &second).await;
     store.remove_response(BOB, id(3)).await.unwrap();
     expect_not_found(store.remove_response(BOB, id(3)).await);
+    other_accounts_are_not_evicted(store).await;
+    newest_items_are_found_first(store).await;
+}
+
+/// A response may name a predecessor of another account, but does not join its conversation.
+async fn other_accounts_are_not_evicted(store: &dyn Store) {
+    let kept = response(31, ALICE, None, 80);
+    let foreign = response(32, BOB, Some(31), 81);
+    store.keep_responses(vec![kept, foreign.clone()], LARGE).await.unwrap();
+    let next = response(33, BOB, None, 82);
+    store.keep_responses(vec![next], foreign.bytes()).await.unwrap();
+    assert_eq!(store.find_response(BOB, id(32)).await.unwrap(), None);
+    assert!(store.find_response(ALICE, id(31)).await.unwrap().is_some());
+    store.remove_response(BOB, id(33)).await.unwrap();
+}
+
+async fn newest_items_are_found_first(store: &dyn Store) {
+    let numbers = 41..=56;
+    let responses = numbers.clone().map(|number| response(number, BOB, None, 90));
+    store.keep_responses(responses.collect(), LARGE).await.unwrap();
+    let wanted: HashSet<_> = numbers.clone().map(|number| format!("out_{number}")).collect();
+    let found = store.find_items(BOB, wanted, 0).await.unwrap().into_map();
+    assert_eq!(found.into_keys().collect::<Vec<_>>(), ["out_56"]);
+    for number in numbers {
+        store.remove_response(BOB, id(number)).await.unwrap();
+    }
 }
 
 async fn responses_are_isolated_by_account(store: &dyn Store, response: &StoredResponse) {

@@ -1,6 +1,6 @@
 //! Stored responses: single ones, chains, and their items.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -69,9 +69,10 @@ impl Responses for SqliteStore {
         max_bytes: u64,
     ) -> Result<FoundItems, StoreError> {
         self.read(move |tx| {
+            // The greatest id is the newest: the ids are UUIDv7.
             let sql = "SELECT max(response) FROM response_items WHERE account = ? AND item = ?";
             let mut select = tx.prepare_cached(sql)?;
-            let mut wanted = HashMap::<RequestId, HashSet<String>>::new();
+            let mut wanted = BTreeMap::<RequestId, HashSet<String>>::new();
             for id in ids {
                 let newest: Option<RequestId> =
                     select.query_row(parameters![account, id], |row| row.column(0))?;
@@ -80,7 +81,7 @@ impl Responses for SqliteStore {
                 }
             }
             let mut found = FoundItems::default();
-            for (response, wanted) in wanted {
+            for (response, wanted) in wanted.into_iter().rev() {
                 if found.bytes() > max_bytes {
                     break;
                 }
@@ -105,7 +106,9 @@ impl Responses for SqliteStore {
     }
 
     async fn delete_old_responses(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {
-        // This scans a whole index, so a reader does it; the writer checks the result again.
+        // This scans a whole index, so a reader does it; the writer checks the result again. No
+        // condition on the account is needed: whatever the conversation, only responses from
+        // before the given time are deleted.
         let ended: Vec<RequestId> = self
             .read(move |tx| {
                 let sql = "SELECT conversation FROM responses GROUP BY conversation \
@@ -140,7 +143,7 @@ impl Responses for SqliteStore {
 /// Adds a response, unless it exists.
 fn insert(tx: &Connection, response: &StoredResponse) -> Result<(), StoreError> {
     let sql = "INSERT INTO responses VALUES (?1, ?2, ?3, \
-        coalesce((SELECT conversation FROM responses WHERE id = ?3), ?1), ?4, ?5, ?6, ?7) \
+        coalesce((SELECT conversation FROM responses WHERE id = ?3 AND account = ?2), ?1), ?4, ?5, ?6, ?7) \
         ON CONFLICT DO NOTHING";
     let written = tx.prepare_cached(sql)?.execute(parameters![
         response.id,
@@ -171,25 +174,30 @@ fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<
         return Ok(());
     }
     // In the order of time, the first response that no other of its conversation follows is the end
-    // of the conversation that ended first.
+    // of the conversation that ended first. Each condition names the account, because older
+    // versions could put responses of several accounts into one conversation.
     let others = "SELECT conversation, (SELECT sum(bytes) FROM responses AS part \
-        WHERE part.conversation = last.conversation) FROM responses AS last WHERE account = ?1 \
-        AND conversation <> (SELECT conversation FROM responses WHERE id = ?2) \
+        WHERE part.conversation = last.conversation AND part.account = ?1) \
+        FROM responses AS last WHERE account = ?1 \
+        AND conversation <> (SELECT conversation FROM responses WHERE id = ?2 AND account = ?1) \
         AND NOT EXISTS (SELECT 1 FROM responses AS later \
-        WHERE later.conversation = last.conversation \
+        WHERE later.conversation = last.conversation AND later.account = ?1 \
         AND (later.created_at, later.id) > (last.created_at, last.id)) ORDER BY created_at, id";
     let (doomed, excess) = choose(tx, others, kept, excess)?;
-    let mut delete = tx.prepare_cached("DELETE FROM responses WHERE conversation = ?")?;
-    doomed
-        .iter()
-        .try_for_each(|conversation| delete.execute(parameters![conversation]).map(|_| ()))?;
+    let sql = "DELETE FROM responses WHERE conversation = ? AND account = ?";
+    let mut delete = tx.prepare_cached(sql)?;
+    for conversation in doomed {
+        delete.execute(parameters![conversation, kept.account])?;
+    }
 
     // One conversation can exceed the limit by itself, especially if it branches.
     let own = "SELECT id, bytes FROM responses WHERE account = ?1 AND id <> ?2 \
         ORDER BY created_at, id";
     let (doomed, _) = choose(tx, own, kept, excess)?;
-    let mut delete = tx.prepare_cached("DELETE FROM responses WHERE id = ?")?;
-    doomed.iter().try_for_each(|id| delete.execute(parameters![id]).map(|_| ()))?;
+    let mut delete = tx.prepare_cached("DELETE FROM responses WHERE id = ? AND account = ?")?;
+    for id in doomed {
+        delete.execute(parameters![id, kept.account])?;
+    }
     Ok(())
 }
 

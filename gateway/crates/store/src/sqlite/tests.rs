@@ -1,6 +1,9 @@
 //! The conformance suite on a file, and tests of the SQLite backend.
 
 mod ledger;
+mod opening;
+mod reads;
+mod responses;
 
 use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
