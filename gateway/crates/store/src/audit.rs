@@ -9,7 +9,8 @@ use domain::id::AccountId;
 use domain::idempotency::{AdminCall, CompletedCall};
 
 /// Reads the audit log. Changes of the other traits write their entries, and the calls that
-/// requested them, in their own transactions.
+/// requested them, in their own transactions. A change fails with [`StoreError::Conflict`] if its
+/// call was already made, that is, if there is a stored call of the same actor, method and key.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
     /// Adds an entry without a change.

@@ -261,7 +261,8 @@ pub trait Catalogue: Send + Sync {
         name: &UpstreamName,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
-    /// Applies all changes of `update` atomically, with one `audit` entry each. Remaining objects
+    /// Applies all changes of `update` atomically, with one `audit` entry each. At most one of
+    /// these may carry a call, which would otherwise conflict with itself. Remaining objects
     /// must not name removed ones; added objects may name each other. [`StoreError::NotFound`] if a
     /// deployment names an upstream that does not exist; [`StoreError::Conflict`] if a name is
     /// taken or an upstream is in use.

@@ -1,7 +1,7 @@
 //! The audit log: entries of changes, entries without a change, and idempotent calls.
 
-use super::{ALICE, BOB, at, audit_entry};
-use crate::{AuditFilter, Cursor, Store};
+use super::{ALICE, BOB, at, audit_entry, expect_conflict};
+use crate::{AuditFilter, CatalogueUpdate, Cursor, Store};
 use domain::account::Invite;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::idempotency::{AdminCall, CompletedCall};
@@ -74,8 +74,14 @@ async fn calls_are_stored_with_their_change(store: &dyn Store) {
     store.add_entry(&money, &new).await.unwrap();
     // A repeated call does not change anything, even after other calls.
     let balance = store.balance(ALICE).await.unwrap();
-    assert!(store.add_entry(&money, &new).await.is_err());
+    expect_conflict(store.add_entry(&money, &new).await, "already made");
     assert_eq!(store.balance(ALICE).await.unwrap(), balance);
+    let nothing = CatalogueUpdate::default();
+    let again = [audit_entry("plan"), new.clone()];
+    expect_conflict(store.update_catalogue(&nothing, &again).await, "already made");
+    let twice = [entry(700, "twice"), entry(700, "twice")];
+    expect_conflict(store.update_catalogue(&nothing, &twice).await, "already made");
+    assert_eq!(store.find_call(ALICE, &call("twice")).await.unwrap(), None);
 
     let done = CompletedCall { digest: [7; 32], object: "bob".to_owned() };
     assert_eq!(store.find_call(ALICE, &call("old")).await.unwrap(), Some(done.clone()));

@@ -4,11 +4,12 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::codec::{At, ReadColumn, parameters};
+use super::error::Constrained;
 use crate::StoreError;
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, CompletedCall};
 
-/// Adds a call in the transaction of its change.
+/// Adds a call in the transaction of its change; [`StoreError::Conflict`] if it was made before.
 pub(super) fn insert(
     tx: &Connection,
     actor: AccountId,
@@ -19,7 +20,9 @@ pub(super) fn insert(
     let sql = "INSERT INTO admin_calls (actor, method, key, digest, object, at) \
         VALUES (?, ?, ?, ?, ?, ?)";
     let values = parameters![actor, call.method, call.key, call.digest, object, At(at)];
-    tx.prepare_cached(sql)?.execute(values)?;
+    tx.prepare_cached(sql)?
+        .execute(values)
+        .or_conflict(|| "this call was already made".to_owned())?;
     Ok(())
 }
 
