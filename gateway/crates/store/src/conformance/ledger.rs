@@ -43,6 +43,8 @@ async fn entries_are_paginated(store: &dyn Store) {
         let sum: Nanos = all.iter().map(|(_, entry)| entry.amount).sum();
         assert_eq!(store.balance(account).await.unwrap(), sum);
     }
+    let before_all = store.entries_before(None, Some(Cursor(i64::MIN)), 7).await.unwrap();
+    assert_eq!(before_all, []);
     let newest = store.entries_before(Some(BOB), None, 2).await.unwrap();
     let kinds = newest.iter().map(|(_, entry)| entry.kind.clone());
     let expected = [

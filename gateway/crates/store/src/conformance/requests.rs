@@ -40,6 +40,9 @@ pub(super) async fn run(store: &dyn Store) {
         assert_eq!(store.find_request(record.id).await.unwrap().as_ref(), Some(record));
     }
     assert_eq!(store.find_request(RequestId(uuid::Uuid::max())).await.unwrap(), None);
+    let before_all = Some(Cursor(i64::MIN));
+    let all = RequestFilter::default();
+    assert_eq!(store.requests_before(&all, before_all, 9).await.unwrap(), []);
     for filter in filters() {
         queries_match_the_list(store, &records, &filter).await;
     }

@@ -44,7 +44,7 @@ fn page(
 /// Returns the statement that reads a page, and the condition with its values.
 pub(super) fn page_sql(account: Option<AccountId>, before: Option<Cursor>) -> (String, Condition) {
     let mut condition = Condition::default();
-    let last = before.map_or(i64::MAX, |before| before.0 - 1);
+    let last = before.map_or(i64::MAX, |before| before.0.saturating_sub(1));
     runs::ENTRIES.narrow(&mut condition, account, (0, last));
     let (source, order) = (runs::ENTRIES.source(account), Runs::order(account, "DESC"));
     let sql = format!(

@@ -56,7 +56,7 @@ impl Requests for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
         let filter = filter.clone();
-        let ends = (0, before.map_or(i64::MAX, |before| before.0 - 1));
+        let ends = (0, before.map_or(i64::MAX, |before| before.0.saturating_sub(1)));
         self.read(move |tx| page(tx, &filter, ends, "DESC", limit)).await
     }
 
