@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::io::Read;
 
-use super::{ALICE, BOB, at};
 use jiff::{SignedDuration, Timestamp};
 
 use super::requests::check_summary;
+use super::{ALICE, BOB, at};
 use crate::{Cursor, RequestFilter, RetentionCutoff, Store};
 use domain::ledger::EntryKind;
 use domain::money::Nanos;
-
 use domain::record::RequestRecord;
+
 pub(super) async fn run(store: &dyn Store) {
     entries_are_paginated(store).await;
     ledger_is_consistent(store).await;
@@ -72,13 +72,16 @@ async fn old_records_are_deleted_in_steps_and_sums_stay(store: &dyn Store) {
     let newest = store.newest().await.unwrap();
     let left = async || store.requests_before(&all, None, usize::MAX).await.unwrap().len();
     assert_eq!(left().await, 180);
+    let records = store.requests_before(&all, None, usize::MAX).await.unwrap();
+    let records: Vec<_> = records.into_iter().rev().map(|(_, record)| record).collect();
 
     let nothing = RetentionCutoff { before: None, beyond: None, ended_before: at(99_999) };
     assert_eq!(store.delete_old_requests(nothing, 50).await.unwrap(), 0);
-    let records = store.requests_before(&all, None, usize::MAX).await.unwrap();
-    let records: Vec<_> = records.into_iter().rev().map(|(_, record)| record).collect();
     let recent = RetentionCutoff { beyond: Some(10), ended_before: at(-9_000), ..nothing };
     assert_eq!(store.delete_old_requests(recent, 50).await.unwrap(), 0, "they ended too recently");
+    let end = records[0].started_at + records[0].duration;
+    let ending = RetentionCutoff { beyond: Some(10), ended_before: end, ..nothing };
+    assert_eq!(store.delete_old_requests(ending, 50).await.unwrap(), 0, "it ended at that time");
     // The second request is newer than the cutoff, so all later ones stay.
     let old = RetentionCutoff { before: Some(at(0)), ..nothing };
     assert_eq!(store.delete_old_requests(old, 50).await.unwrap(), 1);
@@ -107,8 +110,6 @@ async fn remaining_records_are_found_by_time(store: &dyn Store) {
         let kept = store.requests_before(&all, None, usize::MAX).await.unwrap();
         let expected = kept.into_iter().filter(|(_, record)| record.started_at >= at(minute));
         assert!(found.iter().cloned().eq(expected));
-        let sums = store.summarize(&since).await.unwrap();
-        assert!(sums.totals.requests >= found.len() as u64);
     }
 }
 

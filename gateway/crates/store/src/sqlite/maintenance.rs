@@ -67,7 +67,7 @@ fn oldest(
     let surplus = beyond.map_or(0, |limit| newest.0.saturating_sub(limit));
     let is_old = |(cursor, record): &(Cursor, RequestRecord)| {
         let ended = record.started_at.saturating_add(record.duration).ok();
-        ended.is_some_and(|ended| ended <= cutoff.ended_before)
+        ended.is_some_and(|ended| ended < cutoff.ended_before)
             && (cursor.0 <= surplus || cutoff.before.is_some_and(|time| record.started_at < time))
     };
     let mut select =
