@@ -89,7 +89,7 @@ async fn a_gateway_starts_on_a_backup_made_while_serving() {
     assert_eq!((serving.status, code, &*out), (200, 0, ""), "{stderr}");
     assert!(stderr.contains("seal.key"), "{stderr}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!product.home.data_dir().join("tollgate.copy").exists());
+    assert!(!product.home.data_dir().join("tollgate.db-copy").exists());
 
     let restored = Home::new(|_| {});
     std::fs::create_dir_all(restored.data_dir()).unwrap();

@@ -66,8 +66,13 @@ pub(super) fn remove(path: &Path) -> std::io::Result<()> {
     }
 }
 
+/// Returns the path of the copy: the complete name of the database with a suffix, like the names of
+/// SQLite's own side files, so that each database has its own. Earlier versions replaced the
+/// extension; a copy that they left behind stays, because it could be another file.
 fn copy_path(path: &Path) -> PathBuf {
-    path.with_extension("copy")
+    let mut name = path.as_os_str().to_owned();
+    name.push("-copy");
+    name.into()
 }
 
 fn check(target: &Connection, cancel: &CancelHandle) -> Result<(), StoreError> {

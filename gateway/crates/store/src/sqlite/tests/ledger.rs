@@ -158,7 +158,7 @@ async fn copies_and_verifications_are_consistent_during_commits() {
     };
     tokio::join!(write, read);
     assert_eq!(store.newest().await.unwrap(), Cursor(3_000));
-    assert!(!path.with_extension("copy").exists(), "nothing is left behind");
+    assert!(!path.with_extension("db-copy").exists(), "nothing is left behind");
 }
 
 #[tokio::test]
