@@ -24,6 +24,11 @@ pub(super) struct NewerSchemaError {
     pub(super) known: usize,
 }
 
+/// The database does not use a write-ahead log.
+#[derive(Debug, thiserror::Error)]
+#[error("it cannot use a write-ahead log (its journal mode is `{0}`)")]
+pub(super) struct JournalModeError(pub(super) String);
+
 /// Maps constraint violations to store errors.
 pub(super) trait Constrained<T> {
     /// Maps a violated uniqueness constraint to [`StoreError::Conflict`].

@@ -50,7 +50,8 @@ use std::time::Duration;
 use rusqlite::{Connection, Transaction};
 
 use self::background_reads::BackgroundReads;
-use self::migrations::SchemaState;
+use self::codec::ReadColumn;
+use self::error::JournalModeError;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::StoreError;
@@ -110,7 +111,7 @@ impl SqliteStore {
             Durability::Power => "full",
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
+        enable_wal(&connection)?;
         connection.pragma_update(None, "cache_size", -65_536)?;
         connection.pragma_update(None, "journal_size_limit", 67_108_864)?;
         if migrations::run(&mut connection)? == SchemaState::Missing {
@@ -180,4 +181,29 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
+}
+
+/// Opens a connection that only reads, and keeps temporary data in memory.
+fn connect_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = connect(path)?;
+    connection.pragma_update(None, "temp_store", "memory")?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "cache_size", -16_384)?;
+    Ok(connection)
+}
+
+/// Switches the database to a write-ahead log.
+///
+/// # Errors
+/// [`JournalModeError`] if SQLite keeps another mode, for example because the file system has no
+/// shared memory. Readers would then wait for the writer.
+fn enable_wal(connection: &Connection) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let mode: String =
+        connection.query_row("PRAGMA journal_mode = wal", [], |row| row.column(0))?;
+    if mode == "wal" { Ok(()) } else { Err(JournalModeError(mode).into()) }
+}
+
+/// Returns the directory of a file.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
