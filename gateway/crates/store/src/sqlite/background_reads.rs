@@ -11,7 +11,7 @@ use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::connect;
+use super::connect_reader;
 use super::error::ClosedError;
 use crate::StoreError;
 
@@ -48,12 +48,7 @@ impl BackgroundReads {
         let permit = Arc::clone(&self.permit).acquire_owned().await;
         let permit = permit.map_err(|_| StoreError::Unavailable(ClosedError.into()))?;
         let path = self.path.clone();
-        let opening = spawn_blocking(move || {
-            let connection = connect(&path)?;
-            connection.pragma_update(None, "query_only", true)?;
-            connection.pragma_update(None, "cache_size", -16_384)?;
-            Ok::<_, rusqlite::Error>(connection)
-        });
+        let opening = spawn_blocking(move || connect_reader(&path));
         let mut connection =
             opening.await.map_err(|panic| StoreError::Unavailable(panic.into()))??;
         let cancel = Arc::new(CancelHandle::default());

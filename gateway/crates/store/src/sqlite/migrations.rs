@@ -22,26 +22,17 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0013_inputs.sql")),
 ];
 
-/// The state of a database before its migration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SchemaState {
-    /// The database had no schema.
-    Missing,
-    /// The database had a schema of the gateway.
-    Existing,
-}
-
-/// Migrates a database. Refuses one with a newer schema.
+/// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer
+/// schema.
 pub(super) fn run(
     connection: &mut Connection,
-) -> Result<SchemaState, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.column::<i64>(0))?;
     let found = usize::try_from(found).unwrap_or(usize::MAX);
     if found > STEPS.len() {
         return Err(NewerSchemaError { found, known: STEPS.len() }.into());
     }
-    Migrations::from_slice(STEPS).to_latest(connection)?;
-    Ok(if found == 0 { SchemaState::Missing } else { SchemaState::Existing })
+    Ok(Migrations::from_slice(STEPS).to_latest(connection)?)
 }
 
 #[cfg(test)]

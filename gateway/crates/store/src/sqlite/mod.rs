@@ -41,7 +41,7 @@ mod uninitialized;
 mod verify;
 mod writer;
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -103,6 +103,8 @@ impl SqliteStore {
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         // Left behind by a crash during a copy.
         copy::remove(path)?;
+        // A crash may have left an empty file, or the schema in the write-ahead log only.
+        let is_new = !uninitialized::has_schema_in_file(path)?;
         // SQLite gives its side files the mode of the main file.
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
         let mut connection = connect(path)?;
@@ -114,18 +116,18 @@ impl SqliteStore {
         enable_wal(&connection)?;
         connection.pragma_update(None, "cache_size", -65_536)?;
         connection.pragma_update(None, "journal_size_limit", 67_108_864)?;
-        if migrations::run(&mut connection)? == SchemaState::Missing {
-            // The database must be on disk before the files that `data_dir` creates next.
+        migrations::run(&mut connection)?;
+        if is_new {
+            // The files that the gateway creates next, such as the journal, mean that there was a
+            // database. Its directory entry and its schema must therefore be on disk before; the
+            // schema last, because it ends this state.
+            File::open(directory(path))?.sync_all()?;
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-            if let Some(dir) = path.parent() {
-                std::fs::File::open(dir)?.sync_all()?;
-            }
         }
+        connection.pragma_update(None, "temp_store", "memory")?;
 
         let readers = (0..READERS).map(|_| {
-            let connection = connect(path)?;
-            connection.pragma_update(None, "query_only", true)?;
-            connection.pragma_update(None, "cache_size", -16_384)?;
+            let connection = connect_reader(path)?;
             connection.pragma_update(None, "mmap_size", 268_435_456)?;
             Ok(connection)
         });
@@ -174,11 +176,11 @@ impl SqliteStore {
     }
 }
 
+/// Opens a connection. It sorts large tables in temporary files, as the migrations need.
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }
