@@ -49,7 +49,7 @@ fn at(minutes: i64) -> Timestamp {
 }
 
 /// Returns an audit entry about `object`.
-fn audit_entry(object: &str) -> AuditEntry {
+pub(crate) fn audit_entry(object: &str) -> AuditEntry {
     AuditEntry {
         at: at(0),
         actor: None,

@@ -18,9 +18,12 @@ pub trait LedgerEntries: Send + Sync {
         before: Option<Cursor>,
         limit: usize,
     ) -> Result<Vec<(Cursor, Entry)>, StoreError>;
-    /// Recomputes balances, charges and sums from their parts, in one consistent view, concurrently
-    /// with all other work. Memory grows by a few bits per record. At most one verification or
-    /// [copy](super::StoreMaintenance::copy) runs at a time.
+    /// Recomputes balances, charges, overruns and sums from their parts, in one consistent view,
+    /// concurrently with all other work. Memory grows by a few bits per record. At most one
+    /// verification or [copy](super::StoreMaintenance::copy) runs at a time.
+    ///
+    /// An overrun is compared and reported like a charge of the operator's account. The overruns of
+    /// deleted records are not verified, because only their costs are kept.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the verification.

@@ -70,6 +70,16 @@ pub(super) struct Count(pub(super) u64);
 /// A list that is only read whole, as a JSON array.
 pub(super) struct List(pub(super) Vec<String>);
 
+/// The code of an [`EntryKind`](domain::ledger::EntryKind), whose values are in other columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryCode {
+    Trial,
+    Credit,
+    Charge,
+    Correction,
+    Overrun,
+}
+
 /// An invalid column value.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a {1}")]
@@ -162,6 +172,14 @@ codes!(RequestStatus: i64, as_i64 {
     Cancelled = 4,
     Interrupted = 5,
     Rejected = 6,
+});
+
+codes!(EntryCode: i64, as_i64 {
+    Trial = 1,
+    Credit = 2,
+    Charge = 3,
+    Correction = 4,
+    Overrun = 5,
 });
 
 macro_rules! columns {
@@ -351,6 +369,7 @@ mod tests {
         round_trips(Endpoint::ALL.as_slice());
         round_trips(UsageBasis::ALL);
         round_trips(RequestStatus::ALL.as_slice());
+        round_trips(EntryCode::ALL);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
 
-use super::codec::{At, List, ReadColumn, Span, parameters};
+use super::codec::{At, EntryCode, List, ReadColumn, Span, parameters};
 use super::rows::{Insertion, Values};
 use super::{filter, keys, runs, sums};
 use crate::{Cursor, StoreError};
@@ -83,17 +83,25 @@ pub(super) fn newest(tx: &Connection) -> Result<Cursor, StoreError> {
     Ok(Cursor(select.query_row([], |row| row.column(0))?))
 }
 
-/// Writes ledger entries; entries of one account should be adjacent.
+/// Writes ledger entries; entries of one account should be adjacent. A balance is the sum of its
+/// entries in their order, saturated after each.
 pub(super) fn add_entries(tx: &Connection, entries: &[Entry]) -> Result<(), StoreError> {
     ENTRIES.run(tx, entries, bind_entry)?;
     let first = tx.last_insert_rowid() + 1 - i64::try_from(entries.len()).unwrap_or_default();
     runs::ENTRIES.note(tx, first, entries.iter().map(|entry| entry.account))?;
-    let mut changes = HashMap::<AccountId, Nanos, RandomState>::default();
+    let mut sums = HashMap::<AccountId, Nanos, RandomState>::default();
+    let mut changes = Vec::new();
     for entry in entries {
-        let change = changes.entry(entry.account).or_default();
-        *change = change.saturating_add(entry.amount);
+        let sum = sums.entry(entry.account).or_default();
+        if let Some(exact) = sum.0.checked_add(entry.amount.0) {
+            *sum = Nanos(exact);
+        } else {
+            // A saturated sum would change a balance by less than its parts do.
+            changes.push((entry.account, *sum));
+            *sum = entry.amount;
+        }
     }
-    let changes: Vec<_> = changes.into_iter().collect();
+    changes.extend(sums);
     let bind = |(account, change): &_, values: &mut Values<'_, '_>| {
         values.bind(parameters![account, change])
     };
@@ -188,12 +196,12 @@ fn touch_keys(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), St
 }
 
 fn bind_entry(entry: &Entry, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
-    let (kind, request, note): (i64, _, _) = match &entry.kind {
-        EntryKind::Trial => (1, None, None),
-        EntryKind::Credit(note) => (2, None, Some(note)),
-        EntryKind::Charge(request) => (3, Some(request), None),
-        EntryKind::Correction(note) => (4, None, Some(note)),
-        EntryKind::Overrun(request) => (5, Some(request), None),
+    let (code, request, note) = match &entry.kind {
+        EntryKind::Trial => (EntryCode::Trial, None, None),
+        EntryKind::Credit(note) => (EntryCode::Credit, None, Some(note)),
+        EntryKind::Charge(request) => (EntryCode::Charge, Some(request), None),
+        EntryKind::Correction(note) => (EntryCode::Correction, None, Some(note)),
+        EntryKind::Overrun(request) => (EntryCode::Overrun, Some(request), None),
     };
-    values.bind(parameters![entry.account, entry.amount, kind, request, note, At(entry.at)])
+    values.bind(parameters![entry.account, entry.amount, code, request, note, At(entry.at)])
 }

@@ -1,10 +1,9 @@
 //! Paginated ledger entries, and the entry point of the verification.
 
 use async_trait::async_trait;
-use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::codec::{At, Parameter, ReadColumn};
+use super::codec::{At, EntryCode, Parameter, ReadColumn};
 use super::condition::Condition;
 use super::runs::{self, Runs};
 use super::{SqliteStore, verify};
@@ -56,16 +55,12 @@ pub(super) fn page_sql(account: Option<AccountId>, before: Option<Cursor>) -> (S
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, Entry)> {
     let note = || Ok::<_, rusqlite::Error>(row.column::<Option<String>>(5)?.unwrap_or_default());
-    let kind = match row.column::<i64>(3)? {
-        1 => EntryKind::Trial,
-        2 => EntryKind::Credit(note()?),
-        3 => EntryKind::Charge(row.column(4)?),
-        4 => EntryKind::Correction(note()?),
-        5 => EntryKind::Overrun(row.column(4)?),
-        other => {
-            let text = format!("`{other}` is not an EntryKind");
-            return Err(rusqlite::Error::FromSqlConversionFailure(3, Type::Integer, text.into()));
-        }
+    let kind = match row.column(3)? {
+        EntryCode::Trial => EntryKind::Trial,
+        EntryCode::Credit => EntryKind::Credit(note()?),
+        EntryCode::Charge => EntryKind::Charge(row.column(4)?),
+        EntryCode::Correction => EntryKind::Correction(note()?),
+        EntryCode::Overrun => EntryKind::Overrun(row.column(4)?),
     };
     let entry =
         Entry { account: row.column(1)?, amount: row.column(2)?, kind, at: row.column::<At>(6)?.0 };

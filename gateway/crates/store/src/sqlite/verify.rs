@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, Row, Transaction};
 
 use super::background_reads::CancelHandle;
-use super::codec::ReadColumn;
+use super::codec::{EntryCode, ReadColumn};
 use super::commit;
 use super::filter::{DAY, HOUR};
 use super::fingerprint::{Scope, bytes, fingerprint};
@@ -16,13 +16,20 @@ use super::runs::{self, RowRange, Runs};
 use super::saturated_sums::SaturatedSums;
 use crate::StoreError;
 use domain::id::{AccountId, RequestId};
+use domain::ledger::HOUSE;
 use domain::money::Nanos;
 use domain::verification::{Difference, VerificationReport};
 
-/// The code of a charge in `ledger_entries.kind`.
-const CHARGE: i64 = 3;
-/// A bitmap of the log positions whose requests were charged.
-struct ChargedPositions {
+/// The requests that have a ledger entry, by log position.
+struct BookedRequests {
+    /// With a charge.
+    charged: Positions,
+    /// With an overrun.
+    overrun: Positions,
+}
+
+/// A bitmap of log positions.
+struct Positions {
     first: i64,
     bits: Vec<u64>,
 }
@@ -53,10 +60,11 @@ pub(super) fn verify(
 ) -> Result<VerificationReport, StoreError> {
     let tx = source.transaction()?;
     let mut report = VerificationReport::default();
-    let mut charged = ChargedPositions::over(&tx)?;
-    let unrecorded = check_entries(&tx, cancel, &mut charged, &mut report)?;
+    let mut booked =
+        BookedRequests { charged: Positions::over(&tx)?, overrun: Positions::over(&tx)? };
+    let unrecorded = check_entries(&tx, cancel, &mut booked, &mut report)?;
     let mut sums = Sums { saturated: SaturatedSums::find(&tx)?, ..Sums::default() };
-    check_requests(&tx, cancel, &charged, &mut sums, &mut report)?;
+    check_requests(&tx, cancel, &booked, &mut sums, &mut report)?;
     add_sums(&tx, cancel, &mut sums, &mut report)?;
     let removed = subtract_deleted(&tx, cancel, &mut sums)?;
     for hour in differing(&sums.hours, sums.saturated.wrong_hours(), HOUR) {
@@ -69,18 +77,18 @@ pub(super) fn verify(
     Ok(report)
 }
 
-/// Adds up each account's entries and finds the record of each charge. Returns each account's
-/// charges for requests without a record.
+/// Adds up each account's entries and finds the record of each charge and overrun. Returns each
+/// account's charges for requests without a record.
 fn check_entries(
     tx: &Transaction<'_>,
     cancel: &CancelHandle,
-    charged: &mut ChargedPositions,
+    booked: &mut BookedRequests,
     report: &mut VerificationReport,
 ) -> Result<HashMap<AccountId, i128>, StoreError> {
-    let mut balances = HashMap::<AccountId, i128>::new();
+    let mut balances = HashMap::<AccountId, Nanos>::new();
     let mut unrecorded = HashMap::<AccountId, i128>::new();
-    let sql = "SELECT e.account, e.amount, e.kind, e.request, r.seq, r.account, r.cost, e.seq \
-        FROM ledger_entries e LEFT JOIN requests r ON r.id = e.request ORDER BY e.seq";
+    let sql = "SELECT e.account, e.amount, e.kind, e.request, r.seq, r.account, r.cost, e.seq, \
+        ifnull(r.overrun, 0) FROM ledger_entries e LEFT JOIN requests r ON r.id = e.request ORDER BY e.seq";
     let mut run_check = RunCheck { runs: &runs::ENTRIES, run: None };
     let mut select = tx.prepare(sql)?;
     let mut rows = select.query([])?;
@@ -91,47 +99,56 @@ fn check_entries(
         if !run_check.holds(tx, account, row.column(7)?)? {
             report.add(Difference::Unlisted { account });
         }
-        *balances.entry(account).or_default() += i128::from(amount.0);
-        if row.column::<i64>(2)? != CHARGE {
+        let balance = balances.entry(account).or_default();
+        *balance = balance.saturating_add(amount);
+        let code = row.column::<EntryCode>(2)?;
+        if code == EntryCode::Charge {
+            report.charges += 1;
+        } else if code != EntryCode::Overrun {
             continue;
         }
-        report.charges += 1;
         let request: RequestId = row.column(3)?;
         let Some(seq) = row.column::<Option<i64>>(4)? else {
-            *unrecorded.entry(account).or_default() -= i128::from(amount.0);
+            // The costs of deleted records are known, their overruns are not.
+            if code == EntryCode::Charge {
+                *unrecorded.entry(account).or_default() -= i128::from(amount.0);
+            }
             continue;
         };
-        let (payer, cost): (AccountId, Option<Nanos>) = (row.column(5)?, row.column(6)?);
+        let (payer, cost, positions): (_, Option<Nanos>, _) = match code {
+            EntryCode::Charge => (row.column(5)?, row.column(6)?, &mut booked.charged),
+            _ => (HOUSE, row.column(8)?, &mut booked.overrun),
+        };
         if payer != account {
             report.add(Difference::Payer { request, account });
         }
         if cost != Some(-amount) {
             report.add(Difference::Amount { request, cost, charged: -amount });
         }
-        if charged.mark(seq) {
+        if positions.mark(seq) {
             report.add(Difference::Twice { request });
         }
     }
     drop(rows);
     report.balances = commit::balances(tx)?;
     for (account, stored) in report.balances.clone() {
-        let entries = clamped(balances.remove(&account).unwrap_or_default());
+        let entries = balances.remove(&account).unwrap_or_default();
         if entries != stored {
             report.add(Difference::Balance { account, stored, entries });
         }
     }
     for (account, entries) in balances {
-        let (stored, entries) = (Nanos::ZERO, clamped(entries));
-        report.add(Difference::Balance { account, stored, entries });
+        report.add(Difference::Balance { account, stored: Nanos::ZERO, entries });
     }
     Ok(unrecorded)
 }
 
-/// Checks that each request with a cost was charged, and that it is found by its time and account.
+/// Checks that the cost and the overrun of each request were booked, and that it is found by its
+/// time and account.
 fn check_requests(
     tx: &Transaction<'_>,
     cancel: &CancelHandle,
-    charged: &ChargedPositions,
+    booked: &BookedRequests,
     sums: &mut Sums,
     report: &mut VerificationReport,
 ) -> Result<(), StoreError> {
@@ -143,8 +160,8 @@ fn check_requests(
     }
     let mut run_check = RunCheck { runs: &runs::REQUESTS, run: None };
     let sql = "SELECT account, started_at, key, ifnull(model, 0), status, ifnull(count, 1), ifnull(input, 0), \
-        ifnull(cached, 0), ifnull(output, 0), ifnull(reasoning, 0), ifnull(cost, 0), seq, id \
-        FROM requests ORDER BY seq";
+        ifnull(cached, 0), ifnull(output, 0), ifnull(reasoning, 0), ifnull(cost, 0), seq, id, \
+        ifnull(overrun, 0) FROM requests ORDER BY seq";
     let mut select = tx.prepare(sql)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
@@ -152,8 +169,10 @@ fn check_requests(
         report.requests += 1;
         let hour = row.column::<i64>(1)?.div_euclid(HOUR);
         let (cost, seq) = (row.column::<Nanos>(10)?, row.column::<i64>(11)?);
-        if cost != Nanos::ZERO && !charged.has(seq) {
-            report.add(Difference::Uncharged { request: row.column(12)?, cost });
+        for (cost, booked) in [(cost, &booked.charged), (row.column(13)?, &booked.overrun)] {
+            if cost != Nanos::ZERO && !booked.has(seq) {
+                report.add(Difference::Uncharged { request: row.column(12)?, cost });
+            }
         }
         if !hours.get(&hour).is_some_and(|(first, last)| (first..=last).contains(&&seq)) {
             report.add(Difference::Time { request: row.column(12)? });
@@ -306,9 +325,9 @@ impl RunCheck<'_> {
     }
 }
 
-// === impl ChargedPositions ===
+// === impl Positions ===
 
-impl ChargedPositions {
+impl Positions {
     fn over(tx: &Transaction<'_>) -> Result<Self, StoreError> {
         let ends = "SELECT coalesce((SELECT min(seq) FROM requests), 1), \
             coalesce((SELECT max(seq) FROM requests), 0)";

@@ -1,5 +1,6 @@
 //! Tests of the verification with manipulated databases, and of copies.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,23 +9,34 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::{SqliteStore, assert_plan, batch, temp_database};
+use crate::conformance::audit_entry;
 use crate::sqlite::ledger::page_sql;
 use crate::{Cursor, LedgerEntries, RequestFilter, Requests, RetentionCutoff, StoreMaintenance};
 use domain::id::AccountId;
+use domain::ledger::{Entry, EntryKind};
+use domain::money::Nanos;
 use domain::usage::{Tokens, Usage};
-use domain::verification::Difference;
+use domain::verification::{Difference, VerificationReport};
 
 /// Returns a store of 50 requests, the first 10 of which were deleted.
 async fn store(path: &std::path::Path) -> SqliteStore {
     let store = SqliteStore::open(path).unwrap();
     store.commit(Arc::new(batch(0..50))).await.unwrap();
-    let cutoff = RetentionCutoff {
-        before: None,
-        beyond: Some(40),
-        ended_before: "2100-01-01T00:00Z".parse().unwrap(),
-    };
-    assert_eq!(store.delete_old_requests(cutoff, 100).await.unwrap(), 10);
+    assert_eq!(store.delete_old_requests(beyond(40), 100).await.unwrap(), 10);
     store
+}
+
+/// Selects the records beyond the newest `count`.
+fn beyond(count: u64) -> RetentionCutoff {
+    let ended_before = "2100-01-01T00:00Z".parse().unwrap();
+    RetentionCutoff { before: None, beyond: Some(count), ended_before }
+}
+
+/// Returns the kinds of the differences, sorted.
+fn kinds(report: &VerificationReport) -> Vec<String> {
+    let kind = |it: &Difference| format!("{it:?}").split(' ').next().unwrap().to_owned();
+    let kinds: BTreeSet<_> = report.differences.iter().map(kind).collect();
+    kinds.into_iter().collect()
 }
 
 #[tokio::test]
@@ -70,16 +82,79 @@ async fn every_kind_of_difference_is_found() {
         let damage = damage.replace("REQUEST", request);
         Connection::open(&path).unwrap().execute_batch(&damage).unwrap();
         let report = store.verify_ledger().await.unwrap();
-        let word = |it: &Difference| format!("{it:?}").split(' ').next().unwrap().to_owned();
-        let mut found: Vec<_> = report.differences.iter().map(word).collect();
-        found.dedup();
-        let mut sorted = found.clone();
-        sorted.sort();
         let mut expected = expected.to_vec();
         expected.sort_unstable();
-        assert_eq!(sorted, expected, "{damage}: {:?}", report.differences);
+        assert_eq!(kinds(&report), expected, "{damage}: {:?}", report.differences);
         assert_eq!(report.found, report.differences.len() as u64);
     }
+}
+
+#[tokio::test]
+async fn overruns_are_compared_with_their_records() {
+    let cases: &[(&str, &[&str])] = &[
+        ("SELECT 1", &[]),
+        ("UPDATE ledger_entries SET amount = amount - 1 WHERE OVERRUN", &["Amount", "Balance"]),
+        ("DELETE FROM ledger_entries WHERE OVERRUN", &["Balance", "Uncharged"]),
+        (
+            "UPDATE ledger_entries SET account = CAST('0123456789abcdef' AS BLOB) WHERE OVERRUN",
+            &["Balance", "Payer", "Unlisted"],
+        ),
+        (
+            "INSERT INTO ledger_entries SELECT 99, account, amount, kind, request, note, at \
+                FROM ledger_entries WHERE OVERRUN",
+            &["Balance", "Twice", "Unlisted"],
+        ),
+        (
+            "UPDATE ledger_entries SET kind = 3 WHERE OVERRUN",
+            &["Amount", "Payer", "Twice", "Uncharged"],
+        ),
+        ("UPDATE requests SET overrun = 3 WHERE overrun = 2", &["Amount"]),
+        ("UPDATE requests SET overrun = NULL", &["Amount"]),
+        ("UPDATE requests SET overrun = 2", &["Uncharged"]),
+    ];
+    let overrun = "kind = 5 AND request = (SELECT id FROM requests WHERE overrun IS NOT NULL)";
+    for (damage, expected) in cases {
+        let (_folder, path) = temp_database();
+        let store = SqliteStore::open(&path).unwrap();
+        let mut records = batch(0..50);
+        for number in [3, 40] {
+            records[number].overrun = Nanos(2);
+        }
+        store.commit(Arc::new(records)).await.unwrap();
+        assert_eq!(store.delete_old_requests(beyond(40), 100).await.unwrap(), 10);
+        let damage = damage.replace("OVERRUN", overrun);
+        Connection::open(&path).unwrap().execute_batch(&damage).unwrap();
+        let report = store.verify_ledger().await.unwrap();
+        assert_eq!(kinds(&report), *expected, "{damage}: {:?}", report.differences);
+    }
+}
+
+#[tokio::test]
+async fn saturated_balances_are_verified() {
+    let (_folder, path) = temp_database();
+    let store = SqliteStore::open(&path).unwrap();
+    let mut records = batch(0..9);
+    records.iter_mut().for_each(|record| record.cost = Some(Nanos(i64::MAX)));
+    let account = records[0].account;
+    let credit = Entry {
+        account,
+        amount: Nanos(100),
+        kind: EntryKind::Credit("debt".to_owned()),
+        at: records[0].started_at,
+    };
+    for part in [&records[..1], &records[1..3], &records[3..]] {
+        store.add_entry(&credit, &audit_entry("e")).await.unwrap();
+        store.commit(Arc::new(part.to_vec())).await.unwrap();
+        assert_eq!(kinds(&store.verify_ledger().await.unwrap()), [""; 0]);
+    }
+    store.add_entry(&credit, &audit_entry("e")).await.unwrap();
+    assert_eq!(kinds(&store.verify_ledger().await.unwrap()), [""; 0]);
+    assert_eq!(store.balance(account).await.unwrap(), Nanos(i64::MIN + 100));
+    Connection::open(&path)
+        .unwrap()
+        .execute("UPDATE balances SET amount = amount + 1", [])
+        .unwrap();
+    assert_eq!(kinds(&store.verify_ledger().await.unwrap()), ["Balance"]);
 }
 
 /// Regression: verification failed permanently once the sum of two counts exceeded the range of a
@@ -116,12 +191,7 @@ async fn saturated_sums_are_verified() {
         let huge = i64::MAX.unsigned_abs();
         assert_eq!(summary.totals.requests, 20);
         assert!(summary.totals.input >= huge, "{:?}", summary.totals);
-        let cutoff = RetentionCutoff {
-            before: None,
-            beyond: Some(12),
-            ended_before: "2100-01-01T00:00Z".parse().unwrap(),
-        };
-        assert_eq!(store.delete_old_requests(cutoff, 100).await.unwrap(), 8);
+        assert_eq!(store.delete_old_requests(beyond(12), 100).await.unwrap(), 8);
         Connection::open(&path).unwrap().execute_batch(damage).unwrap();
         let report = store.verify_ledger().await.unwrap();
         assert_eq!(
