@@ -4,13 +4,13 @@
 //! write. Requests do not wait for it.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use rusqlite::{Connection, InterruptHandle};
+use rusqlite::Connection;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
+use super::cancel::CancelHandle;
 use super::connect_reader;
 use super::error::ClosedError;
 use crate::StoreError;
@@ -21,23 +21,13 @@ pub(super) struct BackgroundReads {
     permit: Arc<Semaphore>,
 }
 
-/// Tells the work that its caller dropped the future.
-#[derive(Default)]
-pub(super) struct CancelHandle {
-    is_cancelled: AtomicBool,
-    connections: Mutex<Vec<InterruptHandle>>,
-}
-
-/// Cancels the work on drop.
-struct CancelOnDrop(Arc<CancelHandle>);
-
 impl BackgroundReads {
     /// Creates a runner for the database at `path`.
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), permit: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Runs `work`, which must call [`CancelHandle::check`] regularly.
+    /// Runs `work`, which must call [`CancelHandle::check`] between statements.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the work.
@@ -51,12 +41,13 @@ impl BackgroundReads {
         let opening = spawn_blocking(move || connect_reader(&path));
         let mut connection =
             opening.await.map_err(|panic| StoreError::Unavailable(panic.into()))??;
-        let cancel = Arc::new(CancelHandle::default());
-        cancel.add_connection(&connection);
-        let _guard = CancelOnDrop(cancel.clone());
+        let cancel = CancelHandle::default();
+        cancel.add_connection(&connection)?;
+        let _guard = cancel.cancel_on_drop();
         let working = spawn_blocking(move || {
             // Held until the work ends, even if the caller stops waiting.
             let _permit = permit;
+            cancel.check()?;
             work(&mut connection, &cancel)
         });
         working.await.map_err(|panic| StoreError::Unavailable(panic.into()))?
@@ -70,29 +61,5 @@ impl BackgroundReads {
     /// Rejects all further work.
     pub(super) fn close(&self) {
         self.permit.close();
-    }
-}
-
-impl CancelHandle {
-    /// Returns an error if the work is cancelled.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
-        if self.is_cancelled.load(Ordering::Relaxed) {
-            return Err(StoreError::Unavailable(ClosedError.into()));
-        }
-        Ok(())
-    }
-
-    /// Also interrupts running statements of `connection` on cancellation.
-    pub(super) fn add_connection(&self, connection: &Connection) {
-        let handle = connection.get_interrupt_handle();
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.is_cancelled.store(true, Ordering::Relaxed);
-        let connections = self.0.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        connections.iter().for_each(InterruptHandle::interrupt);
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
-use super::background_reads::CancelHandle;
+use super::cancel::CancelHandle;
 use super::codec::ReadColumn;
 use crate::{StoreCopy, StoreError};
 
@@ -35,7 +35,7 @@ pub(super) fn copy(
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&target_path)?;
     let _remove = RemoveOnDrop(target_path.clone());
     let mut target = Connection::open(&target_path)?;
-    cancel.add_connection(&target);
+    cancel.add_connection(&target)?;
     target.pragma_update(None, "journal_mode", "off")?;
     target.pragma_update(None, "synchronous", "off")?;
 

@@ -7,10 +7,20 @@ use rusqlite::ffi::{
 
 use crate::{DiskFault, StoreError};
 
-/// The store was closed, or its writer thread has ended.
+/// The store was closed.
 #[derive(Debug, thiserror::Error)]
 #[error("the store was closed")]
 pub(super) struct ClosedError;
+
+/// The caller dropped the future, so that nothing receives this error.
+#[derive(Debug, thiserror::Error)]
+#[error("the read was cancelled")]
+pub(super) struct CancelledError;
+
+/// A write panicked, which is a bug, and was rolled back.
+#[derive(Debug, thiserror::Error)]
+#[error("a write to the store panicked")]
+pub(super) struct PanickedError;
 
 /// A newer version of the gateway wrote the database.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::Connection;
 
-use super::background_reads::CancelHandle;
+use super::cancel::CancelHandle;
 use super::codec::{ReadColumn, parameters};
 use crate::StoreError;
 

@@ -8,6 +8,7 @@
 mod audit;
 mod background_reads;
 mod calls;
+mod cancel;
 mod catalogue;
 mod checkpoint;
 mod codec;

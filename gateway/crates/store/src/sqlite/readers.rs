@@ -6,6 +6,7 @@ use rusqlite::{Connection, Transaction};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
+use super::cancel::CancelHandle;
 use super::error::ClosedError;
 use crate::StoreError;
 
@@ -33,6 +34,9 @@ impl Readers {
     }
 
     /// Runs `work` in a read transaction, that is, on a consistent view of the database.
+    ///
+    /// # Cancel safety
+    /// Dropping the future interrupts the work and frees the connection.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -40,12 +44,17 @@ impl Readers {
         let closed = || StoreError::Unavailable(ClosedError.into());
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| closed())?;
         let (free, permits) = (Arc::clone(&self.free), Arc::clone(&self.permits));
+        let cancel = CancelHandle::default();
+        let _guard = cancel.cancel_on_drop();
         let reading = spawn_blocking(move || {
             // Held until the work ends, even if the caller stops waiting, and released after the
             // connection.
             let _permit = permit;
+            cancel.check()?;
             let mut reader = ReaderGuard::take(free, permits);
             let connection = reader.connection.as_mut().ok_or_else(closed)?;
+            // Replaces the handle of the connection's last read.
+            cancel.add_connection(connection)?;
             work(&connection.transaction()?)
         });
         reading.await.map_err(|panicked| StoreError::Unavailable(panicked.into()))?

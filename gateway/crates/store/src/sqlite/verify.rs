@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, Transaction};
 
-use super::background_reads::CancelHandle;
+use super::cancel::CancelHandle;
 use super::codec::{EntryCode, ReadColumn};
 use super::commit;
 use super::filter::{DAY, HOUR};

@@ -12,12 +12,13 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpoints;
-use super::error::ClosedError;
+use super::error::{ClosedError, PanickedError};
 use crate::StoreError;
 
 /// The handle of the writer thread. Dropping it waits for all queued jobs.
 pub(super) struct Writer {
-    // Unbounded but short, because each sender waits for its reply.
+    // Unbounded. A caller waits for its reply before it sends another job, but the job of a caller
+    // that gave up waiting stays in the queue.
     jobs: Sender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -50,7 +51,7 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(move |connection: &mut Connection| {
             // Fails if the caller dropped the future; the work is committed nevertheless.
-            let _ = reply.send(transact(connection, work));
+            let _ = reply.send(transact_or_panic_error(connection, work));
         });
         self.jobs
             .send(Message::Job(job))
@@ -78,11 +79,19 @@ impl Drop for Writer {
 fn serve(mut connection: Connection, inbox: &Receiver<Message>) {
     let mut checkpoints = Checkpoints::of(&connection);
     while let Ok(Message::Job(job)) = inbox.recv() {
-        // A job that panics is rolled back while unwinding, and its caller gets an error from the
-        // dropped `reply`; later jobs must not be affected.
-        let _ = catch_unwind(AssertUnwindSafe(|| job(&mut connection)));
+        job(&mut connection);
         checkpoints.update(&connection);
     }
+}
+
+/// Like [`transact`], with an error if `work` panics: later jobs must not be affected.
+fn transact_or_panic_error<T>(
+    connection: &mut Connection,
+    work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    // The transaction is rolled back while unwinding.
+    catch_unwind(AssertUnwindSafe(|| transact(connection, work)))
+        .unwrap_or_else(|_| Err(StoreError::Unavailable(PanickedError.into())))
 }
 
 fn transact<T>(
