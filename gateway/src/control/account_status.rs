@@ -122,7 +122,7 @@ impl ChangeContext {
         details: String,
     ) -> Result<AccountView, ControlError> {
         let entry = self.audit_entry(action, &account.name, Some(account.id), details);
-        self.store.put_account(&account, &entry).await?;
+        self.store.set_status_and_plan(&account, &entry).await?;
         Ok(self.view(self.directory.put_account(account)))
     }
 }

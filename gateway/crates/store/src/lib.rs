@@ -172,8 +172,14 @@ pub trait Identities: Send + Sync {
     ) -> Result<(), StoreError>;
     /// Returns the trial credit given on the day of `at` (in UTC).
     async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError>;
-    /// Updates an account's status and plan. [`StoreError::NotFound`] if there is no such account.
-    async fn put_account(&self, account: &Account, audit: &AuditEntry) -> Result<(), StoreError>;
+    /// Replaces the status and the plan of an account by those of `account`; its other fields are
+    /// not written. The caller must serialize changes of accounts, because it writes both fields
+    /// from its copy. [`StoreError::NotFound`] if there is no such account.
+    async fn set_status_and_plan(
+        &self,
+        account: &Account,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
     /// Replaces an account's password hash and deletes its sessions except `keep`. Returns how many
     /// were deleted. [`StoreError::NotFound`] if there is no such account.
     async fn set_password(

@@ -160,10 +160,10 @@ async fn accounts_are_updated(store: &dyn Store) {
         plan: PlanName::new("pro"),
         ..account(BOB, "bob", Role::Member)
     };
-    store.put_account(&bob, &audit_entry("c")).await.unwrap();
+    store.set_status_and_plan(&bob, &audit_entry("c")).await.unwrap();
     assert!(store.load().await.unwrap().accounts.contains(&bob));
     let nobody = Account { id: AccountId(uuid::Uuid::nil()), ..bob };
-    expect_not_found(store.put_account(&nobody, &audit_entry("c")).await);
+    expect_not_found(store.set_status_and_plan(&nobody, &audit_entry("c")).await);
 }
 
 async fn keys_are_added_and_revoked(store: &dyn Store) {

@@ -71,7 +71,11 @@ impl Identities for SqliteStore {
         .await
     }
 
-    async fn put_account(&self, account: &Account, audit: &AuditEntry) -> Result<(), StoreError> {
+    async fn set_status_and_plan(
+        &self,
+        account: &Account,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
         let account = account.clone();
         self.write_audited(audit, move |tx| {
             let sql = "UPDATE accounts SET status = ?, plan = ? WHERE id = ?";
