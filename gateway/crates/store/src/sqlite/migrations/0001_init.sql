@@ -1,5 +1,5 @@
--- Times and durations are microseconds (UTC), money is nanodollars, lists that are only ever read
--- whole are JSON arrays of text. Append-only: a later change is a new file.
+-- Times are microseconds since 1970 (UTC), durations are microseconds, money is nanodollars, and
+-- lists that are only read whole are JSON arrays of text. Released migrations are not changed.
 
 CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
@@ -11,7 +11,7 @@ CREATE TABLE meta (
 CREATE TABLE accounts (
     id            BLOB PRIMARY KEY,
     name          TEXT NOT NULL,
-    -- the name in Unicode lower case: NOCASE would fold ASCII only
+    -- the name in Unicode lower case; NOCASE would only convert ASCII
     folded_name   TEXT NOT NULL UNIQUE,
     password_hash TEXT NOT NULL,
     role          TEXT NOT NULL,
@@ -45,7 +45,7 @@ CREATE TABLE keys (
     created_at   INTEGER NOT NULL,
     expires_at   INTEGER,
     revoked_at   INTEGER,
-    -- kept by each batch of records, so that a list of keys never looks at the log
+    -- updated with each batch of records, so that a list of keys does not read the log
     last_used_at INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX keys_by_account ON keys (account);
@@ -109,13 +109,13 @@ CREATE TABLE deployments (
     PRIMARY KEY (model, position)
 ) STRICT, WITHOUT ROWID;
 
--- ---- requests and money: the hot path. No foreign keys: what happened is written down even if
--- ---- what it names is gone, and a look-up per row would cost more than the row.
+-- ---- requests and money: the hot path. No foreign keys: records may name deleted objects, and a
+-- ---- look-up per row would cost more than the row.
 
 CREATE TABLE requests (
-    -- the cursor; rows arrive in its order, so that the table only grows at its end
+    -- the cursor; rows are inserted in its order, so that the table only grows at its end
     seq            INTEGER PRIMARY KEY,
-    -- unique: finds one record, and keeps a batch that is sent twice from counting twice
+    -- unique: finds one record, and a batch that is sent twice counts once
     id             BLOB NOT NULL UNIQUE,
     account        BLOB NOT NULL,
     key            TEXT NOT NULL,
@@ -127,7 +127,7 @@ CREATE TABLE requests (
     status         INTEGER NOT NULL,
     http_status    INTEGER,
     basis          INTEGER NOT NULL,
-    -- null with `output` where the usage is unknown
+    -- null, like `output`, if the usage is unknown
     input          INTEGER,
     cached         INTEGER,
     output         INTEGER,
@@ -140,20 +140,20 @@ CREATE TABLE requests (
     error_code     TEXT,
     notes          TEXT
 ) STRICT;
--- The last page of one account; without it a quiet account's page reads the whole log. It ends in
--- `seq` by nature. Pages of everything walk `seq`, pages of a key use the key's account, times
--- use `request_hours`, and sums have tables of their own: none of them needs an index here.
+-- Dropped in 0009: `request_runs` finds the rows of an account. Other pages need no index either:
+-- those of all accounts follow `seq`, those of a key use the key's account, times use
+-- `request_hours`, and sums have their own tables.
 CREATE INDEX requests_by_account ON requests (account);
 
--- Which stretch of the log holds the requests that came in within an hour (hours since 1970).
+-- The range of the log that contains the requests that arrived within an hour (hours since 1970).
 CREATE TABLE request_hours (
     hour  INTEGER PRIMARY KEY,
     first INTEGER NOT NULL,
     last  INTEGER NOT NULL
 ) STRICT;
 
--- Sums by hour, written with the records that they count. An empty account with an empty key
--- sums over all accounts. `model` is 0 where there is none: a number is nobody's name.
+-- Sums by hour, written in the transactions of their records. An empty account with an empty key
+-- sums over all accounts. `model` is the number 0 without a model; names are text.
 CREATE TABLE request_sums (
     account   BLOB NOT NULL,
     hour      INTEGER NOT NULL,
@@ -169,7 +169,7 @@ CREATE TABLE request_sums (
     PRIMARY KEY (account, hour, key, model, status)
 ) STRICT, WITHOUT ROWID;
 
--- Append-only. No index: `balances` answers what is asked of it.
+-- Append-only. `entry_runs` (0009) finds the entries of an account.
 CREATE TABLE ledger_entries (
     seq     INTEGER PRIMARY KEY,
     account BLOB NOT NULL,
@@ -180,7 +180,7 @@ CREATE TABLE ledger_entries (
     at      INTEGER NOT NULL
 ) STRICT;
 
--- The sum of each account's entries, written with them: a start must not read the whole ledger.
+-- The sum of each account's entries, written with them, so that a start does not read the ledger.
 CREATE TABLE balances (
     account BLOB PRIMARY KEY,
     amount  INTEGER NOT NULL

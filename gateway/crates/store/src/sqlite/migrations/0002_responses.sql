@@ -1,12 +1,12 @@
--- What a key does about losses in translation.
+-- How requests of a key are treated that cannot be translated without loss.
 ALTER TABLE keys ADD COLUMN translation TEXT NOT NULL DEFAULT 'lenient';
 
--- Responses that later requests may refer to.
+-- Responses that later requests may reference.
 CREATE TABLE responses (
     id           BLOB PRIMARY KEY,
     account      BLOB NOT NULL,
     previous     BLOB,
-    -- the first response of the chain: a chain is forgotten as a whole
+    -- the first response of the chain; old chains are deleted as a whole
     conversation BLOB NOT NULL,
     created_at   INTEGER NOT NULL,
     bytes        INTEGER NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE responses (
 CREATE INDEX responses_by_account ON responses (account, created_at, bytes);
 CREATE INDEX responses_by_conversation ON responses (conversation, created_at);
 
--- Which response holds an item.
+-- The responses that contain an item.
 CREATE TABLE response_items (
     account  BLOB NOT NULL,
     item     TEXT NOT NULL,
@@ -25,7 +25,7 @@ CREATE TABLE response_items (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX response_items_by_response ON response_items (response);
 
--- How much each account has stored, kept with the rows that it sums.
+-- The size of the responses of each account, updated by triggers.
 CREATE TABLE response_bytes (
     account BLOB PRIMARY KEY,
     bytes   INTEGER NOT NULL

@@ -1,2 +1,2 @@
--- What a request cost beyond what its account could pay, booked to the house.
+-- The part of the cost that the request's account could not pay, booked to the operator's account.
 ALTER TABLE requests ADD COLUMN overrun INTEGER;

@@ -1,4 +1,4 @@
--- Who changed what, and when. Without foreign keys: it outlives what it names.
+-- The audit log. Without foreign keys, because entries may name deleted objects.
 CREATE TABLE audit (
     seq     INTEGER PRIMARY KEY,
     at      INTEGER NOT NULL,
@@ -17,16 +17,16 @@ CREATE TRIGGER audit_loses_nothing BEFORE DELETE ON audit BEGIN
     SELECT raise(ABORT, 'the audit log is append-only');
 END;
 
--- Sessions have an id that can be shown: the digest is what opens the admin plane.
+-- The public id of a session; its digest is a credential.
 ALTER TABLE sessions ADD COLUMN id TEXT NOT NULL DEFAULT '';
 UPDATE sessions SET id = lower(hex(randomblob(6)));
 CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
 CREATE INDEX sessions_by_account ON sessions (account);
 
--- The key that took the place of a rotated one.
+-- The key that replaced a rotated key.
 ALTER TABLE keys ADD COLUMN successor TEXT;
 
--- How much trial credit was given on each day (days since 1970, UTC).
+-- The trial credit given on each day (days since 1970, UTC).
 CREATE TABLE trial_days (
     day    INTEGER PRIMARY KEY,
     amount INTEGER NOT NULL

@@ -1,4 +1,4 @@
--- The part of `request_sums` whose records were removed from the log: sums = records + this.
+-- The part of `request_sums` whose records were deleted from the log.
 CREATE TABLE forgotten_sums (
     account   BLOB NOT NULL,
     hour      INTEGER NOT NULL,
@@ -14,8 +14,9 @@ CREATE TABLE forgotten_sums (
     PRIMARY KEY (account, hour, key, model, status)
 ) STRICT, WITHOUT ROWID;
 
--- The last page of one account; without it a quiet account's page reads the whole ledger.
+-- Dropped in 0009: `entry_runs` finds the entries of an account.
 CREATE INDEX ledger_entries_by_account ON ledger_entries (account);
 
--- Pages of everything that did not complete (1): without it, those of a rare status read the whole log.
+-- Pages of requests that did not complete (status 1); without it, those of a rare status would read
+-- the whole log.
 CREATE INDEX requests_by_trouble ON requests (status) WHERE status <> 1;

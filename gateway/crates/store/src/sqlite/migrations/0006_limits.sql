@@ -1,4 +1,4 @@
--- Tokens per month, and whether what exceeds the limits is served all the same.
+-- Tokens per month, and whether requests that exceed the limits are served nevertheless.
 ALTER TABLE plans ADD COLUMN monthly_tokens INTEGER;
 ALTER TABLE plans ADD COLUMN observe INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE models ADD COLUMN monthly_tokens INTEGER;
@@ -6,10 +6,10 @@ ALTER TABLE models ADD COLUMN observe INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE keys ADD COLUMN monthly_tokens INTEGER;
 ALTER TABLE keys ADD COLUMN observe INTEGER NOT NULL DEFAULT 0;
 
--- What a key may spend in all.
+-- The maximum total spending of a key.
 ALTER TABLE keys ADD COLUMN spend_cap INTEGER;
 
--- The first of the keys that took each other's place: limits and spending count by it.
+-- The first key of a chain of rotations; limits and spending are counted by it.
 ALTER TABLE keys ADD COLUMN origin TEXT NOT NULL DEFAULT '';
 WITH RECURSIVE chain (id, origin) AS (
     SELECT id, id FROM keys

@@ -1,13 +1,13 @@
--- What the retries of a request that was answered are known by: the digest of its idempotency key. Few
+-- The digest of the idempotency key, by which retries of a completed request are recognised. Few
 -- requests have one.
 ALTER TABLE requests ADD COLUMN idempotency BLOB;
--- Those that a start must know of: the ones that ended a short time ago.
+-- For the requests that ended recently, which a start loads.
 CREATE INDEX requests_by_idempotency ON requests (started_at + duration) WHERE idempotency IS NOT NULL;
 
--- What becomes of a request whose client has gone: null to cancel it, else for how long its answer is read.
+-- The time for which an answer is read after its client disconnected; null cancels the request.
 ALTER TABLE keys ADD COLUMN drain_seconds INTEGER;
 
--- Changes that were asked for with an idempotency key; for a day, so that asking again does nothing.
+-- Admin calls with an idempotency key, kept for a day, so that a repeated call changes nothing.
 CREATE TABLE admin_calls (
     actor  BLOB NOT NULL,
     method TEXT NOT NULL,

@@ -1,5 +1,5 @@
--- Sums by day (days since 1970, UTC) and key: those by hour are too many to tell the keys of all accounts
--- apart.
+-- Sums by day (days since 1970, UTC) and key: a summary by key over all accounts would read too
+-- many sums by hour.
 CREATE TABLE key_days (
     day       INTEGER NOT NULL,
     account   BLOB NOT NULL,
@@ -13,4 +13,4 @@ CREATE TABLE key_days (
     cost      INTEGER NOT NULL,
     PRIMARY KEY (day, account, key, status)
 ) STRICT, WITHOUT ROWID;
--- Filled in 0010, which makes it anew.
+-- Dropped, recreated and filled in 0010.

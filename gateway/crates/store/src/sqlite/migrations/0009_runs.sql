@@ -1,5 +1,6 @@
--- Which stretches of the log, and of the ledger, are one account's: a batch writes each account's rows one
--- after another, so that one row here finds all of them. An index by account took a row for each.
+-- The ranges of rows of the log, and of the ledger, that belong to one account. A batch writes the
+-- rows of an account adjacently, so that one row here finds all of them; an index by account needed
+-- an entry for each.
 CREATE TABLE request_runs (
     owner BLOB NOT NULL,
     first INTEGER NOT NULL,
@@ -13,7 +14,7 @@ CREATE TABLE entry_runs (
     PRIMARY KEY (owner, first)
 ) STRICT, WITHOUT ROWID;
 
--- A run's rows are as far from each other in the table as among those of their account.
+-- Within a range, `seq` and the row's number among those of its account grow equally.
 INSERT INTO request_runs
     SELECT account, min(seq), max(seq)
     FROM (SELECT account, seq, seq - row_number() OVER (PARTITION BY account ORDER BY seq) AS run FROM requests)

@@ -1,4 +1,4 @@
--- Sums by day and key tell models apart, too: by hour, those of one model are spread over all keys.
+-- Sums by day and key are also by model: the sums of one model by hour are spread over all keys.
 DROP TABLE key_days;
 CREATE TABLE key_days (
     day       INTEGER NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE key_days (
     cost      INTEGER NOT NULL,
     PRIMARY KEY (day, account, key, model, status)
 ) STRICT, WITHOUT ROWID;
--- One by one: a GROUP BY would sort all of them in memory. A sum stops at the end of its range.
+-- Row by row: a GROUP BY would sort all rows at once. On overflow, a sum saturates.
 INSERT INTO key_days
     SELECT hour / 24, account, key, model, status, requests, input, cached, output, reasoning, cost
     FROM request_sums WHERE account <> x''

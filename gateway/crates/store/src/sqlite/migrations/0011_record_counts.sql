@@ -1,2 +1,2 @@
--- The number of requests that a record stands for; NULL means one.
+-- The number of requests that a record represents; NULL means one.
 ALTER TABLE requests ADD COLUMN count INTEGER;

@@ -1,2 +1,2 @@
--- What a model's messages may hold; empty if nobody said.
+-- The kinds of input that a model accepts; empty if unknown.
 ALTER TABLE models ADD COLUMN inputs TEXT NOT NULL DEFAULT '[]';
