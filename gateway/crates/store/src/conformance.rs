@@ -1,7 +1,7 @@
 //! The conformance test suite for backends.
 //!
-//! Starts with an empty store and calls every method, including error cases. The parts depend on
-//! each other and run in the order of [`run`].
+//! Starts with an empty store and calls every method, most of them also with arguments that must
+//! be refused. The parts depend on each other and run in the order of [`run`].
 
 mod audit;
 mod catalogue;

@@ -9,7 +9,8 @@ use domain::consumption::Consumption;
 /// Reads the consumption of limited quantities.
 #[async_trait]
 pub trait ConsumptionTotals: Send + Sync {
-    /// Returns the tokens of requests since the day of `since` (in UTC), and the total spending of
-    /// keys with a cap. It is read once, at start; later records are not included.
+    /// Returns the tokens of the requests that arrived since the start of the UTC day that contains
+    /// `since`, and the total spending of the keys with a cap, regardless of `since`. The gateway
+    /// calls this at start, and counts later requests in memory.
     async fn consumption(&self, since: Timestamp) -> Result<Consumption, StoreError>;
 }

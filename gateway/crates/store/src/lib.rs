@@ -1,8 +1,10 @@
 //! The storage traits and their SQLite backend.
 //!
-//! Each method is one transaction. Callers create ids and times; stores implement no business
-//! rules. `conformance.rs` is the test suite that every backend must pass. Only [`sqlite`] depends
-//! on a database driver.
+//! A method that changes something is atomic: it stores all its changes, with their audit entries,
+//! or none. A method that reads sees one consistent state. The deletions of old data and
+//! [`StoreMaintenance::check_integrity`] read and write separately. Callers create ids and times;
+//! stores implement no business rules. `conformance.rs` is the test suite that every backend must
+//! pass. Only [`sqlite`] depends on a database driver.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -277,8 +279,8 @@ pub trait Catalogue: Send + Sync {
         update: &CatalogueUpdate,
         audit: &[AuditEntry],
     ) -> Result<(), StoreError>;
-    /// Adds `plans`, `upstreams` and `models` if the catalogue was never seeded, and marks it as
-    /// seeded. Returns whether it did.
+    /// Adds `plans`, `upstreams` and `models` if the catalogue is empty and was never seeded, and
+    /// marks it as seeded in any case. Returns whether it added them.
     async fn seed(
         &self,
         plans: &[Plan],
@@ -356,7 +358,7 @@ pub trait Requests: Send + Sync {
 }
 
 /// Stored responses that later requests may reference. Each method only accesses responses of the
-/// given account.
+/// given account, except [`Self::delete_old_responses`].
 #[async_trait]
 pub trait Responses: Send + Sync {
     /// Stores responses; existing ones are left unchanged. Then deletes whole chains of each
@@ -400,7 +402,8 @@ pub trait Responses: Send + Sync {
     async fn delete_old_responses(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError>;
 }
 
-/// A position in the append-only request log. Zero is before the first record.
+/// A position in the request log, in the ledger or in the audit log. Each is append-only and has
+/// its own positions, in ascending order. Zero is before the first row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub i64);
 

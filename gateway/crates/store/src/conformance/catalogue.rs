@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{at, audit_entry, expect_conflict, expect_not_found};
-use crate::Store;
+use crate::{CatalogueUpdate, Store};
 use domain::id::{ModelId, PlanName, UpstreamName};
 use domain::limit::Limits;
 use domain::model::{Ability, Deployment, Modality, Model};
@@ -59,7 +59,25 @@ pub(super) async fn run(store: &dyn Store) {
     models.push(model("going", &[], &[]));
     store.put_model(&models[2], &audit_entry("m")).await.unwrap();
 
+    update_is_atomic(store).await;
+    let update = CatalogueUpdate {
+        plans: vec![plan("team", 50)],
+        upstreams: vec![upstream("new", CredentialSource::None)],
+        // The alias moves from `gpt`, which is replaced, to `echo-2`.
+        models: vec![model("gpt", &["g2"], &["new"]), model("echo-2", &["g"], &["new"])],
+        removed_models: vec![ModelId::new("going")],
+        removed_upstreams: vec![UpstreamName::new("local")],
+    };
+    store.update_catalogue(&update, &[audit_entry("u"), audit_entry("m")]).await.unwrap();
+    plans.extend(update.plans);
+    upstreams.retain(|upstream| upstream.name.as_str() != "local");
+    upstreams.extend(update.upstreams);
+    models.retain(|model| model.id.as_str() == "echo");
+    models.extend(update.models);
+
     let mut kept = store.load().await.unwrap();
+    plans.sort_by_key(|plan| plan.name.clone());
+    upstreams.sort_by_key(|upstream| upstream.name.clone());
     kept.plans.sort_by_key(|plan| plan.name.clone());
     kept.upstreams.sort_by_key(|upstream| upstream.name.clone());
     kept.models.sort_by_key(|model| model.id.clone());
@@ -76,6 +94,23 @@ async fn seeds_once(store: &dyn Store, plans: &[Plan], upstreams: &[Upstream], m
     assert!(store.seed(plans, upstreams, models).await.unwrap());
     assert!(!store.seed(&[plan("other", 1)], upstreams, models).await.unwrap());
     assert_eq!(store.load().await.unwrap().plans, plans);
+}
+
+async fn update_is_atomic(store: &dyn Store) {
+    let before = format!("{:?}", store.load().await.unwrap());
+    let lost = CatalogueUpdate {
+        plans: vec![plan("lost", 1)],
+        models: vec![model("lost", &[], &["nowhere"])],
+        ..CatalogueUpdate::default()
+    };
+    expect_not_found(store.update_catalogue(&lost, &[]).await);
+    let in_use = CatalogueUpdate {
+        removed_models: vec![ModelId::new("going")],
+        removed_upstreams: vec![UpstreamName::new("openai")],
+        ..CatalogueUpdate::default()
+    };
+    expect_conflict(store.update_catalogue(&in_use, &[]).await, "`gpt`");
+    assert_eq!(format!("{:?}", store.load().await.unwrap()), before);
 }
 
 async fn model_names_are_unique(store: &dyn Store) {

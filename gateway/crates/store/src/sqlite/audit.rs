@@ -42,7 +42,7 @@ impl AuditLog for SqliteStore {
         if !self.read(move |tx| calls::are_before(tx, before)).await? {
             return Ok(0);
         }
-        self.write(move |tx| calls::forget(tx, before, limit)).await
+        self.write(move |tx| calls::delete_before(tx, before, limit)).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Long reads, one at a time, each on a new connection, so that the pooled readers stay free.
 //!
 //! During a long read, the write-ahead log cannot be checkpointed completely and grows with each
-//! write. Requests do not wait for it.
+//! write, beyond the threshold of `checkpoint.rs`. Writes do not wait for the read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -47,10 +47,14 @@ pub(super) fn are_before(tx: &Connection, time: Timestamp) -> Result<bool, Store
 }
 
 /// Deletes up to `limit` calls from before `time`. Returns how many.
-pub(super) fn forget(tx: &Connection, time: Timestamp, limit: usize) -> Result<u64, StoreError> {
+pub(super) fn delete_before(
+    tx: &Connection,
+    time: Timestamp,
+    limit: usize,
+) -> Result<u64, StoreError> {
     let sql = "DELETE FROM admin_calls WHERE (actor, method, key) IN \
         (SELECT actor, method, key FROM admin_calls WHERE at < ? LIMIT ?)";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let forgotten = tx.prepare_cached(sql)?.execute(parameters![At(time), limit])?;
-    Ok(forgotten as u64)
+    let deleted = tx.prepare_cached(sql)?.execute(parameters![At(time), limit])?;
+    Ok(deleted as u64)
 }

@@ -1,11 +1,11 @@
 //! Plans and upstreams, and the first content of an empty store; models are in
-//! [`models`](super::models).
+//! `models.rs`.
 
 use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::codec::{At, Count, List, ReadColumn, Span, ToColumn, parameters};
+use super::codec::{At, Count, List, Micros, ReadColumn, ToColumn, parameters};
 use super::{SqliteStore, audit, keys, models};
 use crate::{Catalogue, CatalogueUpdate, StoreError};
 use domain::audit::AuditEntry;
@@ -70,7 +70,7 @@ impl Catalogue for SqliteStore {
     ) -> Result<bool, StoreError> {
         let (plans, upstreams, models) = (plans.to_vec(), upstreams.to_vec(), models.to_vec());
         self.write(move |tx| {
-            if !is_first_seed(tx)? {
+            if !mark_seeded_if_empty(tx)? {
                 return Ok(false);
             }
             plans.iter().try_for_each(|plan| put_plan(tx, plan))?;
@@ -86,7 +86,7 @@ impl Catalogue for SqliteStore {
 fn apply(tx: &Connection, update: &CatalogueUpdate) -> Result<(), StoreError> {
     update.removed_models.iter().try_for_each(|id| models::remove(tx, id))?;
     // A name may move from one model to another.
-    update.models.iter().try_for_each(|model| models::clear(tx, &model.id))?;
+    update.models.iter().try_for_each(|model| models::delete_if_exists(tx, &model.id))?;
     update.upstreams.iter().try_for_each(|upstream| put_upstream(tx, upstream))?;
     update.models.iter().try_for_each(|model| models::put(tx, model))?;
     update.removed_upstreams.iter().try_for_each(|name| remove_upstream(tx, name))?;
@@ -111,7 +111,7 @@ pub(super) fn plans(tx: &Connection) -> Result<Vec<Plan>, StoreError> {
 pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
     let upstream = |row: &Row<'_>| {
         let span =
-            |column| Ok::<_, rusqlite::Error>(row.column::<Option<Span>>(column)?.map(|s| s.0));
+            |column| Ok::<_, rusqlite::Error>(row.column::<Option<Micros>>(column)?.map(|s| s.0));
         Ok(Upstream {
             name: row.column("name")?,
             url: row.column("url")?,
@@ -165,9 +165,9 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         kind,
         credential,
         upstream.profile,
-        upstream.deadlines.connect.map(Span),
-        upstream.deadlines.first_byte.map(Span),
-        upstream.deadlines.idle.map(Span),
+        upstream.deadlines.connect.map(Micros),
+        upstream.deadlines.first_byte.map(Micros),
+        upstream.deadlines.idle.map(Micros),
         At(upstream.created_at),
         upstream.ca_certificates
     ])?;
@@ -207,8 +207,8 @@ fn credential(row: &Row<'_>) -> rusqlite::Result<CredentialSource> {
     }
 }
 
-/// Returns whether the catalogue was never seeded, and marks it as seeded.
-fn is_first_seed(tx: &Connection) -> Result<bool, StoreError> {
+/// Marks the catalogue as seeded. Returns whether it is empty and was not marked before.
+fn mark_seeded_if_empty(tx: &Connection) -> Result<bool, StoreError> {
     if tx.execute("INSERT OR IGNORE INTO meta VALUES ('seeded', 'yes')", [])? == 0 {
         return Ok(false);
     }

@@ -2,7 +2,8 @@
 //!
 //! A checkpoint adds at most the length of the log to the file. If the log grew until the disk is
 //! full, it could not be checkpointed and the disk would stay full. The threshold therefore
-//! decreases with the free space.
+//! decreases with the free space. It does not bound the log during a long read (see
+//! `background_reads.rs`), which delays the checkpoints until it ends.
 
 use std::path::PathBuf;
 
@@ -15,18 +16,18 @@ const MAX_WAL_PAGES: u64 = 4_096;
 const PAGE: u64 = 4_096;
 
 /// The checkpoint threshold of one database.
-pub(super) struct Checkpoints {
+pub(super) struct CheckpointThreshold {
     path: Option<PathBuf>,
     /// The current threshold, in pages.
     threshold: u64,
 }
 
-impl Checkpoints {
+impl CheckpointThreshold {
     /// Sets the threshold of the database that `connection` writes.
     pub(super) fn of(connection: &Connection) -> Self {
-        let mut checkpoints = Self { path: connection.path().map(PathBuf::from), threshold: 0 };
-        checkpoints.update(connection);
-        checkpoints
+        let mut threshold = Self { path: connection.path().map(PathBuf::from), threshold: 0 };
+        threshold.update(connection);
+        threshold
     }
 
     /// Adapts the threshold to the free space. Must be called after each write.

@@ -1,6 +1,7 @@
 //! Encodes domain values as columns, and decodes them.
 //!
-//! Each mapping is total in both directions: an invalid column is an error that names it.
+//! Every value can be encoded; counts and durations saturate at 2⁶³ − 1. The decoding of a column
+//! with an invalid value is an error that names the value.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -43,8 +44,8 @@ pub(super) trait ReadColumn {
 /// A value as a statement parameter.
 pub(super) struct Parameter<T>(pub(super) T);
 
-/// A column as `rusqlite` reads it.
-struct Stored<T>(T);
+/// Decodes a column with [`FromColumn`] where `rusqlite` expects its own trait.
+struct Decode<T>(T);
 
 /// Statement parameters, like [`rusqlite::params`] but for domain values.
 macro_rules! parameters {
@@ -61,7 +62,7 @@ pub(super) struct At(pub(super) Timestamp);
 
 /// A duration, in microseconds.
 #[derive(Clone, Copy)]
-pub(super) struct Span(pub(super) Duration);
+pub(super) struct Micros(pub(super) Duration);
 
 /// A count, saturated at 2⁶³ − 1.
 #[derive(Clone, Copy)]
@@ -83,24 +84,24 @@ pub(super) enum EntryCode {
 /// An invalid column value.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a {1}")]
-struct Unknown(String, &'static str);
+struct InvalidValue(String, &'static str);
 
 /// An enum that is encoded as a number in large tables and as a word in tables that people read.
 pub(super) trait Code: Copy + 'static {
     /// The encoded type.
-    type Text;
+    type Repr;
     /// All values.
     #[cfg(test)]
     const ALL: &'static [Self];
 
     /// Returns the encoded value.
-    fn code(self) -> Self::Text;
+    fn code(self) -> Self::Repr;
 }
 
 macro_rules! codes {
     ($type:ident: $repr:ty, $read:ident { $($variant:ident = $code:literal),+ $(,)? }) => {
         impl Code for $type {
-            type Text = $repr;
+            type Repr = $repr;
             #[cfg(test)]
             const ALL: &'static [Self] = &[$(Self::$variant),+];
 
@@ -121,7 +122,7 @@ macro_rules! codes {
             fn from_column(value: ValueRef<'_>) -> FromSqlResult<Self> {
                 match value.$read()? {
                     $($code => Ok(Self::$variant),)+
-                    other => Err(unknown(&other, stringify!($type))),
+                    other => Err(invalid_value(&other, stringify!($type))),
                 }
             }
         }
@@ -210,18 +211,18 @@ columns! {
     UpstreamName: |name| name.as_str(), |value| value.as_str().map(Self::new);
     Nanos: |amount| amount.0, |value| value.as_i64().map(Self);
     Count: |count| saturated(count.0), |value| value.as_i64().and_then(|n| {
-        u64::try_from(n).map(Self).map_err(|_| unknown(&n, "count"))
+        u64::try_from(n).map(Self).map_err(|_| invalid_value(&n, "count"))
     });
     Tokens: |tokens| saturated(tokens.0), |value| Count::from_column(value).map(|n| Self(n.0));
     AuditAction: |action| action.as_str(), |value| {
         let text = value.as_str()?;
         let found = Self::ALL.iter().find(|action| action.as_str() == text);
-        found.copied().ok_or_else(|| unknown(&text, "AuditAction"))
+        found.copied().ok_or_else(|| invalid_value(&text, "AuditAction"))
     };
     At: |at| at.0.as_microsecond(), |value| value.as_i64().and_then(|micros| {
-        Timestamp::from_microsecond(micros).map(Self).map_err(|_| unknown(&micros, "time"))
+        Timestamp::from_microsecond(micros).map(Self).map_err(|_| invalid_value(&micros, "time"))
     });
-    Span: |span| i64::try_from(span.0.as_micros()).unwrap_or(i64::MAX), |value| {
+    Micros: |duration| i64::try_from(duration.0.as_micros()).unwrap_or(i64::MAX), |value| {
         Count::from_column(value).map(|micros| Self(Duration::from_micros(micros.0)))
     };
 }
@@ -286,7 +287,7 @@ impl<T: ToColumn> ToSql for Parameter<T> {
     }
 }
 
-impl<T: FromColumn> FromSql for Stored<T> {
+impl<T: FromColumn> FromSql for Decode<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         T::from_column(value).map(Self)
     }
@@ -294,7 +295,7 @@ impl<T: FromColumn> FromSql for Stored<T> {
 
 impl ReadColumn for Row<'_> {
     fn column<T: FromColumn>(&self, index: impl RowIndex) -> rusqlite::Result<T> {
-        self.get(index).map(|Stored(value)| value)
+        self.get(index).map(|Decode(value)| value)
     }
 }
 
@@ -338,8 +339,8 @@ fn saturated(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn unknown(found: &impl ToString, wanted: &'static str) -> FromSqlError {
-    FromSqlError::other(Unknown(found.to_string(), wanted))
+fn invalid_value(found: &impl ToString, wanted: &'static str) -> FromSqlError {
+    FromSqlError::other(InvalidValue(found.to_string(), wanted))
 }
 
 #[cfg(test)]

@@ -11,16 +11,16 @@ use std::sync::LazyLock;
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
 
-use super::codec::{At, EntryCode, List, ReadColumn, Span, parameters};
+use super::codec::{At, EntryCode, List, Micros, ReadColumn, parameters};
 use super::rows::{Insertion, Values};
-use super::{filter, keys, runs, sums};
+use super::{filter, keys, spans, sums};
 use crate::{Cursor, StoreError};
 use domain::id::{AccountId, KeyId, RequestId};
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 
-static REQUESTS: LazyLock<Insertion> = LazyLock::new(|| {
+static INSERT_REQUESTS: LazyLock<Insertion> = LazyLock::new(|| {
     let columns = [
         "id",
         "account",
@@ -50,11 +50,11 @@ static REQUESTS: LazyLock<Insertion> = LazyLock::new(|| {
     ];
     Insertion::new("requests", &columns, "ON CONFLICT (id) DO NOTHING")
 });
-static ENTRIES: LazyLock<Insertion> = LazyLock::new(|| {
+static INSERT_ENTRIES: LazyLock<Insertion> = LazyLock::new(|| {
     let columns = ["account", "amount", "kind", "request", "note", "at"];
     Insertion::new("ledger_entries", &columns, "")
 });
-static BALANCES: LazyLock<Insertion> =
+static ADD_TO_BALANCES: LazyLock<Insertion> =
     LazyLock::new(|| Insertion::adding("balances", &["account"], &["amount"]));
 
 /// Writes a batch, skipping existing records.
@@ -63,7 +63,7 @@ pub(super) fn commit(tx: &Connection, batch: &[RequestRecord]) -> Result<Cursor,
     batch.sort_by_key(|record| record.account);
     let fresh = insert_records(tx, &batch)?;
     if let Some((first, _)) = fresh.first() {
-        runs::REQUESTS.note(tx, *first, fresh.iter().map(|(_, record)| record.account))?;
+        spans::REQUEST_SPANS.record(tx, *first, fresh.iter().map(|(_, record)| record.account))?;
     }
     touch_keys(tx, &fresh)?;
     filter::extend_hours(tx, &fresh)?;
@@ -86,9 +86,9 @@ pub(super) fn newest(tx: &Connection) -> Result<Cursor, StoreError> {
 /// Writes ledger entries; entries of one account should be adjacent. A balance is the sum of its
 /// entries in their order, saturated after each.
 pub(super) fn add_entries(tx: &Connection, entries: &[Entry]) -> Result<(), StoreError> {
-    ENTRIES.run(tx, entries, bind_entry)?;
+    INSERT_ENTRIES.execute(tx, entries, bind_entry)?;
     let first = tx.last_insert_rowid() + 1 - i64::try_from(entries.len()).unwrap_or_default();
-    runs::ENTRIES.note(tx, first, entries.iter().map(|entry| entry.account))?;
+    spans::ENTRY_SPANS.record(tx, first, entries.iter().map(|entry| entry.account))?;
     let mut sums = HashMap::<AccountId, Nanos, RandomState>::default();
     let mut changes = Vec::new();
     for entry in entries {
@@ -105,7 +105,7 @@ pub(super) fn add_entries(tx: &Connection, entries: &[Entry]) -> Result<(), Stor
     let bind = |(account, change): &_, values: &mut Values<'_, '_>| {
         values.bind(parameters![account, change])
     };
-    Ok(BALANCES.run(tx, &changes, bind)?)
+    Ok(ADD_TO_BALANCES.execute(tx, &changes, bind)?)
 }
 
 /// Returns the balance of each account that has ledger entries.
@@ -122,7 +122,7 @@ fn insert_records<'a>(
 ) -> rusqlite::Result<Vec<(i64, &'a RequestRecord)>> {
     let mut fresh = Vec::with_capacity(records.len());
     let bind = |record: &&RequestRecord, values: &mut Values<'_, '_>| bind_record(record, values);
-    REQUESTS.run_in_parts(tx, records, bind, |records, written| {
+    INSERT_REQUESTS.execute_in_parts(tx, records, bind, |records, written| {
         let written = i64::try_from(written).unwrap_or_default();
         let first = tx.last_insert_rowid() + 1 - written;
         if written == i64::try_from(records.len()).unwrap_or_default() {
@@ -162,8 +162,8 @@ fn bind_record(record: &RequestRecord, values: &mut Values<'_, '_>) -> rusqlite:
         record.account,
         record.key,
         At(record.started_at),
-        Span(record.duration),
-        record.ttft.map(Span),
+        Micros(record.duration),
+        record.ttft.map(Micros),
         record.endpoint,
         record.stream,
         record.status,

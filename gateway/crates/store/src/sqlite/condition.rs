@@ -10,26 +10,26 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    /// Adds `clause` if there is a value for its placeholder.
-    pub(super) fn and(&mut self, clause: &str, value: Option<impl ToColumn + 'static>) {
+    /// Adds `clause`, which has one placeholder, if there is a value for it.
+    pub(super) fn and_if_some(&mut self, clause: &str, value: Option<impl ToColumn + 'static>) {
         if let Some(value) = value {
-            self.and_always(clause);
+            self.and(clause);
             self.values.push(Box::new(value));
         }
     }
 
     /// Adds `clause`, which has one placeholder per value.
-    pub(super) fn and_all(
+    pub(super) fn and_with(
         &mut self,
         clause: &str,
         values: impl IntoIterator<Item = Box<dyn ToColumn>>,
     ) {
-        self.and_always(clause);
+        self.and(clause);
         self.values.extend(values);
     }
 
     /// Adds `clause`, which has no placeholder.
-    pub(super) fn and_always(&mut self, clause: &str) {
+    pub(super) fn and(&mut self, clause: &str) {
         self.sql.push_str(if self.sql.is_empty() { "WHERE " } else { " AND " });
         self.sql.push_str(clause);
     }

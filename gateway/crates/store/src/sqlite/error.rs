@@ -44,7 +44,7 @@ pub(super) trait Constrained<T> {
     /// Maps a violated uniqueness constraint to [`StoreError::Conflict`].
     fn or_conflict(self, text: impl FnOnce() -> String) -> Result<T, StoreError>;
     /// Maps a violated foreign key to [`StoreError::NotFound`].
-    fn or_dangling(self) -> Result<T, StoreError>;
+    fn or_not_found(self) -> Result<T, StoreError>;
 }
 
 impl<T> Constrained<T> for Result<T, StoreError> {
@@ -56,7 +56,7 @@ impl<T> Constrained<T> for Result<T, StoreError> {
         })
     }
 
-    fn or_dangling(self) -> Result<T, StoreError> {
+    fn or_not_found(self) -> Result<T, StoreError> {
         self.map_err(|error| match constraint(&error) {
             Some(SQLITE_CONSTRAINT_FOREIGNKEY) => StoreError::NotFound,
             _ => error,
@@ -69,8 +69,8 @@ impl<T> Constrained<T> for rusqlite::Result<T> {
         self.map_err(StoreError::from).or_conflict(text)
     }
 
-    fn or_dangling(self) -> Result<T, StoreError> {
-        self.map_err(StoreError::from).or_dangling()
+    fn or_not_found(self) -> Result<T, StoreError> {
+        self.map_err(StoreError::from).or_not_found()
     }
 }
 

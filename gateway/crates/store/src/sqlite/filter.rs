@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use super::codec::{Parameter, ReadColumn, parameters};
 use super::condition::Condition;
 use super::predicates;
-use super::runs::{self, EVERYTHING, RowRange};
+use super::spans::{self, EVERYTHING, RowRange};
 use crate::{RequestFilter, StoreError};
 use domain::expression::Term;
 use domain::id::{AccountId, KeyId, ModelId};
@@ -58,8 +58,9 @@ impl Selection {
         })
     }
 
-    /// Returns whether nothing can match: keys are never deleted, so a key without an account never
-    /// existed.
+    /// Returns whether nothing can match. Keys are never deleted, so a key that is not stored has no
+    /// requests. (After an older copy of the database was restored, requests from the journal may
+    /// name a key that the copy does not have; they are only found without the key.)
     pub(super) fn matches_nothing(&self) -> bool {
         self.key.is_some() && self.account.is_none()
     }
@@ -71,7 +72,7 @@ impl Selection {
 
     /// Returns the table expression to select from.
     pub(super) fn source(&self) -> String {
-        runs::REQUESTS.source(self.account)
+        spans::REQUEST_SPANS.source(self.account)
     }
 
     /// Returns the condition on rows between the ends.
@@ -82,26 +83,26 @@ impl Selection {
     ) -> Result<Condition, StoreError> {
         let mut condition = Condition::default();
         if self.matches_nothing() {
-            condition.and_always("FALSE");
+            condition.and("FALSE");
         }
-        condition.and("key = ?", self.key.clone());
-        condition.and("model = ?", self.model.clone());
-        condition.and("status = ?", self.status);
+        condition.and_if_some("key = ?", self.key.clone());
+        condition.and_if_some("model = ?", self.model.clone());
+        condition.and_if_some("status = ?", self.status);
         predicates::narrow(&mut condition, &self.terms);
         let excludes_completed =
             self.status.is_some_and(|status| status != RequestStatus::Completed)
                 || predicates::exclude_completed(&self.terms);
         if excludes_completed && self.account.is_none() {
             // Tells SQLite that it may use the partial index on these rows.
-            condition.and_always("status <> 1");
+            condition.and("status <> 1");
         }
         if self.since.is_some() || self.until.is_some() {
-            condition.and("started_at >= ?", self.since);
-            condition.and("started_at < ?", self.until);
+            condition.and_if_some("started_at >= ?", self.since);
+            condition.and_if_some("started_at < ?", self.until);
             let (earliest, latest) = self.arrival_range(tx)?;
             (first, last) = (first.max(earliest), last.min(latest));
         }
-        runs::REQUESTS.narrow(&mut condition, self.account, (first, last));
+        spans::REQUEST_SPANS.narrow(&mut condition, self.account, (first, last));
         Ok(condition)
     }
 
@@ -123,11 +124,11 @@ impl Selection {
             return Ok(vec![EVERYTHING]);
         }
         let mut condition = Condition::default();
-        condition.and_always("account = x''");
-        condition.and("model = ?", self.model.clone());
-        condition.and("status = ?", self.status);
-        condition.and("hour >= ?", self.since.map(|time| time.div_euclid(HOUR)));
-        condition.and("hour <= ?", self.until.map(|time| time.div_euclid(HOUR)));
+        condition.and("account = x''");
+        condition.and_if_some("model = ?", self.model.clone());
+        condition.and_if_some("status = ?", self.status);
+        condition.and_if_some("hour >= ?", self.since.map(|time| time.div_euclid(HOUR)));
+        condition.and_if_some("hour <= ?", self.until.map(|time| time.div_euclid(HOUR)));
         predicates::narrow(
             &mut condition,
             self.terms.iter().filter(|term| predicates::is_in_global_sums(term)),

@@ -1,8 +1,10 @@
 //! Additive fingerprints of rows with sums.
 //!
-//! A row consists of account, hour or day, key, model and status, and six numbers. Its fingerprint
-//! is the sum of its numbers times a hash of its group. Equal groups therefore have equal sums of
-//! fingerprints, which can be compared without all groups in memory.
+//! A row consists of an account, an hour or day, a key, a model, a status and six numbers. Account,
+//! key, model and status are its group. Its fingerprint is the weighted sum of its numbers times a
+//! hash of its group, modulo 2⁶⁴. The rows of an hour or a day and the parts that they sum therefore
+//! have the same total of fingerprints, which is compared without all groups in memory. Different
+//! rows have the same total with negligible probability.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -1,5 +1,5 @@
-//! Accounts and invites; keys are in [`keys`](super::keys), sessions in
-//! [`sessions`](super::sessions).
+//! Accounts and invites; keys are in `keys.rs`, sessions in
+//! `sessions.rs`.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

@@ -44,7 +44,7 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
         key.successor,
         drain_seconds(key.client_gone)
     ])
-    .or_dangling()
+    .or_not_found()
     .or_conflict(|| format!("key `{}` exists", key.id))?;
     Ok(())
 }

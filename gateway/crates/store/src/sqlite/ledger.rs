@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params_from_iter};
 
 use super::codec::{At, EntryCode, Parameter, ReadColumn};
 use super::condition::Condition;
-use super::runs::{self, Runs};
+use super::spans::{self, SpanIndex};
 use super::{SqliteStore, verify};
 use crate::{Cursor, LedgerEntries, StoreError};
 use domain::id::AccountId;
@@ -44,8 +44,8 @@ fn page(
 pub(super) fn page_sql(account: Option<AccountId>, before: Option<Cursor>) -> (String, Condition) {
     let mut condition = Condition::default();
     let last = before.map_or(i64::MAX, |before| before.0.saturating_sub(1));
-    runs::ENTRIES.narrow(&mut condition, account, (0, last));
-    let (source, order) = (runs::ENTRIES.source(account), Runs::order(account, "DESC"));
+    spans::ENTRY_SPANS.narrow(&mut condition, account, (0, last));
+    let (source, order) = (spans::ENTRY_SPANS.source(account), SpanIndex::order(account, "DESC"));
     let sql = format!(
         "SELECT seq, account, amount, kind, request, note, at FROM {source} {} ORDER BY {order}",
         condition.sql()

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::codec::parameters;
-use super::{SqliteStore, commit, copy, filter, integrity, requests, runs, sums};
+use super::{SqliteStore, commit, copy, filter, integrity, requests, spans, sums};
 use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
 use domain::record::RequestRecord;
 
@@ -46,12 +46,12 @@ fn delete_oldest(
 ) -> Result<u64, StoreError> {
     let old = oldest(tx, cutoff, limit)?;
     let Some((last, _)) = old.last() else { return Ok(0) };
-    sums::add_forgotten(tx, old.iter().map(|(_, record)| record))?;
+    sums::add_deleted(tx, old.iter().map(|(_, record)| record))?;
     tx.prepare_cached("DELETE FROM requests WHERE seq <= ?")?.execute(parameters![last.0])?;
     filter::shorten_hours(tx, last.0 + 1)?;
     let accounts: BTreeSet<_> = old.iter().map(|(_, record)| record.account).collect();
     for account in accounts {
-        runs::REQUESTS.forget(tx, account, last.0 + 1)?;
+        spans::REQUEST_SPANS.delete_before(tx, account, last.0 + 1)?;
     }
     Ok(old.len() as u64)
 }

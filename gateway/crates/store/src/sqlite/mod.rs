@@ -31,9 +31,9 @@ mod readers;
 mod requests;
 mod responses;
 mod rows;
-mod runs;
 mod saturated_sums;
 mod sessions;
+mod spans;
 mod summary;
 mod sums;
 #[cfg(test)]
@@ -61,9 +61,10 @@ use domain::durability::Durability;
 
 const READERS: usize = 3;
 
-/// A store in one file. Dropping it waits for all queued writes.
+/// A store in one file. Dropping it waits for all queued writes, but not for reads in progress.
 pub struct SqliteStore {
-    // Declared before the writer, so that the writer closes last and checkpoints the log.
+    // Declared before the writer: without reads in progress, the writer closes last and therefore
+    // checkpoints the log.
     readers: Readers,
     background_reads: BackgroundReads,
     writer: Arc<Writer>,
@@ -137,8 +138,9 @@ impl SqliteStore {
         Ok(Self { readers, background_reads, writer: Arc::new(Writer::start(connection)?) })
     }
 
-    /// Waits for all queued writes and closes the file. Later calls return
-    /// [`StoreError::Unavailable`].
+    /// Waits for all queued writes and closes the connections. Reads in progress continue, and
+    /// close their connections when they end; the last connection to close checkpoints the log.
+    /// Later calls return [`StoreError::Unavailable`].
     pub async fn close(&self) {
         self.readers.close();
         self.background_reads.close();

@@ -14,7 +14,7 @@ use domain::price::Price;
 
 /// Adds or replaces a model by its id, names and deployments included.
 pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
-    clear(tx, &model.id)?;
+    delete_if_exists(tx, &model.id)?;
     insert(tx, model)?;
     for (position, name) in std::iter::once(&model.id).chain(&model.aliases).enumerate() {
         insert_name(tx, model, name, position)?;
@@ -30,18 +30,18 @@ pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
                 at.weight,
                 at.priority
             ])
-            .or_dangling()?;
+            .or_not_found()?;
     }
     Ok(())
 }
 
-/// Removes a model with its names and deployments, if it exists.
-pub(super) fn clear(tx: &Connection, id: &ModelId) -> Result<(), StoreError> {
+/// Deletes a model with its names and deployments, if it exists.
+pub(super) fn delete_if_exists(tx: &Connection, id: &ModelId) -> Result<(), StoreError> {
     tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute(parameters![id])?;
     Ok(())
 }
 
-/// Removes a model with its names and deployments.
+/// Deletes a model with its names and deployments; [`StoreError::NotFound`] if it does not exist.
 pub(super) fn remove(tx: &Connection, id: &ModelId) -> Result<(), StoreError> {
     match tx.prepare_cached("DELETE FROM models WHERE id = ?")?.execute(parameters![id])? {
         0 => Err(StoreError::NotFound),

@@ -1,7 +1,7 @@
 //! Translates filter terms into SQL conditions on the request log and, for fields that the sums
 //! have, on the sums.
 
-use super::codec::{Count, Span, ToColumn};
+use super::codec::{Count, Micros, ToColumn};
 use super::condition::Condition;
 use domain::expression::{Comparison, Predicate, Term};
 use domain::id::AccountId;
@@ -13,9 +13,9 @@ pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Ite
         let (clause, values) = clause(predicate);
         if *negated {
             // The clause is null for unknown values, and NOT would leave it null.
-            condition.and_all(&format!("({clause}) IS NOT TRUE"), values);
+            condition.and_with(&format!("({clause}) IS NOT TRUE"), values);
         } else {
-            condition.and_all(&clause, values);
+            condition.and_with(&clause, values);
         }
     }
 }
@@ -79,8 +79,8 @@ fn clause(predicate: &Predicate) -> (String, Vec<Box<dyn ToColumn>>) {
         Predicate::Stream(wanted) => any_of("stream", &[*wanted]),
         Predicate::Cost(how, amount) => compared("cost", *how, *amount),
         Predicate::Tokens(how, tokens) => compared("input + output", *how, Count(tokens.0)),
-        Predicate::Duration(how, length) => compared("duration", *how, Span(*length)),
-        Predicate::Ttft(how, length) => compared("ttft", *how, Span(*length)),
+        Predicate::Duration(how, length) => compared("duration", *how, Micros(*length)),
+        Predicate::Ttft(how, length) => compared("ttft", *how, Micros(*length)),
     }
 }
 

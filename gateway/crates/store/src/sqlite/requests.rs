@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
-use super::codec::{At, List, Parameter, ReadColumn, Span, parameters};
+use super::codec::{At, List, Micros, Parameter, ReadColumn, parameters};
 use super::condition::Condition;
 use super::filter::Selection;
-use super::runs::{RowRange, Runs};
+use super::spans::{RowRange, SpanIndex};
 use super::{SqliteStore, commit, summary};
 use crate::{Cursor, RequestFilter, Requests, StoreError, Summary};
 use domain::audit::AuditEntry;
@@ -160,7 +160,7 @@ pub(super) fn page_sql(
     direction: &str,
 ) -> Result<(String, Condition), StoreError> {
     let condition = selection.condition(tx, ends)?;
-    let (source, order) = (selection.source(), Runs::order(selection.account, direction));
+    let (source, order) = (selection.source(), SpanIndex::order(selection.account, direction));
     let sql = format!("SELECT requests.* FROM {source} {} ORDER BY {order}", condition.sql());
     Ok((sql, condition))
 }
@@ -185,8 +185,8 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
         account: row.column(2)?,
         key: row.column(3)?,
         started_at: row.column::<At>(4)?.0,
-        duration: row.column::<Span>(5)?.0,
-        ttft: row.column::<Option<Span>>(6)?.map(|span| span.0),
+        duration: row.column::<Micros>(5)?.0,
+        ttft: row.column::<Option<Micros>>(6)?.map(|micros| micros.0),
         endpoint: row.column(7)?,
         stream: row.column(8)?,
         status: row.column(9)?,

@@ -183,19 +183,19 @@ fn shrink(tx: &Connection, kept: &StoredResponse, account_bytes: u64) -> Result<
         AND NOT EXISTS (SELECT 1 FROM responses AS later \
         WHERE later.conversation = last.conversation AND later.account = ?1 \
         AND (later.created_at, later.id) > (last.created_at, last.id)) ORDER BY created_at, id";
-    let (doomed, excess) = choose(tx, others, kept, excess)?;
+    let (evicted, excess) = choose(tx, others, kept, excess)?;
     let sql = "DELETE FROM responses WHERE conversation = ? AND account = ?";
     let mut delete = tx.prepare_cached(sql)?;
-    for conversation in doomed {
+    for conversation in evicted {
         delete.execute(parameters![conversation, kept.account])?;
     }
 
     // One conversation can exceed the limit by itself, especially if it branches.
     let own = "SELECT id, bytes FROM responses WHERE account = ?1 AND id <> ?2 \
         ORDER BY created_at, id";
-    let (doomed, _) = choose(tx, own, kept, excess)?;
+    let (evicted, _) = choose(tx, own, kept, excess)?;
     let mut delete = tx.prepare_cached("DELETE FROM responses WHERE id = ? AND account = ?")?;
-    for id in doomed {
+    for id in evicted {
         delete.execute(parameters![id, kept.account])?;
     }
     Ok(())
@@ -209,18 +209,18 @@ fn choose(
     kept: &StoredResponse,
     mut excess: u64,
 ) -> Result<(Vec<RequestId>, u64), StoreError> {
-    let mut doomed = Vec::new();
+    let mut evicted = Vec::new();
     if excess > 0 {
         let mut select = tx.prepare_cached(sql)?;
         let mut rows = select.query(parameters![kept.account, kept.id])?;
         while excess > 0
             && let Some(row) = rows.next()?
         {
-            doomed.push(row.column(0)?);
+            evicted.push(row.column(0)?);
             excess = excess.saturating_sub(row.column::<Count>(1)?.0);
         }
     }
-    Ok((doomed, excess))
+    Ok((evicted, excess))
 }
 
 fn find(

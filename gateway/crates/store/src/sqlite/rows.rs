@@ -22,9 +22,12 @@ pub(super) struct Values<'a, 'tx> {
 }
 
 impl Insertion {
-    /// Creates an insertion of `columns` into `table`, with `rest` after the values. It must run in
-    /// a transaction that is rolled back on failure (`OR FAIL`): to undo the statement alone,
-    /// SQLite would copy each page before changing it, as it does for `DO UPDATE` in any case.
+    /// Creates an insertion of `columns` into `table`, with `rest`, such as an `ON CONFLICT` clause,
+    /// after the values.
+    ///
+    /// If a row fails, the earlier rows of the statement stay (`OR FAIL`), so the caller must roll
+    /// its transaction back. To undo only the statement, SQLite would have to copy each page before
+    /// it changes the page; with `DO UPDATE` it does so nevertheless.
     pub(super) fn new(table: &str, columns: &[&str], rest: &str) -> Self {
         let row = format!("({})", vec!["?"; columns.len()].join(", "));
         let sql = |rows: usize| {
@@ -44,18 +47,18 @@ impl Insertion {
     }
 
     /// Writes `rows` in order, with the values that `bind` binds for each.
-    pub(super) fn run<T>(
+    pub(super) fn execute<T>(
         &self,
         tx: &Connection,
         rows: &[T],
         bind: impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
-        self.run_in_parts(tx, rows, bind, |_, _| Ok(()))
+        self.execute_in_parts(tx, rows, bind, |_, _| Ok(()))
     }
 
-    /// Like [`Self::run`]; calls `written` with the rows of each statement and the number of rows
+    /// Like [`Self::execute`]; calls `written` with the rows of each statement and the number of rows
     /// written.
-    pub(super) fn run_in_parts<'a, T>(
+    pub(super) fn execute_in_parts<'a, T>(
         &self,
         tx: &Connection,
         rows: &'a [T],

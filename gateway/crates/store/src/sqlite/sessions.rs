@@ -24,7 +24,7 @@ pub(super) fn insert(tx: &Connection, session: &Session) -> Result<(), StoreErro
             At(session.created_at),
             At(session.expires_at)
         ])
-        .or_dangling()
+        .or_not_found()
         .or_conflict(|| "this session exists".to_owned())?;
     Ok(())
 }

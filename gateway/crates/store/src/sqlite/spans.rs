@@ -1,7 +1,7 @@
 //! The positions of an account's rows in the log and in the ledger.
 //!
 //! Neither has an index on the account, which would cost one index entry per row. A batch writes
-//! the rows of an account adjacently, and each such run of rows is recorded once.
+//! the rows of an account adjacently, and each such span of rows is recorded once.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use super::rows::{Insertion, Values};
 use domain::id::AccountId;
 
 /// A table of rows that are numbered by `seq` and belong to accounts.
-pub(super) struct Runs {
+pub(super) struct SpanIndex {
     rows: &'static str,
     index: &'static str,
     insertion: Insertion,
@@ -26,38 +26,39 @@ pub(super) type RowRange = (i64, i64);
 pub(super) const EVERYTHING: RowRange = (0, i64::MAX);
 
 /// The request log.
-pub(super) static REQUESTS: LazyLock<Runs> = LazyLock::new(|| Runs::of("requests", "request_runs"));
+pub(super) static REQUEST_SPANS: LazyLock<SpanIndex> =
+    LazyLock::new(|| SpanIndex::of("requests", "request_runs"));
 /// The ledger.
-pub(super) static ENTRIES: LazyLock<Runs> =
-    LazyLock::new(|| Runs::of("ledger_entries", "entry_runs"));
+pub(super) static ENTRY_SPANS: LazyLock<SpanIndex> =
+    LazyLock::new(|| SpanIndex::of("ledger_entries", "entry_runs"));
 
-impl Runs {
+impl SpanIndex {
     fn of(rows: &'static str, index: &'static str) -> Self {
         Self { rows, index, insertion: Insertion::new(index, &["owner", "first", "last"], "") }
     }
 
     /// Records the owners of the rows from `first` on.
-    pub(super) fn note(
+    pub(super) fn record(
         &self,
         tx: &Connection,
         first: i64,
         owners: impl Iterator<Item = AccountId>,
     ) -> rusqlite::Result<()> {
-        let mut runs = Vec::<(AccountId, RowRange)>::new();
+        let mut spans = Vec::<(AccountId, RowRange)>::new();
         for (seq, owner) in (first..).zip(owners) {
-            match runs.last_mut() {
+            match spans.last_mut() {
                 Some((last_owner, (_, last))) if *last_owner == owner => *last = seq,
-                _ => runs.push((owner, (seq, seq))),
+                _ => spans.push((owner, (seq, seq))),
             }
         }
         let bind = |(owner, (first, last)): &_, values: &mut Values<'_, '_>| {
             values.bind(parameters![owner, first, last])
         };
-        self.insertion.run(tx, &runs, bind)
+        self.insertion.execute(tx, &spans, bind)
     }
 
-    /// Deletes the runs of `owner` that end before `first`.
-    pub(super) fn forget(
+    /// Deletes the spans of `owner` that end before `first`.
+    pub(super) fn delete_before(
         &self,
         tx: &Connection,
         owner: AccountId,
@@ -69,7 +70,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Returns the recorded run of `owner` that contains the row `seq`.
+    /// Returns the recorded span of `owner` that contains the row `seq`.
     pub(super) fn find(
         &self,
         tx: &Connection,
@@ -90,7 +91,7 @@ impl Runs {
     /// Returns the table expression for the rows of `owner`, or of all.
     pub(super) fn source(&self, owner: Option<AccountId>) -> String {
         match owner {
-            // CROSS JOIN keeps SQLite from swapping the tables: the runs have the order of their
+            // CROSS JOIN keeps SQLite from swapping the tables: the spans have the order of their
             // rows.
             Some(_) => format!("{} CROSS JOIN {}", self.index, self.rows),
             None => self.rows.to_owned(),
@@ -105,8 +106,8 @@ impl Runs {
         (first, last): RowRange,
     ) {
         let Some(owner) = owner else {
-            condition.and("seq >= ?", Some(first).filter(|first| *first > 0));
-            condition.and("seq <= ?", Some(last).filter(|last| *last < i64::MAX));
+            condition.and_if_some("seq >= ?", Some(first).filter(|first| *first > 0));
+            condition.and_if_some("seq <= ?", Some(last).filter(|last| *last < i64::MAX));
             return;
         };
         let clause = format!(
@@ -114,7 +115,7 @@ impl Runs {
                 AND first <= ? AND seq BETWEEN max(first, ?) AND min(last, ?) AND account = ?",
             self.index
         );
-        // The row itself names its account: a wrong run must not show rows of another account.
+        // The row itself names its account: a wrong span must not show rows of another account.
         let values: [Box<dyn ToColumn>; 7] = [
             Box::new(owner),
             Box::new(owner),
@@ -124,7 +125,7 @@ impl Runs {
             Box::new(last),
             Box::new(owner),
         ];
-        condition.and_all(&clause, values);
+        condition.and_with(&clause, values);
     }
 
     /// Returns the `ORDER BY` terms that sort the rows of `owner`, or of all, by number.

@@ -14,7 +14,7 @@ use super::codec::{Count, Parameter, ReadColumn, parameters};
 use super::condition::Condition;
 use super::filter::{DAY, HOUR, Selection};
 use super::predicates;
-use super::runs::EVERYTHING;
+use super::spans::EVERYTHING;
 use super::sums::accumulate;
 use crate::{KeySum, MAX_LISTED_KEYS, StoreError, Summary, Totals};
 use domain::id::{AccountId, KeyId, ModelId};
@@ -23,7 +23,7 @@ use domain::record::RequestStatus;
 
 /// Sums by model and day, and by key.
 #[derive(Default)]
-struct Sums {
+struct GroupedTotals {
     groups: HashMap<(Option<ModelId>, i64), Totals, RandomState>,
     keys: HashMap<(AccountId, KeyId), Totals, RandomState>,
 }
@@ -59,7 +59,7 @@ enum Grouping {
 
 /// Returns the sums over the selected requests.
 pub(super) fn summarize(tx: &Connection, selection: &Selection) -> Result<Summary, StoreError> {
-    let mut sums = Sums::default();
+    let mut sums = GroupedTotals::default();
     let is_empty =
         selection.since.zip(selection.until).is_some_and(|(since, until)| since >= until);
     if is_empty || selection.matches_nothing() {
@@ -109,7 +109,11 @@ fn has_deleted_records(tx: &Connection, hour: i64) -> Result<bool, StoreError> {
     Ok(tx.prepare_cached(sql)?.query_row(parameters![hour], |row| row.column(0))?)
 }
 
-fn add_log(tx: &Connection, selection: &Selection, sums: &mut Sums) -> Result<(), StoreError> {
+fn add_log(
+    tx: &Connection,
+    selection: &Selection,
+    sums: &mut GroupedTotals,
+) -> Result<(), StoreError> {
     let condition = selection.condition(tx, EVERYTHING)?;
     let select = format!(
         "SELECT model, started_at, status, ifnull(count, 1), input, cached, output, reasoning, cost, \
@@ -124,7 +128,7 @@ fn add_hours(
     tx: &Connection,
     selection: &Selection,
     hours: TimeRange,
-    sums: &mut Sums,
+    sums: &mut GroupedTotals,
 ) -> Result<(), StoreError> {
     match selection.account {
         Some(account) => {
@@ -146,17 +150,17 @@ fn add_keys(
     selection: &Selection,
     hours: TimeRange,
     by: Grouping,
-    sums: &mut Sums,
+    sums: &mut GroupedTotals,
 ) -> Result<(), StoreError> {
     let mut add = |hours| add_hours_of(tx, selection, AccountScope::Each, hours, by, sums);
     let Some((before, days, after)) = hours.split_days() else { return add(hours) };
     before.map_or(Ok(()), &mut add)?;
     after.map_or(Ok(()), &mut add)?;
     let mut condition = Condition::default();
-    condition.and("day >= ?", days.first);
-    condition.and("day < ?", days.end);
-    condition.and("model = ?", selection.model.clone());
-    condition.and("status = ?", selection.status);
+    condition.and_if_some("day >= ?", days.first);
+    condition.and_if_some("day < ?", days.end);
+    condition.and_if_some("model = ?", selection.model.clone());
+    condition.and_if_some("status = ?", selection.status);
     predicates::narrow(&mut condition, &selection.terms);
     let select = "SELECT model, day * 86400000000, status, requests, input, cached, output, \
         reasoning, cost, account, key FROM key_days";
@@ -166,23 +170,23 @@ fn add_keys(
 fn add_hours_of(
     tx: &Connection,
     selection: &Selection,
-    whose: AccountScope,
+    scope: AccountScope,
     hours: TimeRange,
     by: Grouping,
-    sums: &mut Sums,
+    sums: &mut GroupedTotals,
 ) -> Result<(), StoreError> {
     let mut condition = Condition::default();
-    match whose {
-        AccountScope::One(account) => condition.and("account = ?", Some(account)),
-        AccountScope::All => condition.and_always("account = x''"),
+    match scope {
+        AccountScope::One(account) => condition.and_if_some("account = ?", Some(account)),
+        AccountScope::All => condition.and("account = x''"),
         // One account after another, so that the table's key finds the hours of each.
-        AccountScope::Each => condition.and_always("account IN (SELECT id FROM accounts)"),
+        AccountScope::Each => condition.and("account IN (SELECT id FROM accounts)"),
     }
-    condition.and("hour >= ?", hours.first);
-    condition.and("hour < ?", hours.end);
-    condition.and("key = ?", selection.key.clone());
-    condition.and("model = ?", selection.model.clone());
-    condition.and("status = ?", selection.status);
+    condition.and_if_some("hour >= ?", hours.first);
+    condition.and_if_some("hour < ?", hours.end);
+    condition.and_if_some("key = ?", selection.key.clone());
+    condition.and_if_some("model = ?", selection.model.clone());
+    condition.and_if_some("status = ?", selection.status);
     predicates::narrow(&mut condition, &selection.terms);
     let select = "SELECT model, hour * 3600000000, status, requests, input, cached, output, \
         reasoning, cost, account, key FROM request_sums";
@@ -194,7 +198,7 @@ fn add_rows(
     select: &str,
     condition: &Condition,
     by: Grouping,
-    sums: &mut Sums,
+    sums: &mut GroupedTotals,
 ) -> Result<(), StoreError> {
     let mut select = tx.prepare_cached(&format!("{select} {}", condition.sql()))?;
     let mut rows = select.query(params_from_iter(condition.values().map(Parameter)))?;
@@ -216,7 +220,7 @@ fn add_rows(
     Ok(())
 }
 
-fn finish(tx: &Connection, sums: Sums) -> Result<Summary, StoreError> {
+fn finish(tx: &Connection, sums: GroupedTotals) -> Result<Summary, StoreError> {
     let mut totals = Totals::default();
     let mut by_model = HashMap::<_, Totals>::new();
     let mut by_day = BTreeMap::<_, Totals>::new();

@@ -20,12 +20,12 @@ use domain::usage::Tokens;
 const GROUP: [&str; 5] = ["account", "hour", "key", "model", "status"];
 const SUMS: [&str; 6] = ["requests", "input", "cached", "output", "reasoning", "cost"];
 
-static HOURS: LazyLock<Insertion> =
+static ADD_TO_HOURS: LazyLock<Insertion> =
     LazyLock::new(|| Insertion::adding("request_sums", &GROUP, &SUMS));
-/// Sums of the requests whose records were deleted.
-static FORGOTTEN: LazyLock<Insertion> =
+/// The sums of the requests whose records were deleted.
+static ADD_TO_DELETED_HOURS: LazyLock<Insertion> =
     LazyLock::new(|| Insertion::adding("forgotten_sums", &GROUP, &SUMS));
-static DAYS: LazyLock<Insertion> = LazyLock::new(|| {
+static ADD_TO_DAYS: LazyLock<Insertion> = LazyLock::new(|| {
     Insertion::adding("key_days", &["day", "account", "key", "model", "status"], &SUMS)
 });
 
@@ -52,16 +52,16 @@ pub(super) fn add<'a>(
     records: impl Iterator<Item = &'a RequestRecord>,
 ) -> Result<(), StoreError> {
     let of_keys = by_key(records);
-    add_hours(tx, &HOURS, &of_keys)?;
+    add_hours(tx, &ADD_TO_HOURS, &of_keys)?;
     add_days(tx, &of_keys)
 }
 
 /// Adds deleted records to the sums of deleted records.
-pub(super) fn add_forgotten<'a>(
+pub(super) fn add_deleted<'a>(
     tx: &Connection,
     records: impl Iterator<Item = &'a RequestRecord>,
 ) -> Result<(), StoreError> {
-    add_hours(tx, &FORGOTTEN, &by_key(records))
+    add_hours(tx, &ADD_TO_DELETED_HOURS, &by_key(records))
 }
 
 /// Adds a sum to another.
@@ -98,7 +98,7 @@ fn add_hours(tx: &Connection, table: &Insertion, of_keys: &KeySums<'_>) -> Resul
     });
     let of_all = of_all.iter().map(|(&group, totals)| Hour { key: None, group, totals });
     let hours: Vec<_> = of_keys.chain(of_all).collect();
-    Ok(table.run(tx, &hours, bind_hour)?)
+    Ok(table.execute(tx, &hours, bind_hour)?)
 }
 
 fn add_days(tx: &Connection, of_keys: &KeySums<'_>) -> Result<(), StoreError> {
@@ -108,12 +108,12 @@ fn add_days(tx: &Connection, of_keys: &KeySums<'_>) -> Result<(), StoreError> {
         accumulate(days.entry(day).or_default(), totals);
     }
     let days: Vec<_> = days.into_iter().collect();
-    Ok(DAYS.run(tx, &days, bind_day)?)
+    Ok(ADD_TO_DAYS.execute(tx, &days, bind_day)?)
 }
 
 fn bind_hour(row: &Hour<'_>, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
     let (hour, model, status) = &row.group;
-    let model = named(*model);
+    let model = model_or_zero(*model);
     match &row.key {
         Some((account, key)) => values.bind(parameters![account, hour, key, model, status])?,
         None => values.bind(parameters![[0_u8; 0].as_slice(), hour, "", model, status])?,
@@ -125,12 +125,13 @@ fn bind_day(
     ((day, account, key, model, status), totals): &(Day<'_>, Totals),
     values: &mut Values<'_, '_>,
 ) -> rusqlite::Result<()> {
-    values.bind(parameters![day, account, key, named(*model), status])?;
+    values.bind(parameters![day, account, key, model_or_zero(*model), status])?;
     bind_totals(totals, values)
 }
 
-/// Returns a model as encoded in sums, whose key column cannot be null.
-fn named(model: Option<&ModelId>) -> &dyn ToColumn {
+/// Returns a model as encoded in sums: 0 without a model, because a column of the primary key
+/// cannot be null.
+fn model_or_zero(model: Option<&ModelId>) -> &dyn ToColumn {
     model.map_or(&0_i64, |model| model)
 }
 

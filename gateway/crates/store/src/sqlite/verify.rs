@@ -12,8 +12,8 @@ use super::codec::{EntryCode, ReadColumn};
 use super::commit;
 use super::filter::{DAY, HOUR};
 use super::fingerprint::{Scope, bytes, fingerprint};
-use super::runs::{self, RowRange, Runs};
 use super::saturated_sums::SaturatedSums;
+use super::spans::{self, RowRange, SpanIndex};
 use crate::StoreError;
 use domain::id::{AccountId, RequestId};
 use domain::ledger::HOUSE;
@@ -34,17 +34,17 @@ struct Positions {
     bits: Vec<u64>,
 }
 
-/// Checks that rows, visited in order, are in the runs of their accounts.
-struct RunCheck<'a> {
-    runs: &'a Runs,
-    /// The run of the previous row.
-    run: Option<(AccountId, RowRange)>,
+/// Checks that rows, visited in order, are in the spans of their accounts.
+struct SpanCheck<'a> {
+    spans: &'a SpanIndex,
+    /// The span of the previous row.
+    span: Option<(AccountId, RowRange)>,
 }
 
 /// The differences between sums and their parts. All are zero at the end if the ledger is
 /// consistent.
 #[derive(Default)]
-struct Sums {
+struct SumDifferences {
     /// By hour: the fingerprint of its sums minus those of its records.
     hours: BTreeMap<i64, u64>,
     /// By day: the fingerprint of its keys' sums minus those of its hours.
@@ -62,18 +62,19 @@ pub(super) fn verify(
     let mut report = VerificationReport::default();
     let mut booked =
         BookedRequests { charged: Positions::over(&tx)?, overrun: Positions::over(&tx)? };
-    let unrecorded = check_entries(&tx, cancel, &mut booked, &mut report)?;
-    let mut sums = Sums { saturated: SaturatedSums::find(&tx)?, ..Sums::default() };
+    let without_record = check_entries(&tx, cancel, &mut booked, &mut report)?;
+    let mut sums =
+        SumDifferences { saturated: SaturatedSums::find(&tx)?, ..SumDifferences::default() };
     check_requests(&tx, cancel, &booked, &mut sums, &mut report)?;
     add_sums(&tx, cancel, &mut sums, &mut report)?;
-    let removed = subtract_deleted(&tx, cancel, &mut sums)?;
+    let deleted = subtract_deleted(&tx, cancel, &mut sums)?;
     for hour in differing(&sums.hours, sums.saturated.wrong_hours(), HOUR) {
         report.add(Difference::Sums { hour });
     }
     for day in differing(&sums.days, sums.saturated.wrong_days(), DAY) {
         report.add(Difference::KeySums { day });
     }
-    check_unrecorded(&unrecorded, &removed, &mut report);
+    check_charges_without_record(&without_record, &deleted, &mut report);
     Ok(report)
 }
 
@@ -86,17 +87,17 @@ fn check_entries(
     report: &mut VerificationReport,
 ) -> Result<HashMap<AccountId, i128>, StoreError> {
     let mut balances = HashMap::<AccountId, Nanos>::new();
-    let mut unrecorded = HashMap::<AccountId, i128>::new();
+    let mut without_record = HashMap::<AccountId, i128>::new();
     let sql = "SELECT e.account, e.amount, e.kind, e.request, r.seq, r.account, r.cost, e.seq, \
         ifnull(r.overrun, 0) FROM ledger_entries e LEFT JOIN requests r ON r.id = e.request ORDER BY e.seq";
-    let mut run_check = RunCheck { runs: &runs::ENTRIES, run: None };
+    let mut span_check = SpanCheck { spans: &spans::ENTRY_SPANS, span: None };
     let mut select = tx.prepare(sql)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         cancel.check()?;
         report.entries += 1;
         let (account, amount): (AccountId, Nanos) = (row.column(0)?, row.column(1)?);
-        if !run_check.holds(tx, account, row.column(7)?)? {
+        if !span_check.holds(tx, account, row.column(7)?)? {
             report.add(Difference::Unlisted { account });
         }
         let balance = balances.entry(account).or_default();
@@ -111,7 +112,7 @@ fn check_entries(
         let Some(seq) = row.column::<Option<i64>>(4)? else {
             // The costs of deleted records are known, their overruns are not.
             if code == EntryCode::Charge {
-                *unrecorded.entry(account).or_default() -= i128::from(amount.0);
+                *without_record.entry(account).or_default() -= i128::from(amount.0);
             }
             continue;
         };
@@ -140,7 +141,7 @@ fn check_entries(
     for (account, entries) in balances {
         report.add(Difference::Balance { account, stored: Nanos::ZERO, entries });
     }
-    Ok(unrecorded)
+    Ok(without_record)
 }
 
 /// Checks that the cost and the overrun of each request were booked, and that it is found by its
@@ -149,7 +150,7 @@ fn check_requests(
     tx: &Transaction<'_>,
     cancel: &CancelHandle,
     booked: &BookedRequests,
-    sums: &mut Sums,
+    sums: &mut SumDifferences,
     report: &mut VerificationReport,
 ) -> Result<(), StoreError> {
     let mut hours = HashMap::new();
@@ -158,7 +159,7 @@ fn check_requests(
     while let Some(row) = rows.next()? {
         hours.insert(row.column::<i64>(0)?, (row.column::<i64>(1)?, row.column::<i64>(2)?));
     }
-    let mut run_check = RunCheck { runs: &runs::REQUESTS, run: None };
+    let mut span_check = SpanCheck { spans: &spans::REQUEST_SPANS, span: None };
     let sql = "SELECT account, started_at, key, ifnull(model, 0), status, ifnull(count, 1), ifnull(input, 0), \
         ifnull(cached, 0), ifnull(output, 0), ifnull(reasoning, 0), ifnull(cost, 0), seq, id, \
         ifnull(overrun, 0) FROM requests ORDER BY seq";
@@ -178,11 +179,11 @@ fn check_requests(
             report.add(Difference::Time { request: row.column(12)? });
         }
         let account = row.column(0)?;
-        if !run_check.holds(tx, account, seq)? {
+        if !span_check.holds(tx, account, seq)? {
             report.add(Difference::Unlisted { account });
         }
         // A record counts in its key's sums and in the sums over all accounts.
-        let Sums { hours, saturated, .. } = &mut *sums;
+        let SumDifferences { hours, saturated, .. } = &mut *sums;
         let rest = hours.entry(hour).or_default();
         for of in [Scope::Key, Scope::AllAccounts] {
             let fingerprint = fingerprint(row, of, |group, column, number| {
@@ -197,7 +198,7 @@ fn check_requests(
 fn add_sums(
     tx: &Transaction<'_>,
     cancel: &CancelHandle,
-    sums: &mut Sums,
+    sums: &mut SumDifferences,
     report: &mut VerificationReport,
 ) -> Result<(), StoreError> {
     let mut select = tx.prepare("SELECT * FROM request_sums")?;
@@ -206,7 +207,7 @@ fn add_sums(
         cancel.check()?;
         report.sums += 1;
         let hour = row.column::<i64>(1)?;
-        let Sums { hours, days, saturated } = &mut *sums;
+        let SumDifferences { hours, days, saturated } = &mut *sums;
         let of_hour = fingerprint(row, Scope::Key, |group, column, _| {
             saturated.has_hour((hour, group, column))
         });
@@ -230,7 +231,7 @@ fn add_sums(
         cancel.check()?;
         report.sums += 1;
         let day = row.column(1)?;
-        let Sums { days, saturated, .. } = &mut *sums;
+        let SumDifferences { days, saturated, .. } = &mut *sums;
         let of_day = fingerprint(row, Scope::Key, |group, column, _| {
             saturated.has_day((day, group, column))
         });
@@ -244,40 +245,40 @@ fn add_sums(
 fn subtract_deleted(
     tx: &Transaction<'_>,
     cancel: &CancelHandle,
-    sums: &mut Sums,
+    sums: &mut SumDifferences,
 ) -> Result<HashMap<AccountId, i128>, StoreError> {
-    let mut removed = HashMap::<AccountId, i128>::new();
+    let mut deleted = HashMap::<AccountId, i128>::new();
     let mut select = tx.prepare("SELECT * FROM forgotten_sums")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         cancel.check()?;
         let hour = row.column(1)?;
-        let Sums { hours, saturated, .. } = &mut *sums;
+        let SumDifferences { hours, saturated, .. } = &mut *sums;
         let fingerprint = fingerprint(row, Scope::Key, |group, column, number| {
             saturated.add_to_hour((hour, group, column), number)
         });
         let rest = hours.entry(hour).or_default();
         *rest = rest.wrapping_sub(fingerprint?);
         if !is_over_all_accounts(row)? {
-            *removed.entry(row.column(0)?).or_default() += i128::from(row.column::<Nanos>(10)?.0);
+            *deleted.entry(row.column(0)?).or_default() += i128::from(row.column::<Nanos>(10)?.0);
         }
     }
-    Ok(removed)
+    Ok(deleted)
 }
 
-fn check_unrecorded(
-    unrecorded: &HashMap<AccountId, i128>,
-    removed: &HashMap<AccountId, i128>,
+fn check_charges_without_record(
+    without_record: &HashMap<AccountId, i128>,
+    deleted: &HashMap<AccountId, i128>,
     report: &mut VerificationReport,
 ) {
-    let mut accounts: Vec<_> = unrecorded.keys().chain(removed.keys()).copied().collect();
+    let mut accounts: Vec<_> = without_record.keys().chain(deleted.keys()).copied().collect();
     accounts.sort_unstable();
     accounts.dedup();
     for account in accounts {
         let of = |sums: &HashMap<AccountId, i128>| sums.get(&account).copied().unwrap_or_default();
-        if of(unrecorded) != of(removed) {
-            let (charged, removed) = (clamped(of(unrecorded)), clamped(of(removed)));
-            report.add(Difference::Unrecorded { account, charged, removed });
+        if of(without_record) != of(deleted) {
+            let (charged, deleted) = (clamped(of(without_record)), clamped(of(deleted)));
+            report.add(Difference::Unrecorded { account, charged, removed: deleted });
         }
     }
 }
@@ -306,9 +307,9 @@ fn clamped(sum: i128) -> Nanos {
     Nanos(i64::try_from(sum).unwrap_or(end))
 }
 
-// === impl RunCheck ===
+// === impl SpanCheck ===
 
-impl RunCheck<'_> {
+impl SpanCheck<'_> {
     fn holds(
         &mut self,
         tx: &Transaction<'_>,
@@ -318,10 +319,10 @@ impl RunCheck<'_> {
         let is_the_same = |(owner, (first, last)): &(AccountId, RowRange)| {
             *owner == account && (*first..=*last).contains(&seq)
         };
-        if !self.run.as_ref().is_some_and(is_the_same) {
-            self.run = self.runs.find(tx, account, seq)?.map(|ends| (account, ends));
+        if !self.span.as_ref().is_some_and(is_the_same) {
+            self.span = self.spans.find(tx, account, seq)?.map(|ends| (account, ends));
         }
-        Ok(self.run.is_some())
+        Ok(self.span.is_some())
     }
 }
 

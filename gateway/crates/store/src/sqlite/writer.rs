@@ -11,7 +11,7 @@ use std::thread::{Builder, JoinHandle};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::checkpoint::Checkpoints;
+use super::checkpoint::CheckpointThreshold;
 use super::error::{ClosedError, PanickedError};
 use crate::StoreError;
 
@@ -77,10 +77,10 @@ impl Drop for Writer {
 }
 
 fn serve(mut connection: Connection, inbox: &Receiver<Message>) {
-    let mut checkpoints = Checkpoints::of(&connection);
+    let mut threshold = CheckpointThreshold::of(&connection);
     while let Ok(Message::Job(job)) = inbox.recv() {
         job(&mut connection);
-        checkpoints.update(&connection);
+        threshold.update(&connection);
     }
 }
 

@@ -134,7 +134,9 @@ async fn saturated_balances_are_verified() {
     let (_folder, path) = temp_database();
     let store = SqliteStore::open(&path).unwrap();
     let mut records = batch(0..9);
-    records.iter_mut().for_each(|record| record.cost = Some(Nanos(i64::MAX)));
+    for record in &mut records {
+        record.cost = Some(Nanos(i64::MAX));
+    }
     let account = records[0].account;
     let credit = Entry {
         account,

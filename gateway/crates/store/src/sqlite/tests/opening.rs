@@ -12,8 +12,8 @@ use crate::sqlite::codec::ReadColumn;
 use crate::sqlite::{connect, enable_wal, migrations};
 use crate::{Cursor, Requests};
 
-/// Set in the child process of [`opens_a_path_without_a_directory`].
-const IS_CHILD: &str = "TOLLGATE_TEST_IS_CHILD";
+/// A file in the working directory of the child process of [`opens_a_path_without_a_directory`].
+const CHILD_MARKER: &str = "is-child";
 
 #[tokio::test]
 async fn only_its_own_left_over_copy_is_removed() {
@@ -32,15 +32,15 @@ async fn only_its_own_left_over_copy_is_removed() {
 
 #[test]
 fn opens_a_path_without_a_directory() {
-    if std::env::var_os(IS_CHILD).is_some() {
+    if Path::new(CHILD_MARKER).exists() {
         SqliteStore::open(Path::new("bare.db")).unwrap();
         return;
     }
     let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(CHILD_MARKER), "").unwrap();
     let test = "sqlite::tests::opening::opens_a_path_without_a_directory";
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test])
-        .env(IS_CHILD, "1")
         .current_dir(&folder)
         .status();
     assert!(status.unwrap().success());
