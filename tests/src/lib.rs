@@ -33,7 +33,7 @@ pub fn question(model: &str, text: &str) -> serde_json::Value {
     serde_json::json!({ "model": model, "messages": [{ "role": "user", "content": text }] })
 }
 
-/// Waits for `event` for at most [`TEST_TIMEOUT`], so that a missing event fails the test instead
+/// Waits for `event` for at most `TEST_TIMEOUT`, so that a missing event fails the test instead
 /// of blocking it.
 ///
 /// # Panics
