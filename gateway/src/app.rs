@@ -121,8 +121,9 @@ pub async fn run(
     let (ledger, recorder) =
         Ledger::new(store.clone(), journal, &prepared.snapshot.balances, prepared.newest);
     let traffic = Arc::<Traffic>::default();
-    let (told, clock) = (traffic.clone(), seams.clock.clone());
-    let recorder = recorder.observed(move |records| told.record_ended(records, clock.monotonic()));
+    let (observer, clock) = (traffic.clone(), seams.clock.clone());
+    let recorder =
+        recorder.observed(move |records| observer.record_ended(records, clock.monotonic()));
     writing.spawn(recorder.run(recorder_stop.clone()));
     let now = seams.clock.now();
     let used =

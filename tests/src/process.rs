@@ -1,7 +1,7 @@
 //! Runs the real binaries as child processes.
 //!
-//! Cargo tells only the tests of a binary's own package where the binary is. This module looks in
-//! the directory of the test executable, where `cargo test --workspace` puts the binaries.
+//! Cargo sets `CARGO_BIN_EXE_*` only for tests in the package of the binary. This module looks in the
+//! directory of the test executable, where `cargo test --workspace` puts the binaries.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

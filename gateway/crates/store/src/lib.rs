@@ -279,8 +279,8 @@ pub trait Catalogue: Send + Sync {
         update: &CatalogueUpdate,
         audit: &[AuditEntry],
     ) -> Result<(), StoreError>;
-    /// Adds `plans`, `upstreams` and `models` if the catalogue is empty and was never seeded, and
-    /// marks it as seeded in any case. Returns whether it added them.
+    /// Adds `plans`, `upstreams` and `models` if the catalogue is empty and was never seeded. Marks it
+    /// as seeded even if nothing is added. Returns whether it added them.
     async fn seed(
         &self,
         plans: &[Plan],

@@ -467,7 +467,7 @@
 //!   store off, `Q-27` and `I-13` are refused.
 //! - **§9.7** Hosted tools are refused by default. With
 //!   [`HostedTools::Omit`](crate::request::HostedTools::Omit) and without strict options, they are
-//!   left out, and each is a loss (`hosted_tool_omitted`). Unknown types are refused in any case.
+//!   left out, and each is a loss (`hosted_tool_omitted`). Unknown types are always refused.
 
 #[cfg(test)]
 mod tests;

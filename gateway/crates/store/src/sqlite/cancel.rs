@@ -12,7 +12,7 @@ use crate::StoreError;
 /// The approximate number of instructions of a statement between two checks: a few microseconds.
 const INSTRUCTIONS_PER_CHECK: c_int = 1_000;
 
-/// Tells the work that its caller dropped the future.
+/// Cancels the work of a future that its caller dropped.
 #[derive(Clone, Default)]
 pub(super) struct CancelHandle {
     is_cancelled: Arc<AtomicBool>,
