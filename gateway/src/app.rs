@@ -26,10 +26,11 @@ use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
 use crate::data_dir::{self, DATABASE, JOURNAL};
 use crate::directory::Directory;
-use crate::http::handler::Handler;
+use crate::http::handler::{EdgeState, Handler};
 use crate::http::listen::{Port, Stop};
 use crate::http::receive::BodyReceiver;
-use crate::journal_barrier::JournalBarrier;
+use crate::http::worker::{Worker, WorkerContext};
+use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use crate::ledger::Ledger;
 use crate::ledger::journal::Journal;
 use crate::limits::{self, Limiter};
@@ -41,7 +42,8 @@ use crate::retention::RetentionTask;
 use crate::secrets::Credentials;
 use crate::state::State;
 use crate::tls::TlsFiles;
-use crate::upstream::{SimulatorDialer, UpstreamClients};
+use crate::upstream::{SimulatorDialer, StatsTable, UpstreamClients};
+use crate::workers::{WorkerRuntime, Workers};
 use domain::consumption::Consumption;
 use domain::durability::Durability;
 use domain::key::Key;
@@ -66,6 +68,8 @@ pub struct Seams {
     pub entropy: Arc<dyn Entropy>,
     /// The target of `sim:` addresses.
     pub simulator: Simulator,
+    /// Where the workers run.
+    pub worker_runtime: WorkerRuntime,
 }
 
 impl Default for Seams {
@@ -75,6 +79,7 @@ impl Default for Seams {
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
             simulator: Simulator::new(settings),
+            worker_runtime: WorkerRuntime::Threads,
         }
     }
 }
@@ -151,20 +156,25 @@ pub async fn run(
 
     let replays = replays(config, &*store, &seams.clock).await?;
     let limiter = Arc::new(Limiter::resume(&used, now));
-    // The journal is flushed before each write.
     let journalled = ledger.clone();
-    let journal_barrier =
-        JournalBarrier::new(Arc::new(move || Ok(journalled.flush_journal()?)), tasks.clone());
-    let upstream_clients =
-        UpstreamClients::new(dialer(seams.simulator, serving.clone()), journal_barrier.clone());
-    let upstream_clients = Arc::new(upstream_clients);
+    let flush_journal: FlushJournal = Arc::new(move || Ok(journalled.flush_journal()?));
+    let upstream_stats = Arc::<StatsTable>::default();
+    let dialer = dialer(seams.simulator, serving.clone());
+    // Each worker has its own connections to upstreams.
+    let upstream_clients = || {
+        let journal_barrier = JournalBarrier::new(flush_journal.clone(), tasks.clone());
+        let stats = upstream_stats.clone();
+        let clients = UpstreamClients::new(dialer.clone(), journal_barrier.clone(), stats);
+        (Arc::new(clients), journal_barrier)
+    };
+    let (diagnostic_clients, _) = upstream_clients();
 
     let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
-    let app = Arc::new(AppState {
+    let app = AppState {
         directory: directory.clone(),
         ledger: ledger.clone(),
         limiter: limiter.clone(),
-        upstream_clients: upstream_clients.clone(),
+        upstream_clients: diagnostic_clients.clone(),
         credentials: credentials.clone(),
         response_store,
         replays,
@@ -176,7 +186,7 @@ pub async fn run(
         entropy: seams.entropy.clone(),
         tasks: tasks.clone(),
         cut_off: cut_off.clone(),
-    });
+    };
     let control = Arc::new(Control::new(Parts {
         store,
         directory,
@@ -192,7 +202,7 @@ pub async fn run(
         data_dir: config.data_dir.clone(),
         tls: config.tls.clone(),
         api: ApiAddress { public_url: config.public_url.clone(), listen: http_address },
-        upstream_clients,
+        upstream_clients: diagnostic_clients,
         limiter,
         traffic,
     }));
@@ -200,21 +210,35 @@ pub async fn run(
     let (reporting, stop) = (control.clone(), recorder_stop.clone());
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 
-    let threads = Handle::current().metrics().num_workers();
-    tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), threads, "serving");
     let bodies = BodyReceiver::new(config.max_body_bytes, config.body_memory_bytes);
-    let handler = Arc::new(Handler::new(app, bodies));
+    let edge = Arc::new(EdgeState::new(bodies));
+    let abort = CancellationToken::new();
+    let mut workers = Workers::new(seams.worker_runtime);
+    let mut queues = Vec::new();
+    for _ in 0..config.workers.get() {
+        let (upstream_clients, journal_barrier) = upstream_clients();
+        let app = Arc::new(AppState { upstream_clients, ..app.clone() });
+        let (queue, worker) = Worker::new(WorkerContext {
+            tls: http_tls.clone(),
+            handler: Arc::new(Handler::new(app, edge.clone())),
+            journal_barrier,
+            tasks: tasks.clone(),
+            client_idle: config.client_idle,
+        });
+        workers.start(worker.run(abort.clone())).context("starting a worker")?;
+        queues.push(queue);
+    }
+    drop(app);
+    tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), workers = config.workers, "serving");
     let slots = ConnectionSlots::new(api_limits(config.connections, descriptors::limit()));
     let port = Port {
         acceptor: Acceptor::new(listeners.http, "api", slots),
-        tls: http_tls,
-        handler,
-        journal_barrier,
-        tasks: tasks.clone(),
-        client_idle: config.client_idle,
+        workers: queues,
+        running: workers.running().clone(),
+        edge,
     };
     let (drain, drain_delay) = (config.drain, config.drain_delay);
-    let stop = Stop { shutdown: shutdown.clone(), drain_delay, drain, cut_off };
+    let stop = Stop { shutdown: shutdown.clone(), drain_delay, drain, cut_off, abort };
     // Boxed: this future would have to hold each of them.
     let http = Box::pin(port.serve(stop));
     let settings = admin::Settings { tls: admin_tls, client_idle: config.client_idle };
@@ -233,6 +257,7 @@ pub async fn run(
     writing.close();
     writing.wait().await;
     sqlite.close().await;
+    workers.stop().await;
     tracing::info!("stopped");
     served.context("serving the admin plane")
 }
@@ -299,13 +324,23 @@ async fn replays(
     Ok(Some(Replays::new(config.idempotency, &answered, clock.clone())))
 }
 
-/// Connects to the simulator over a socket pair, which needs no port.
+/// Connects to the simulator over a socket pair, which needs no port. The simulator runs on the current runtime,
+/// not on that of the worker that connects.
 fn dialer(simulator: Simulator, tasks: TaskTracker) -> SimulatorDialer {
+    let runtime = Handle::current();
     SimulatorDialer::new(move || {
-        let (ours, theirs) = UnixStream::pair()?;
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        theirs.set_nonblocking(true)?;
         let simulator = simulator.clone();
-        tasks.spawn(async move { simulator.serve(theirs).await });
-        Ok(ours)
+        let serve = async move {
+            match UnixStream::from_std(theirs) {
+                Ok(stream) => simulator.serve(stream).await,
+                Err(error) => tracing::warn!(%error, "the simulator cannot serve a connection"),
+            }
+        };
+        tasks.spawn_on(serve, &runtime);
+        UnixStream::from_std(ours)
     })
 }
 

@@ -7,6 +7,7 @@ mod address;
 mod responses;
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::connections::ConnectionLimits;
 use crate::control::Registration;
 use crate::retention::RecordRetention;
 use crate::tls::TlsFiles;
+use crate::workers::default_workers;
 pub use address::{AdminAddress, ListenError, listen_address};
 use domain::durability::Durability;
 use domain::money::Nanos;
@@ -34,6 +36,8 @@ const DEFAULT_BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 const MIN_MAX_BODY_BYTES: usize = 1024;
 /// The upper limit of all settings in seconds: a day.
 const MAX_WAIT_SECONDS: u64 = 24 * 60 * 60;
+/// The largest accepted number of workers.
+const MAX_WORKERS: usize = 1_024;
 const DEFAULT_DRAIN_SECONDS: u64 = 30;
 const DEFAULT_CLIENT_IDLE_SECONDS: u64 = 120;
 const DEFAULT_MAX_CONNECTIONS: usize = 8_192;
@@ -80,6 +84,9 @@ pub struct Settings {
     /// trial credit [default: 100]
     #[arg(long, value_name = "USD", env = "TOLLGATE_TRIAL_DAILY_USD")]
     pub trial_daily_usd: Option<u32>,
+    /// Threads that serve API connections; 0 for one for each core that the process may use [default: 0]
+    #[arg(long, value_name = "N", env = "TOLLGATE_WORKERS")]
+    pub workers: Option<usize>,
     /// Do not add the built-in simulator to the catalogue on the first start
     #[arg(long, env = "TOLLGATE_NO_SIMULATOR", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub no_simulator: Option<bool>,
@@ -167,6 +174,8 @@ pub struct Config {
     pub registrations_per_hour: u32,
     /// The maximum trial credit per day over all accounts.
     pub trial_daily: Nanos,
+    /// The number of threads that serve API connections.
+    pub workers: NonZeroUsize,
     /// Whether the first start adds the simulator to the catalogue.
     pub simulator: bool,
     /// The maximum size of a request body, in bytes.
@@ -215,6 +224,7 @@ impl Settings {
             registration: self.registration.or(lower.registration),
             registrations_per_hour: self.registrations_per_hour.or(lower.registrations_per_hour),
             trial_daily_usd: self.trial_daily_usd.or(lower.trial_daily_usd),
+            workers: self.workers.or(lower.workers),
             no_simulator: self.no_simulator.or(lower.no_simulator),
             max_body_bytes: self.max_body_bytes.or(lower.max_body_bytes),
             body_memory_bytes: self.body_memory_bytes.or(lower.body_memory_bytes),
@@ -285,6 +295,11 @@ impl Settings {
                 "`{name}` is {seconds}; the maximum is {MAX_WAIT_SECONDS}, which is a day"
             );
         }
+        let workers = self.workers.and_then(NonZeroUsize::new).unwrap_or_else(default_workers);
+        ensure!(
+            workers.get() <= MAX_WORKERS,
+            "`workers` is {workers}; the maximum is {MAX_WORKERS}, and more than the number of cores is of no use"
+        );
         Ok(Config {
             data_dir,
             listen,
@@ -299,6 +314,7 @@ impl Settings {
                 NANOS_PER_DOLLAR
                     * i64::from(self.trial_daily_usd.unwrap_or(DEFAULT_TRIAL_DAILY_USD)),
             ),
+            workers,
             simulator: !self.no_simulator.unwrap_or_default(),
             max_body_bytes,
             body_memory_bytes,

@@ -1,9 +1,8 @@
-//! Connection IO that flushes the journal before each write, and batches writes on a single-threaded runtime.
+//! Connection IO that flushes the journal before each write, and batches the writes of a worker.
 //!
 //! Invariant: no byte of an answer or of an upstream request leaves before the journal holds what it reveals.
-//! On a multi-threaded runtime, each write flushes the journal. On a single-threaded runtime, short writes
-//! are buffered until the ready tasks have run. Then the journal is flushed once for all of them, and they
-//! are written one after the other, which also wakes fewer readers.
+//! Short writes are buffered until the ready tasks of the worker's thread have run. Then the journal is flushed
+//! once for all of them, and they are written one after the other, which also wakes fewer readers.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::coop;
 use tokio_util::task::TaskTracker;
 
@@ -30,8 +28,8 @@ pub struct JournalBarrier(Arc<Shared>);
 struct Shared {
     flush_journal: FlushJournal,
     scheduled: Mutex<Vec<Arc<dyn ScheduledWrite>>>,
-    /// Runs the buffered writes; `None` if writes are not buffered.
-    tasks: Option<TaskTracker>,
+    /// Runs the buffered writes.
+    tasks: TaskTracker,
 }
 
 /// A connection that hyper reads and writes.
@@ -60,14 +58,9 @@ trait ScheduledWrite: Send + Sync {
 // === impl JournalBarrier ===
 
 impl JournalBarrier {
-    /// Creates a barrier that calls `flush_journal` before each write. On a single-threaded runtime, writes
-    /// are buffered and run as one of `tasks`.
-    ///
-    /// # Panics
-    /// Panics outside a runtime.
+    /// Creates the barrier of a worker. It calls `flush_journal` before each write, and runs buffered writes as
+    /// one of `tasks`.
     pub fn new(flush_journal: FlushJournal, tasks: TaskTracker) -> Self {
-        let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
-        let tasks = is_alone.then_some(tasks);
         Self(Arc::new(Shared { flush_journal, scheduled: Mutex::default(), tasks }))
     }
 
@@ -95,14 +88,15 @@ impl JournalBarrier {
     }
 
     /// Schedules the write of a connection for after the ready tasks have run.
-    fn schedule(&self, tasks: &TaskTracker, state: Arc<dyn ScheduledWrite>) {
+    fn schedule(&self, state: Arc<dyn ScheduledWrite>) {
         let mut scheduled = lock(&self.0.scheduled);
         scheduled.push(state);
         if scheduled.len() == 1 {
             let journal_barrier = self.clone();
             // It may write to more connections than one task's cooperative budget allows; each of them has
             // used its own.
-            tasks.spawn(coop::unconstrained(async move { journal_barrier.send() }));
+            let send = async move { journal_barrier.send() };
+            self.0.tasks.spawn(coop::unconstrained(send));
         }
     }
 
@@ -146,13 +140,10 @@ impl<S: Write + Unpin + Send + 'static> Write for JournaledIo<S> {
         let length = buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
         // If the stream accepted only part, the writer waits for it, not the barrier.
         let has_room = state.is_scheduled || state.buffered.is_empty();
-        if let Some(tasks) = &self.journal_barrier.0.tasks
-            && has_room
-            && state.buffered.len() + length <= MAX_BUFFERED_BYTES
-        {
+        if has_room && state.buffered.len() + length <= MAX_BUFFERED_BYTES {
             state.buffer(buffers, length, context)?;
             if !std::mem::replace(&mut state.is_scheduled, true) {
-                self.journal_barrier.schedule(tasks, self.state.clone());
+                self.journal_barrier.schedule(self.state.clone());
             }
             return Poll::Ready(Ok(length));
         }
@@ -162,7 +153,7 @@ impl<S: Write + Unpin + Send + 'static> Write for JournaledIo<S> {
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.journal_barrier.0.tasks.is_some() || lock(&self.state).stream.is_write_vectored()
+        true
     }
 
     /// Scheduled bytes will be written; only a connection that accepted part of its bytes is waited for.

@@ -10,7 +10,7 @@
 //! - [`directory`] and [`secrets`] hold the in-memory data that requests read: keys, accounts, the catalogue and
 //!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
 //! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO.
-//! - [`app`] builds all components and shuts them down in order.
+//! - [`app`] builds all components and shuts them down in order; [`workers`] are the threads that serve requests.
 
 pub mod http;
 pub mod pipeline;
@@ -40,4 +40,5 @@ pub mod secrets;
 pub mod telemetry;
 pub mod tls;
 pub mod welcome;
+pub mod workers;
 mod write_behind;

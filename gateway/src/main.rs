@@ -85,12 +85,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds the runtime: current-thread on a single core, otherwise multi-thread.
+/// Builds the runtime of everything but requests, which have the threads of the workers: the admin plane, the
+/// store, and accepting connections.
 fn runtime() -> Result<Runtime> {
-    let is_single_core = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
-    let mut builder =
-        if is_single_core { Builder::new_current_thread() } else { Builder::new_multi_thread() };
-    builder.enable_all().build().context("starting the runtime")
+    Builder::new_current_thread().enable_all().build().context("starting the runtime")
 }
 
 async fn run() -> Result<()> {

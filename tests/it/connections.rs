@@ -5,17 +5,20 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use gateway::workers::WorkerRuntime;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use proto::v1::RequestStatus;
 use serde_json::json;
+use tests::http::Request;
 use tests::process::{self, Gateway};
 use tests::{Product, RawUpstream, Session, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -48,7 +51,7 @@ fn address(admin: &str) -> SocketAddr {
 /// Regression test: protocol detection had no deadline, and the admin port had none at all.
 #[tokio::test]
 async fn a_connection_without_a_request_is_closed_on_both_ports() {
-    let product = Product::start().await;
+    let product = Product::on_test_clock().await;
     for to in [product.http, address(&product.admin)] {
         for bytes in SILENT {
             let stream = silent(to, bytes).await;
@@ -106,8 +109,11 @@ async fn the_gateway_raises_its_descriptor_limit_to_the_hard_limit() {
 /// Returns a gateway whose timeouts for clients and upstreams are some seconds, an upstream and a
 /// key.
 async fn context() -> (Product, RawUpstream, Session, String) {
-    let product =
-        Product::with(|setup| setup.config.client_idle = Some(Duration::from_secs(5))).await;
+    let product = Product::with(|setup| {
+        setup.config.client_idle = Some(Duration::from_secs(5));
+        setup.worker_runtime = WorkerRuntime::Current;
+    })
+    .await;
     let upstream = RawUpstream::start().await;
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
     let alice = product.member("alice").await;
@@ -184,7 +190,7 @@ async fn a_stalled_http2_stream_is_reset_without_affecting_other_streams() {
 
 #[tokio::test]
 async fn an_idle_http2_connection_is_closed() {
-    let product = Product::start().await;
+    let product = Product::on_test_clock().await;
     let stream = TcpStream::connect(product.http).await.unwrap();
     let (mut sender, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
@@ -243,7 +249,7 @@ where
 
 #[tokio::test]
 async fn an_admin_call_whose_body_does_not_arrive_exceeds_its_deadline() {
-    let product = Product::start().await;
+    let product = Product::on_test_clock().await;
     let admin = address(&product.admin);
     let (mut sender, _running) = multiplexed(admin, 1_024).await;
     let call = unfinished_call(admin, "tollgate.admin.v1.AccountService/SignIn");
@@ -257,7 +263,7 @@ async fn an_admin_call_whose_body_does_not_arrive_exceeds_its_deadline() {
 /// Regression test: the message was received and decoded first, up to 4 MiB of it.
 #[tokio::test]
 async fn an_admin_call_without_a_token_is_refused_before_its_body() {
-    let product = Product::start().await;
+    let product = Product::on_test_clock().await;
     let admin = address(&product.admin);
     let (mut sender, _running) = multiplexed(admin, 1_024).await;
     for method in ["CatalogueService/ApplyChanges", "KeyService/ListKeys"] {
@@ -269,7 +275,7 @@ async fn an_admin_call_without_a_token_is_refused_before_its_body() {
 
 #[tokio::test]
 async fn an_unauthenticated_stream_does_not_keep_its_connection_open() {
-    let product = Product::start().await;
+    let product = Product::on_test_clock().await;
     let admin = address(&product.admin);
     let (mut sender, mut running) = multiplexed(admin, 1_024).await;
     let call = unfinished_call(admin, "grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
@@ -282,7 +288,7 @@ async fn an_unauthenticated_stream_does_not_keep_its_connection_open() {
 
 #[tokio::test]
 async fn an_unread_admin_response_does_not_keep_its_connection_open() {
-    let product = Product::start().await;
+    let product = Product::on_test_clock().await;
     let admin = address(&product.admin);
     let (mut sender, mut running) = multiplexed(admin, 0).await;
     let call = hyper::Request::post(format!(
@@ -322,4 +328,45 @@ async fn an_unread_stored_response_is_reset() {
     let read = with_timeout("the end of a stream", response.into_body().collect()).await;
     assert!(read.is_err(), "the stream is reset");
     drop(alice);
+}
+
+/// Each worker has a thread, and all answer.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn every_worker_answers() {
+    const WORKERS: usize = 3;
+    let dir = tempfile::tempdir().unwrap();
+    let gateway =
+        Gateway::start(dir.path(), |command| _ = command.env("TOLLGATE_WORKERS", "3")).await;
+    // a thread sets its name once it runs
+    let named = async {
+        loop {
+            let threads = std::fs::read_dir(format!("/proc/{}/task", gateway.id())).unwrap();
+            let name = |path: PathBuf| std::fs::read_to_string(path.join("comm")).unwrap();
+            let names = threads.map(|thread| name(thread.unwrap().path()));
+            if names.filter(|name| name.starts_with("worker-")).count() == WORKERS {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    with_timeout("the workers", named).await;
+
+    let alice = Session::register(&gateway.admin, "alice", "correct horse battery alice").await;
+    let key = alice.key().await.secret;
+    let body = question("sim-chat", "hi");
+    // open connections are spread evenly, so each worker has two
+    let mut connections = Vec::new();
+    for _ in 0..2 * WORKERS {
+        connections.push(TcpStream::connect(gateway.http).await.unwrap());
+    }
+    let request = Request::post(gateway.http, "/v1/chat/completions").bearer(&key).json(&body);
+    let request = request.header("connection", "close").bytes();
+    for mut stream in connections {
+        stream.write_all(&request).await.unwrap();
+        let mut answer = String::new();
+        with_timeout("an answer", stream.read_to_string(&mut answer)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    gateway.stop().await;
 }

@@ -38,10 +38,10 @@ async fn a_killed_gateway_with_power_durability_restarts_alike() {
     check_money(&data);
 }
 
-/// With one CPU the gateway has one thread and batches its writes.
+/// With one CPU the gateway has one worker.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_gateway_with_one_thread_restarts_alike() {
+async fn a_killed_gateway_with_one_worker_restarts_alike() {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     // a child process inherits the CPU affinity of this thread
     let all = sched_getaffinity(None).unwrap();
@@ -50,7 +50,7 @@ async fn a_killed_gateway_with_one_thread_restarts_alike() {
     sched_setaffinity(None, &one).unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let log = Gateway::start(scratch.path(), |_| {}).await.stop().await;
-    assert!(log.contains("threads=1"), "{log}");
+    assert!(log.contains("workers=1"), "{log}");
     let (_dir, data) = killed(300, Durability::Process).await.stop().await;
     check_money(&data);
 }

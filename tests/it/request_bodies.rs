@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 
 use proto::v1;
 use serde_json::json;
@@ -76,7 +77,8 @@ async fn a_body_in_one_byte_chunks_takes_little_more_memory_than_its_length() {
 /// number of them.
 #[tokio::test]
 async fn a_key_sends_no_more_concurrent_bodies_than_its_concurrency_limit() {
-    let product = Product::start().await;
+    // one worker reads the first body before the second
+    let product = Product::with(|setup| setup.config.workers = NonZeroUsize::MIN).await;
     let alice = product.member("alice").await;
     let one = v1::Limits { concurrency: Some(1), ..Default::default() };
     let key = alice.key_with(|key| key.limits = Some(one)).await.secret;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gateway::workers::WorkerRuntime;
 use proto::v1::RequestStatus;
 use serde_json::{Value, json};
 use tests::http::Request;
@@ -33,7 +34,11 @@ async fn sighup_does_not_end_the_gateway() {
 #[tokio::test]
 async fn readiness_turns_off_before_the_port_closes() {
     let delay = Duration::from_secs(10);
-    let product = Product::with(|setup| setup.config.drain_delay = delay).await;
+    let product = Product::with(|setup| {
+        setup.config.drain_delay = delay;
+        setup.worker_runtime = WorkerRuntime::Current;
+    })
+    .await;
     let key = product.member("alice").await.key().await.secret;
     product.shutdown.cancel();
     let unready =
@@ -54,7 +59,11 @@ async fn readiness_turns_off_before_the_port_closes() {
 
 /// Returns a gateway with a drain timeout of zero, an upstream and a key.
 async fn context() -> (Product, RawUpstream, String) {
-    let product = Product::with(|setup| setup.config.drain = Duration::ZERO).await;
+    let product = Product::with(|setup| {
+        setup.config.drain = Duration::ZERO;
+        setup.worker_runtime = WorkerRuntime::Current;
+    })
+    .await;
     let upstream = RawUpstream::start().await;
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
     let key = product.member("alice").await.key().await.secret;

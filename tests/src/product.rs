@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gateway::app::{self, Listeners, Seams};
 use gateway::clock::{Clock, SystemClock, SystemEntropy};
 use gateway::config::{Config, Settings};
+use gateway::workers::WorkerRuntime;
 use proto::v1;
 use simulator::{self, Simulator, TruthLog};
 use tempfile::TempDir;
@@ -26,6 +27,8 @@ pub struct Setup {
     pub clock: Arc<dyn Clock>,
     /// The simulator behind `sim:`.
     pub simulator: Simulator,
+    /// Where the workers run. A test that pauses time needs [`WorkerRuntime::Current`].
+    pub worker_runtime: WorkerRuntime,
 }
 
 /// A data directory on which a gateway can be started and restarted.
@@ -65,6 +68,7 @@ impl Home {
             admin_listen: Some(any.into()),
             // all accounts of a test register from one address
             registrations_per_hour: Some(0),
+            workers: Some(2),
             ..Settings::default()
         };
         let settings_of_simulator = simulator::Settings { seed: 1, truth: TruthLog::memory() };
@@ -72,6 +76,7 @@ impl Home {
             config: settings.resolve().unwrap(),
             clock: Arc::new(SystemClock::new()),
             simulator: Simulator::new(settings_of_simulator),
+            worker_runtime: WorkerRuntime::Threads,
         };
         change(&mut setup);
         Self { dir: Arc::new(dir), setup }
@@ -113,6 +118,7 @@ impl Home {
             clock: self.setup.clock.clone(),
             entropy: Arc::new(SystemEntropy),
             simulator: self.setup.simulator.clone(),
+            worker_runtime: self.setup.worker_runtime,
         }
     }
 
@@ -150,6 +156,11 @@ impl Product {
     /// Starts a gateway with default settings: the simulator in its catalogue, open registration.
     pub async fn start() -> Self {
         Self::with(|_| {}).await
+    }
+
+    /// Starts a gateway whose workers run on the test's runtime, so that the test can pause their time.
+    pub async fn on_test_clock() -> Self {
+        Self::with(|setup| setup.worker_runtime = WorkerRuntime::Current).await
     }
 
     /// Starts a gateway with a changed setup.

@@ -33,24 +33,41 @@ use domain::refusal::Refusal;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Serves requests. One for the whole gateway.
+/// Serves requests. One for each worker.
 pub struct Handler {
     app: Arc<AppState>,
+    edge: Arc<EdgeState>,
+}
+
+/// The state of the edge that all workers share.
+pub struct EdgeState {
     bodies: BodyReceiver,
     stored: StoredReader,
     shutdown: Arc<Shutdown>,
 }
 
-impl Handler {
-    /// Creates a handler that receives request bodies through `bodies`.
-    pub fn new(app: Arc<AppState>, bodies: BodyReceiver) -> Self {
+impl EdgeState {
+    /// Creates the state of an edge that receives request bodies through `bodies`.
+    pub fn new(bodies: BodyReceiver) -> Self {
         let stored = StoredReader::new(bodies.budget().clone());
-        Self { app, bodies, stored, shutdown: Arc::new(Shutdown::new()) }
+        Self { bodies, stored, shutdown: Arc::new(Shutdown::new()) }
+    }
+
+    /// Returns the shutdown that requests observe.
+    pub(super) fn shutdown(&self) -> &Arc<Shutdown> {
+        &self.shutdown
+    }
+}
+
+impl Handler {
+    /// Creates the handler of a worker whose requests use `app`.
+    pub fn new(app: Arc<AppState>, edge: Arc<EdgeState>) -> Self {
+        Self { app, edge }
     }
 
     /// Returns the shutdown that requests observe.
     pub(super) fn shutdown(&self) -> Arc<Shutdown> {
-        self.shutdown.clone()
+        self.edge.shutdown.clone()
     }
 
     /// Answers one request. A panic is answered as well, and its drop settles the request.
@@ -96,7 +113,7 @@ impl Handler {
             let mut serving = pin!(self.serve_target(&principal, target, &head, incoming, open));
             let next = poll_fn(|context| match serving.as_mut().poll(context) {
                 // A change of phase wakes the task.
-                Poll::Pending if self.shutdown.is_ending() => {
+                Poll::Pending if self.edge.shutdown.is_ending() => {
                     let fault = Refusal::ShuttingDown.into();
                     drop_outcome.set(ErrorReply::from(&fault).outcome(&fault));
                     Poll::Ready(None)
@@ -121,7 +138,7 @@ impl Handler {
     /// Returns whether requests should be sent here: not during a drain, and not while they cannot be
     /// recorded.
     fn readiness(&self) -> Response<Reply> {
-        if !self.shutdown.is_ready() {
+        if !self.edge.shutdown.is_ready() {
             return health(false);
         }
         match self.app.ledger.write_failure() {
@@ -160,8 +177,11 @@ impl Handler {
             }
         };
         let take_place = || admit::reserve_receive_slot(&self.app, principal);
-        let body =
-            self.bodies.receive(&head.headers, incoming, principal.account.id, take_place).await;
+        let body = self
+            .edge
+            .bodies
+            .receive(&head.headers, incoming, principal.account.id, take_place)
+            .await;
         match body {
             Ok(body) => serve(&self.app, principal, endpoint, &head.headers, body, open)
                 .await
@@ -180,11 +200,11 @@ impl Handler {
         let (account, query) = (principal.account.id, head.uri.query());
         match target {
             LocalTarget::Stored(id) => {
-                Ok(stored::retrieve(&self.app, &self.stored, account, id, query).await?)
+                Ok(stored::retrieve(&self.app, &self.edge.stored, account, id, query).await?)
             }
             LocalTarget::Delete(id) => Ok(stored::delete(&self.app, account, id).await?),
             LocalTarget::InputItems(id) => {
-                Ok(stored::input_items(&self.app, &self.stored, account, id, query).await?)
+                Ok(stored::input_items(&self.app, &self.edge.stored, account, id, query).await?)
             }
             LocalTarget::Models => Ok(models::list(&self.app, principal, query)),
             LocalTarget::Model(name) => Ok(models::retrieve(&self.app, principal, &name)?),

@@ -1,38 +1,19 @@
-//! Accepts connections, and lets them finish when the gateway stops.
+//! Accepts connections for the workers, and lets requests finish when the gateway stops.
 
 use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::rt::{Read, Write};
-use hyper::service::service_fn;
-use hyper::{Request, Version};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{ClientBody, ServedConnection, StreamExecutor, StreamProgress};
-use super::handler::Handler;
+use super::handler::EdgeState;
 use super::shutdown::Phase;
-use crate::coalescing_writer::CoalescingWriter;
-use crate::connections::{Acceptor, Activity, ClientIo, IdlePolicy, Timeouts};
-use crate::journal_barrier::JournalBarrier;
+use super::worker::WorkerQueue;
+use crate::connections::{Accepted, Acceptor};
 
-/// How long a client may take to send the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest head, and the most that is read ahead of a request's body, in bytes.
-const MAX_BUFFER: usize = 64 * 1024;
-/// The flow-control windows of one HTTP/2 stream and of one connection, in bytes. An unread frame takes about
-/// a hundred bytes of memory, however short it is.
-const STREAM_WINDOW: u32 = 256 * 1024;
-const CONNECTION_WINDOW: u32 = 512 * 1024;
 /// How long clients may take to receive the errors that end their requests in a shutdown.
 const ENDING_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -46,47 +27,47 @@ pub struct Stop {
     pub drain: Duration,
     /// Cancelled after that, which ends requests.
     pub cut_off: CancellationToken,
+    /// Cancelled at last, which drops connections.
+    pub abort: CancellationToken,
 }
 
-/// The API's port.
+/// The API's port. One task accepts all connections and gives each to the worker that has the fewest.
+///
+/// A listener per worker (`SO_REUSEPORT`) would spread them by a hash of their addresses, which leaves workers
+/// idle if there are few long connections, loses connections in the backlog of a closed listener, and lets a
+/// second gateway bind the same port unnoticed.
 pub struct Port {
     /// Accepts connections.
     pub acceptor: Acceptor<TcpListener>,
-    /// Terminates TLS, if configured.
-    pub tls: Option<TlsAcceptor>,
-    /// Answers requests.
-    pub handler: Arc<Handler>,
-    /// Flushes the journal before writes.
-    pub journal_barrier: JournalBarrier,
-    /// The tasks that a shutdown waits for.
-    pub tasks: TaskTracker,
-    /// How long a client may take no byte of an answer; `None` for no limit.
-    pub client_idle: Option<Duration>,
+    /// The queues of the workers; there is at least one.
+    pub workers: Vec<WorkerQueue>,
+    /// The workers that have not ended.
+    pub running: TaskTracker,
+    /// The state that the workers share.
+    pub edge: Arc<EdgeState>,
 }
 
-// === impl Port ===
-
 impl Port {
-    /// Serves HTTP/1.1 and HTTP/2 until `stop` is signalled, then waits for requests in progress.
+    /// Accepts connections until `stop` is signalled, then waits for requests in progress.
     pub async fn serve(mut self, stop: Stop) {
-        let shutdown = self.handler.shutdown();
-        let builder = self.builder();
-        // Connections are aborted at the end. A cancellation token would be polled, under its lock, on each
-        // poll of each connection.
-        let mut connections = JoinSet::new();
-        stop.shutdown.run_until_cancelled(self.accept(&builder, &mut connections)).await;
-        shutdown.set_unready();
+        stop.shutdown.run_until_cancelled(self.accept()).await;
+        self.edge.shutdown().set_unready();
         if !stop.drain_delay.is_zero() {
             tracing::info!(
                 delay_ms = stop.drain_delay.as_millis(),
                 "shutting down: no longer ready, accepting for a while"
             );
             // The delay always ends by the timeout.
-            _ = timeout(stop.drain_delay, self.accept(&builder, &mut connections)).await;
+            _ = timeout(stop.drain_delay, self.accept()).await;
         }
-        drop(self.acceptor);
+        let Self { acceptor, workers, running, edge } = self;
+        let shutdown = edge.shutdown();
+        drop(acceptor);
+        // A worker ends after its last connection, once its queue is closed.
+        drop(workers);
+        running.close();
         shutdown.enter(Phase::Draining);
-        let is_late = timeout(stop.drain, all(&mut connections)).await.is_err();
+        let is_late = timeout(stop.drain, running.wait()).await.is_err();
         stop.cut_off.cancel();
         if is_late {
             tracing::warn!(
@@ -94,130 +75,27 @@ impl Port {
                 "ending requests that are still under way"
             );
             shutdown.enter(Phase::Ending);
-            _ = timeout(ENDING_TIMEOUT, all(&mut connections)).await;
+            _ = timeout(ENDING_TIMEOUT, running.wait()).await;
         }
-        connections.shutdown().await;
+        stop.abort.cancel();
+        running.wait().await;
     }
 
-    fn builder(&self) -> auto::Builder<StreamExecutor> {
-        let mut builder = auto::Builder::new(StreamExecutor {
-            tasks: self.tasks.clone(),
-            shutdown: self.handler.shutdown(),
-            client_idle: self.client_idle,
-        });
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(MAX_BUFFER);
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .keep_alive_interval(Some(Duration::from_secs(30)))
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_concurrent_streams(1_000);
-        builder
-    }
-
-    /// Spawns a task of `connections` for each accepted connection.
-    async fn accept(
-        &mut self,
-        builder: &auto::Builder<StreamExecutor>,
-        connections: &mut JoinSet<()>,
-    ) -> Infallible {
+    async fn accept(&mut self) -> Infallible {
         loop {
             let accepted = self.acceptor.accept().await;
-            while connections.try_join_next().is_some() {}
-            if let Err(error) = accepted.stream.set_nodelay(true) {
+            if let Err(error) = self.assign(accepted) {
                 tracing::debug!(%error, "a connection was gone at once");
-                continue;
-            }
-            let timeouts = Timeouts { write: self.client_idle, idle: IdlePolicy::Keep };
-            let stream = ClientIo::new(accepted, timeouts);
-            let server = Server {
-                builder: builder.clone(),
-                handler: self.handler.clone(),
-                journal_barrier: self.journal_barrier.clone(),
-                activity: stream.activity().clone(),
-            };
-            match &self.tls {
-                None => {
-                    let stream = CoalescingWriter::new(TokioIo::new(stream));
-                    connections.spawn(self.tasks.track_future(server.serve(stream)));
-                }
-                Some(tls) => {
-                    // The deadline of the first request applies to the handshake.
-                    let handshake = tls.accept(stream);
-                    let connection = async move {
-                        match handshake.await {
-                            Ok(stream) => server.serve(TokioIo::new(stream)).await,
-                            Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
-                        }
-                    };
-                    connections.spawn(self.tasks.track_future(connection));
-                }
             }
         }
     }
-}
 
-/// Waits until all connections have ended.
-async fn all(connections: &mut JoinSet<()>) {
-    while connections.join_next().await.is_some() {}
-}
-
-/// Serves one connection.
-struct Server {
-    builder: auto::Builder<StreamExecutor>,
-    handler: Arc<Handler>,
-    journal_barrier: JournalBarrier,
-    activity: Arc<Activity>,
-}
-
-// === impl Server ===
-
-impl Server {
-    /// Serves `stream`. Values that only the start needs are dropped before the first await.
-    fn serve<S>(self, stream: S) -> impl Future<Output = ()> + Send + 'static
-    where
-        S: Read + Write + Unpin + Send + 'static,
-    {
-        let shutdown = self.handler.shutdown();
-        let stream = self.journal_barrier.connection(stream);
-        let (handler, requests) = (self.handler, self.activity.clone());
-        let service = service_fn(move |request: Request<Incoming>| {
-            let guard = requests.begin();
-            if request.version() == Version::HTTP_2 {
-                requests.set_multiplexed();
-            }
-            let (handler, shutdown) = (handler.clone(), handler.shutdown());
-            // Boxed, so that a stream does not hold the memory of everything before its first event.
-            Box::pin(async move {
-                let response = handler.serve(request).await?;
-                let progress = StreamProgress::current();
-                Ok::<_, Infallible>(
-                    response.map(|reply| ClientBody::new(reply, shutdown, progress, guard)),
-                )
-            })
-        });
-        let connection = self.builder.serve_connection(stream, service).into_owned();
-        let connection = ServedConnection::new(connection, self.activity, &shutdown);
-        async move {
-            match connection.await {
-                Some(Err(error)) => {
-                    tracing::debug!(error = describe(&*error), "a connection ended badly");
-                }
-                Some(Ok(())) => {}
-                None => tracing::debug!("an idle connection did not end when it was asked to"),
-            }
-        }
-    }
-}
-
-fn describe(error: &(dyn std::error::Error + 'static)) -> String {
-    match error.downcast_ref::<io::Error>() {
-        Some(io) => io.to_string(),
-        None => error.to_string(),
+    fn assign(&self, accepted: Accepted<tokio::net::TcpStream>) -> std::io::Result<()> {
+        let Accepted { stream, address, slot } = accepted;
+        stream.set_nodelay(true)?;
+        // A worker registers the connection with its own runtime.
+        let stream = stream.into_std()?;
+        WorkerQueue::assign(&self.workers, Accepted { stream, address, slot });
+        Ok(())
     }
 }

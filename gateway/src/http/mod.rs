@@ -17,3 +17,4 @@ mod respond;
 mod shutdown;
 mod stored;
 mod target;
+pub mod worker;

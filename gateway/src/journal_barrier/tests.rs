@@ -107,15 +107,6 @@ async fn on_one_thread_what_is_written_in_a_turn_leaves_at_its_end_behind_one_de
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn on_several_threads_each_write_leaves_at_once_behind_a_departure() {
-    let log = Log::default();
-    let (mut connection, _far) = log.connect(&log.journal_barrier(), 100);
-    write(&mut connection, b"abc").await;
-    write(&mut connection, b"de").await;
-    assert_eq!(log.take(), ["asked", "abc", "asked", "de"]);
-}
-
 #[tokio::test]
 async fn long_messages_follow_what_is_kept_and_are_not_kept() {
     let log = Log::default();

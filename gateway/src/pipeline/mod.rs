@@ -61,7 +61,8 @@ use domain::refusal::Refusal;
 use replay::Replays;
 use responses::ResponsesPolicy;
 
-/// The state that all requests share. Built once, by `app`.
+/// The state that the requests of a worker share. Built by `app`; only the clients differ between workers.
+#[derive(Clone)]
 pub struct AppState {
     /// Keys, accounts and the catalogue.
     pub directory: Arc<Directory>,
@@ -69,7 +70,7 @@ pub struct AppState {
     pub ledger: Arc<Ledger>,
     /// Requests and tokens per minute, concurrency, tokens per month.
     pub limiter: Arc<Limiter>,
-    /// The clients of the upstreams.
+    /// The worker's clients of the upstreams.
     pub upstream_clients: Arc<UpstreamClients>,
     /// The credentials of the upstreams.
     pub credentials: Arc<Credentials>,

@@ -1,7 +1,6 @@
 //! The HTTP client of one upstream.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -25,7 +24,6 @@ use super::pool::Pool;
 use super::read::read_whole;
 use super::stats::UpstreamStats;
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
-use domain::health::Health;
 use domain::upstream::{Profile, Upstream};
 use domain::wire::error::ReportedError;
 use domain::wire::splice::Payload;
@@ -44,8 +42,7 @@ pub struct UpstreamClient {
     headers: HeaderMap,
     client: Pooled,
     flush_journal: FlushJournal,
-    stats: UpstreamStats,
-    reports_usage: AtomicBool,
+    stats: Arc<UpstreamStats>,
 }
 
 /// The connection pool, boxed if it is large.
@@ -62,6 +59,7 @@ impl UpstreamClient {
         credential: Option<&SecretString>,
         simulator: &SimulatorDialer,
         journal_barrier: &JournalBarrier,
+        stats: Arc<UpstreamStats>,
     ) -> Result<Self, UpstreamError> {
         let is_simulator = upstream.url.starts_with("sim:");
         let base = if is_simulator { "http://simulator.invalid/v1" } else { &upstream.url };
@@ -88,8 +86,6 @@ impl UpstreamClient {
                 Pooled::Plain(Box::new(Pool::new(connector, server, journal_barrier.clone())))
             }
         };
-        let stats = UpstreamStats::default();
-        let reports_usage = AtomicBool::default();
         Ok(Self {
             upstream,
             chat_completions,
@@ -98,7 +94,6 @@ impl UpstreamClient {
             client,
             flush_journal: journal_barrier.flush_journal(),
             stats,
-            reports_usage,
         })
     }
 
@@ -119,22 +114,12 @@ impl UpstreamClient {
 
     /// Returns whether the last complete answer reported its usage.
     pub fn reports_usage(&self) -> bool {
-        self.reports_usage.load(Ordering::Relaxed)
+        self.stats.reports_usage()
     }
 
     /// Records whether a complete answer reported its usage.
-    pub fn set_reports_usage(&self, usage: bool) {
-        self.reports_usage.store(usage, Ordering::Relaxed);
-    }
-
-    /// Returns whether a request should be sent here first; see [`super::UpstreamClients::permits`].
-    pub(super) fn permits(&self, now: Duration) -> bool {
-        self.stats.permits(now)
-    }
-
-    /// Returns the upstream's health.
-    pub(super) fn health(&self, now: Duration) -> Health {
-        self.stats.health(now)
+    pub fn set_reports_usage(&self, reports_usage: bool) {
+        self.stats.set_reports_usage(reports_usage);
     }
 
     /// Records that the head of an answer arrived after `latency`; `now` is the monotonic time.
@@ -301,6 +286,8 @@ fn headers(credential: Option<&SecretString>) -> Result<HeaderMap, UpstreamError
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use bytes::Bytes;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixStream;
@@ -332,9 +319,14 @@ mod tests {
         };
         let credential = SecretString::from("sk-upstream");
         let journal_barrier = JournalBarrier::new(flush_journal, TaskTracker::new());
-        let upstream_client =
-            UpstreamClient::new(upstream.into(), Some(&credential), &simulator, &journal_barrier)
-                .unwrap();
+        let upstream_client = UpstreamClient::new(
+            upstream.into(),
+            Some(&credential),
+            &simulator,
+            &journal_barrier,
+            Arc::default(),
+        )
+        .unwrap();
         (upstream_client, ends)
     }
 

@@ -30,6 +30,7 @@ pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
 pub use error::{Phase, UpstreamError};
 pub use outbound::SendStatus;
+pub use stats::StatsTable;
 
 /// Returns the certificates that are trusted for an upstream.
 fn trust(upstream: &Upstream) -> Result<Trust, String> {
@@ -37,9 +38,11 @@ fn trust(upstream: &Upstream) -> Result<Trust, String> {
     Trust::of(own).map_err(|error| format!("its certificate authorities: {error}"))
 }
 
-/// The clients of all upstreams, created on first use.
+/// One worker's clients of all upstreams, created on first use. Their connections belong to the worker's
+/// runtime; the statistics are shared.
 pub struct UpstreamClients {
     clients: papaya::HashMap<UpstreamName, Arc<UpstreamClient>, RandomState>,
+    stats: Arc<StatsTable>,
     simulator: SimulatorDialer,
     journal_barrier: JournalBarrier,
 }
@@ -48,8 +51,12 @@ impl UpstreamClients {
     /// Creates an empty set. `sim:` addresses are dialled through `simulator`. Through `journal_barrier`, each
     /// request flushes the journal before its body is sent. Without TLS, each write flushes it. With TLS, only
     /// the body does, and over HTTP/2 the head of a request may leave before its body.
-    pub fn new(simulator: SimulatorDialer, journal_barrier: JournalBarrier) -> Self {
-        Self { clients: papaya::HashMap::default(), simulator, journal_barrier }
+    pub fn new(
+        simulator: SimulatorDialer,
+        journal_barrier: JournalBarrier,
+        stats: Arc<StatsTable>,
+    ) -> Self {
+        Self { clients: papaya::HashMap::default(), stats, simulator, journal_barrier }
     }
 
     /// Returns the client of `upstream`. The client and its connections are kept until the catalogue entry
@@ -71,8 +78,13 @@ impl UpstreamClients {
         }
         let credential = credential().map_err(UpstreamError::Misconfigured)?;
         let (simulator, journal_barrier) = (&self.simulator, &self.journal_barrier);
-        let upstream_client =
-            UpstreamClient::new(upstream.clone(), credential.as_ref(), simulator, journal_barrier)?;
+        let upstream_client = UpstreamClient::new(
+            upstream.clone(),
+            credential.as_ref(),
+            simulator,
+            journal_barrier,
+            self.stats.get_or_create(upstream),
+        )?;
         let upstream_client = Arc::new(upstream_client);
         clients.insert(upstream.name.clone(), upstream_client.clone());
         Ok(upstream_client)
@@ -81,19 +93,11 @@ impl UpstreamClients {
     /// Returns whether a request at `now`, the monotonic time, should go to this upstream before others. Must
     /// be called at most once per request: it may elect the request as the breaker's probe.
     pub fn permits(&self, upstream: &Arc<Upstream>, now: Duration) -> bool {
-        let clients = self.clients.pin();
-        let upstream_client = clients
-            .get(&upstream.name)
-            .filter(|upstream_client| upstream_client.is_client_of(upstream));
-        upstream_client.is_none_or(|upstream_client| upstream_client.permits(now))
+        self.stats.get(upstream).is_none_or(|stats| stats.permits(now))
     }
 
     /// Returns the health of an upstream; `None` if nothing was sent to it since its entry changed.
     pub fn health(&self, upstream: &Arc<Upstream>, now: Duration) -> Option<Health> {
-        let clients = self.clients.pin();
-        let upstream_client = clients
-            .get(&upstream.name)
-            .filter(|upstream_client| upstream_client.is_client_of(upstream))?;
-        Some(upstream_client.health(now))
+        Some(self.stats.get(upstream)?.health(now))
     }
 }

@@ -3,25 +3,41 @@
 //! The counters are atomics, one set per minute. At the turn of a minute, the result of a concurrent request
 //! may be counted in either minute or be lost.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use foldhash::fast::RandomState;
 use jiff::Timestamp;
+use papaya::{Compute, Operation};
 
 use super::breaker::Breaker;
 use super::error::UpstreamError;
 use domain::health::{Health, LastError};
+use domain::id::UpstreamName;
 use domain::latency::{self, BUCKETS, Percentiles};
+use domain::upstream::Upstream;
 
 const MINUTES: usize = 5;
 /// The breaker opens if half of at least this many requests failed in the last [`FAILURE_RATE_MINUTES`].
 const MIN_REQUESTS: u64 = 20;
 const FAILURE_RATE_MINUTES: u64 = 2;
 
+/// The statistics of all upstreams, which all workers share. They begin anew when a catalogue entry changes.
+#[derive(Default)]
+pub struct StatsTable(papaya::HashMap<UpstreamName, StatsEntry, RandomState>);
+
+struct StatsEntry {
+    upstream: Arc<Upstream>,
+    stats: Arc<UpstreamStats>,
+}
+
 /// The statistics of one upstream.
 #[derive(Default)]
 pub(super) struct UpstreamStats {
+    /// Whether the last complete answer reported its usage.
+    reports_usage: AtomicBool,
     breaker: Breaker,
     minutes: [Minute; MINUTES],
     last_error: ArcSwapOption<LastError>,
@@ -48,7 +64,51 @@ impl Default for Minute {
     }
 }
 
+// === impl StatsTable ===
+
+impl StatsTable {
+    /// Returns the statistics of exactly this catalogue entry; `None` if it has none yet.
+    pub(super) fn get(&self, upstream: &Arc<Upstream>) -> Option<Arc<UpstreamStats>> {
+        let entries = self.0.pin();
+        let entry = entries.get(&upstream.name)?;
+        Arc::ptr_eq(&entry.upstream, upstream).then(|| entry.stats.clone())
+    }
+
+    /// Returns the statistics of exactly this catalogue entry, and creates them if necessary.
+    pub(super) fn get_or_create(&self, upstream: &Arc<Upstream>) -> Arc<UpstreamStats> {
+        let entries = self.0.pin();
+        let created = Arc::<UpstreamStats>::default();
+        let found = entries.compute(upstream.name.clone(), |found| match found {
+            Some((_, entry)) if Arc::ptr_eq(&entry.upstream, upstream) => {
+                Operation::Abort(entry.stats.clone())
+            }
+            _ => {
+                Operation::Insert(StatsEntry { upstream: upstream.clone(), stats: created.clone() })
+            }
+        });
+        match found {
+            Compute::Aborted(stats) => stats,
+            _ => created,
+        }
+    }
+}
+
+// === impl UpstreamStats ===
+
 impl UpstreamStats {
+    /// Returns whether the last complete answer reported its usage.
+    pub(super) fn reports_usage(&self) -> bool {
+        self.reports_usage.load(Ordering::Relaxed)
+    }
+
+    /// Records whether a complete answer reported its usage.
+    pub(super) fn set_reports_usage(&self, reports_usage: bool) {
+        // Workers read this with each event: it is written only if it changes.
+        if self.reports_usage() != reports_usage {
+            self.reports_usage.store(reports_usage, Ordering::Relaxed);
+        }
+    }
+
     /// Returns whether a request should go to this upstream before others. Must be called at most once per
     /// request.
     pub(super) fn permits(&self, now: Duration) -> bool {

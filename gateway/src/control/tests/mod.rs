@@ -115,6 +115,7 @@ impl Bench {
             upstream_clients: Arc::new(UpstreamClients::new(
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),
                 JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new()),
+                Arc::default(),
             )),
             limiter: Arc::default(),
             traffic: Arc::default(),
