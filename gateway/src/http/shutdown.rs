@@ -2,13 +2,15 @@
 
 use std::future::pending;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::sync::watch;
 
 /// A phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(super) enum Phase {
     /// There is no shutdown.
     Serving,
@@ -23,20 +25,28 @@ pub(super) enum Phase {
 pub(super) struct Shutdown {
     /// Whether requests should be sent here.
     is_ready: AtomicBool,
-    /// Whether the phase is [`Phase::Ending`]; checked with each frame of a stream.
-    is_ending: AtomicBool,
+    /// The phase as a number; checked with each frame of a stream and each poll of a connection.
+    entered: Arc<AtomicU8>,
     phase: watch::Sender<Phase>,
 }
 
-/// Wakes a task when the phase changes.
-pub(super) struct PhaseWatch(Pin<Box<dyn Future<Output = (Phase, watch::Receiver<Phase>)> + Send>>);
+/// Wakes a task when the phase changes. Only one task may poll it: its waker is registered once, because polling
+/// the channel takes a lock that all workers share.
+pub(super) struct PhaseWatch {
+    changed: Pin<Box<dyn Future<Output = (Phase, watch::Receiver<Phase>)> + Send>>,
+    is_registered: bool,
+    entered: Arc<AtomicU8>,
+    /// The last phase that was returned.
+    seen: Phase,
+}
 
 // === impl Shutdown ===
 
 impl Shutdown {
     pub(super) fn new() -> Self {
-        let (is_ready, is_ending) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { is_ready, is_ending, phase: watch::Sender::new(Phase::Serving) }
+        let entered = Arc::new(AtomicU8::new(Phase::Serving as u8));
+        let phase = watch::Sender::new(Phase::Serving);
+        Self { is_ready: AtomicBool::new(true), entered, phase }
     }
 
     /// Returns whether requests should be sent here.
@@ -51,12 +61,12 @@ impl Shutdown {
 
     /// Returns whether requests in progress must end now.
     pub(super) fn is_ending(&self) -> bool {
-        self.is_ending.load(Ordering::Acquire)
+        self.entered.load(Ordering::Acquire) == Phase::Ending as u8
     }
 
     /// Enters `phase`, and wakes the watchers.
     pub(super) fn enter(&self, phase: Phase) {
-        self.is_ending.store(phase == Phase::Ending, Ordering::Release);
+        self.entered.store(phase as u8, Ordering::Release);
         self.phase.send_replace(phase);
     }
 
@@ -67,15 +77,26 @@ impl Shutdown {
         if *phase.borrow() != Phase::Serving {
             phase.mark_changed();
         }
-        PhaseWatch(Box::pin(changed(phase)))
+        PhaseWatch {
+            changed: Box::pin(changed(phase)),
+            is_registered: false,
+            entered: self.entered.clone(),
+            seen: Phase::Serving,
+        }
     }
 }
 
 impl PhaseWatch {
     /// Ready with each phase that is entered.
     pub(super) fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<Phase> {
-        let (entered, phase) = ready!(self.0.as_mut().poll(context));
-        self.0 = Box::pin(changed(phase));
+        if self.is_registered && self.entered.load(Ordering::Acquire) == self.seen as u8 {
+            return Poll::Pending;
+        }
+        self.is_registered = true;
+        let (entered, phase) = ready!(self.changed.as_mut().poll(context));
+        self.changed = Box::pin(changed(phase));
+        self.is_registered = false;
+        self.seen = entered;
         Poll::Ready(entered)
     }
 }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use hyper::body::Incoming;
 
 use super::admit::AdmittedRequest;
 use super::forwarded_request::ForwardedRequest;
 use super::{AppState, Fault, rate_limit_headers, route};
-use crate::upstream::{UpstreamClient, UpstreamError};
+use crate::upstream::{AnswerBody, UpstreamClient, UpstreamError};
 use domain::model::Deployment;
 use domain::refusal::Refusal;
 use domain::upstream::Upstream;
@@ -51,7 +50,7 @@ pub struct BegunAnswer {
     /// The headers that the client gets.
     pub headers: HeaderMap,
     /// The body to read.
-    pub body: Incoming,
+    pub body: AnswerBody,
     /// The client of the upstream that answers.
     pub upstream_client: Arc<UpstreamClient>,
 }
@@ -67,7 +66,7 @@ pub struct ForwardError {
 /// The answer of one upstream.
 struct UpstreamAnswer {
     headers: HeaderMap,
-    body: Incoming,
+    body: AnswerBody,
     upstream_client: Arc<UpstreamClient>,
 }
 

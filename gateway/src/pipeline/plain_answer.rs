@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::future::poll_fn;
 use http_body::{Body, Frame};
-use hyper::body::Incoming;
 
 use super::answer::Answer;
 use super::failed_request::FailedRequest;
@@ -15,7 +14,7 @@ use super::forward::BegunAnswer;
 use super::idle_timeout::IdleTimeout;
 use super::meter::{MAX_ANSWER_BYTES, Meter};
 use super::outcome::RequestOutcome;
-use crate::upstream::{Phase, UpstreamError};
+use crate::upstream::{AnswerBody, Phase, UpstreamError};
 use domain::wire::usage::AnswerUsage;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -71,7 +70,7 @@ pub(super) async fn answer(
 }
 
 /// Reads a body to its end; the idle timeout applies to each read.
-async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamError> {
+async fn collect(mut body: AnswerBody, idle: Duration) -> Result<Bytes, UpstreamError> {
     let mut idle_timeout = IdleTimeout::new(idle);
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
@@ -100,7 +99,7 @@ async fn collect(mut body: Incoming, idle: Duration) -> Result<Bytes, UpstreamEr
 }
 
 fn poll_frame(
-    body: &mut Incoming,
+    body: &mut AnswerBody,
     idle_timeout: &mut IdleTimeout,
     context: &mut Context<'_>,
 ) -> Poll<Result<Option<Frame<Bytes>>, UpstreamError>> {

@@ -13,7 +13,6 @@ use futures_util::future::poll_fn;
 use http::HeaderMap;
 use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 
 use super::Fault;
 use super::failed_request::FailedRequest;
@@ -25,7 +24,7 @@ use super::read_batcher::ReadBatcher;
 use super::replay::AnswerRecorder;
 use super::stream_adapter::StreamAdapter;
 use crate::ledger::DiskSync;
-use crate::upstream::{Phase, UpstreamError};
+use crate::upstream::{AnswerBody, Phase, UpstreamError};
 use domain::id::RequestId;
 use domain::wire::sse;
 use domain::wire::usage::AnswerUsage;
@@ -96,7 +95,7 @@ enum Source {
     /// An upstream that has not answered yet.
     Waiting(PendingAnswer),
     /// A body.
-    Reading(Incoming),
+    Reading(AnswerBody),
     /// Everything was read.
     Ended,
 }
@@ -267,10 +266,10 @@ impl Relay {
                 }
                 break;
             };
-            let Poll::Ready(read) = Pin::new(upstream).poll_frame(context) else {
+            let Poll::Ready(read) = Pin::new(&mut *upstream).poll_frame(context) else {
                 if self.out.is_empty() {
                     ready!(self.poll_waiting(context));
-                } else if self.read_batcher.should_yield() {
+                } else if upstream.has_task() && self.read_batcher.should_yield() {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }

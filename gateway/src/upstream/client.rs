@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap,
     HeaderName, HeaderValue, USER_AGENT,
@@ -17,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 
+use super::answer_body::AnswerBody;
 use super::connect::{self, SimulatorDialer};
 use super::error::{Phase, UpstreamError};
 use super::outbound::{Outbound, SendStatus};
@@ -162,7 +162,7 @@ impl UpstreamClient {
         &self,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
         send_status: &SendStatus,
-    ) -> impl Future<Output = Result<Response<Incoming>, UpstreamError>> {
+    ) -> impl Future<Output = Result<Response<AnswerBody>, UpstreamError>> {
         self.request(Method::POST, &self.chat_completions, body_and_id, send_status)
     }
 
@@ -173,7 +173,7 @@ impl UpstreamClient {
         address: &Uri,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
         send_status: &SendStatus,
-    ) -> Result<Response<Incoming>, UpstreamError> {
+    ) -> Result<Response<AnswerBody>, UpstreamError> {
         let request = || {
             let (body, request_id) = body_and_id();
             let body = Outbound::new(body, self.flush_journal.clone(), send_status.clone());
@@ -186,7 +186,11 @@ impl UpstreamClient {
         };
         let sent = async {
             match &self.client {
-                Pooled::Secure(client) => client.request(request()).await.map_err(Into::into),
+                Pooled::Secure(client) => client
+                    .request(request())
+                    .await
+                    .map(|response| response.map(AnswerBody::driven))
+                    .map_err(Into::into),
                 Pooled::Plain(pool) => pool.send(&request).await,
                 Pooled::Simulator(pool) => pool.send(&request).await,
             }
@@ -210,7 +214,7 @@ impl UpstreamClient {
         Err(Box::pin(self.refusal(response)).await)
     }
 
-    async fn refusal(&self, response: Response<Incoming>) -> UpstreamError {
+    async fn refusal(&self, response: Response<AnswerBody>) -> UpstreamError {
         let (head, body) = response.into_parts();
         let read = read_whole(body, MAX_ERROR_BODY_BYTES);
         let read = tokio::time::timeout(self.idle_deadline(), read).await;

@@ -3,11 +3,13 @@
 //! This module sends what it is given and returns the answer; it knows nothing of accounts, limits or
 //! translation. Start with [`UpstreamClients::upstream_client`], then [`UpstreamClient::send`].
 
+mod answer_body;
 mod breaker;
 pub mod certificate;
 mod client;
 mod connect;
 mod diagnose;
+mod driven;
 mod error;
 mod outbound;
 mod pool;
@@ -26,6 +28,7 @@ use domain::health::Health;
 use domain::id::UpstreamName;
 use domain::upstream::Upstream;
 
+pub use answer_body::AnswerBody;
 pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
 pub use error::{Phase, UpstreamError};

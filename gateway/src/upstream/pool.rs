@@ -4,16 +4,19 @@
 //! suffices.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1;
 use hyper::rt::{Executor, Read, Write};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioExecutor;
-use tokio::time::Instant;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout};
 use tower_service::Service;
 
+use super::answer_body::AnswerBody;
+use super::driven::DrivenConnection;
 use super::error::BoxError;
 use super::outbound::Outbound;
 use crate::coalescing_writer::CoalescingWriter;
@@ -21,8 +24,10 @@ use crate::journal_barrier::JournalBarrier;
 
 /// A connection that was idle for longer is closed, because middleboxes may have dropped it.
 const MAX_IDLE: Duration = Duration::from_secs(90);
-
-type Sender = SendRequest<Outbound>;
+/// The interval at which connections that the upstream has closed are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a connection may take to become ready after its answer was read.
+const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The connections to one upstream, made by `connector`.
 pub(super) struct Pool<C> {
@@ -39,9 +44,15 @@ struct Idle(Mutex<IdleConnections>);
 #[derive(Default)]
 struct IdleConnections {
     /// The connections and the time since which they are idle, the most recently used last.
-    connections: Vec<(Sender, Instant)>,
+    connections: Vec<(Box<DrivenConnection>, Instant)>,
     /// Whether a task closes stale connections.
     has_sweeper: bool,
+}
+
+/// A connection in use. Dropping it closes the connection.
+pub(super) struct PooledConnection {
+    connection: Box<DrivenConnection>,
+    idle: Arc<Idle>,
 }
 
 impl<C> Pool<C>
@@ -62,19 +73,19 @@ where
     pub(super) async fn send(
         &self,
         request: &impl Fn() -> Request<Outbound>,
-    ) -> Result<Response<Incoming>, BoxError> {
+    ) -> Result<Response<AnswerBody>, BoxError> {
         loop {
             let kept = self.idle.take();
             let was_kept = kept.is_some();
-            let mut sender = match kept {
-                Some(sender) => sender,
+            let mut connection = match kept {
+                Some(connection) => connection,
                 // Boxed because it is rare: the future of every request would have to hold it.
                 None => Box::pin(self.connect()).await?,
             };
-            match sender.try_send_request(request()).await {
+            match connection.send(request()).await {
                 Ok(response) => {
-                    self.idle.clone().put_back(sender);
-                    return Ok(response);
+                    let connection = PooledConnection { connection, idle: self.idle.clone() };
+                    return Ok(response.map(|body| AnswerBody::driving(connection, body)));
                 }
                 Err(failed) if was_kept && failed.message().is_some() => {}
                 Err(failed) => return Err(failed.into_error().into()),
@@ -82,51 +93,59 @@ where
         }
     }
 
-    async fn connect(&self) -> Result<Sender, BoxError> {
+    async fn connect(&self) -> Result<Box<DrivenConnection>, BoxError> {
         // Both connectors are always ready.
         let connecting = self.connector.clone().call(self.address.clone());
         let stream = connecting.await.map_err(Into::into)?;
         let stream = self.journal_barrier.connection(CoalescingWriter::new(stream));
         let (sender, connection) = http1::handshake(stream).await?;
-        spawn_detached(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to an upstream ended badly");
-            }
-        });
-        Ok(sender)
+        Ok(Box::new(DrivenConnection::new(sender, connection)))
     }
 }
 
-impl Idle {
-    /// Takes the most recently used connection that is alive, if there is one.
-    fn take(&self) -> Option<Sender> {
-        let mut kept = self.lock();
-        kept.drop_stale();
-        loop {
-            let (sender, _) = kept.connections.pop()?;
-            if !sender.is_closed() {
-                return Some(sender);
-            }
-        }
+impl PooledConnection {
+    /// Drives the connection while `read` waits for something that the connection does.
+    pub(super) fn poll_read<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        read: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        self.connection.poll_read(context, read)
     }
 
-    /// Returns a connection to the pool once its answer was read to the end. A connection whose answer was
-    /// dropped is closed.
-    fn put_back(self: Arc<Self>, mut sender: Sender) {
-        if sender.is_ready() {
-            self.put(sender);
-        } else {
+    /// Returns the connection, whose answer was read to the end, to the pool. If it still sends the request,
+    /// this happens once that has been sent.
+    pub(super) fn put_back(mut self) {
+        if self.connection.is_ready() {
+            self.idle.put(self.connection);
+        } else if Handle::try_current().is_ok() {
             spawn_detached(async move {
-                if sender.ready().await.is_ok() {
-                    self.put(sender);
+                if let Ok(true) = timeout(READY_TIMEOUT, self.connection.ready()).await
+                    && self.connection.is_ready()
+                {
+                    self.idle.put(self.connection);
                 }
             });
         }
     }
+}
 
-    fn put(self: Arc<Self>, sender: Sender) {
+impl Idle {
+    /// Takes the most recently used connection that is open, if there is one.
+    fn take(&self) -> Option<Box<DrivenConnection>> {
         let mut kept = self.lock();
-        kept.connections.push((sender, Instant::now()));
+        kept.drop_stale();
+        loop {
+            let (mut connection, _) = kept.connections.pop()?;
+            if !connection.was_woken() || connection.is_ready() {
+                return Some(connection);
+            }
+        }
+    }
+
+    fn put(self: Arc<Self>, connection: Box<DrivenConnection>) {
+        let mut kept = self.lock();
+        kept.connections.push((connection, Instant::now()));
         if !std::mem::replace(&mut kept.has_sweeper, true) {
             spawn_detached(sweep(Arc::downgrade(&self)));
         }
@@ -139,20 +158,28 @@ impl Idle {
 
 impl IdleConnections {
     fn drop_stale(&mut self) {
-        let is_stale = |(_, since): &(Sender, Instant)| since.elapsed() >= MAX_IDLE;
+        let is_stale = |since: &Instant| since.elapsed() >= MAX_IDLE;
         // The connections are ordered by their last use; there is hardly ever a stale one.
-        let stale = self.connections.iter().take_while(|entry| is_stale(entry)).count();
+        let stale = self.connections.iter().take_while(|(_, since)| is_stale(since)).count();
         self.connections.drain(..stale);
+    }
+
+    /// Drops the connections that the upstream has closed.
+    fn drop_closed(&mut self) {
+        let is_open =
+            |connection: &mut DrivenConnection| !connection.was_woken() || connection.is_ready();
+        self.connections.retain_mut(|(connection, _)| is_open(connection));
     }
 }
 
-/// Closes stale connections until none is left.
+/// Closes stale connections, and those that the upstream has closed, until none is left.
 async fn sweep(idle: Weak<Idle>) {
     loop {
-        tokio::time::sleep(MAX_IDLE).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(idle) = idle.upgrade() else { return };
         let mut kept = idle.lock();
         kept.drop_stale();
+        kept.drop_closed();
         kept.has_sweeper = !kept.connections.is_empty();
         if !kept.has_sweeper {
             return;
@@ -169,10 +196,12 @@ fn spawn_detached(work: impl Future<Output = ()> + Send + 'static) {
 mod tests {
     use std::convert::Infallible;
     use std::future::{Ready, ready};
+    use std::pin::Pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Poll};
+    use std::task::Waker;
 
     use bytes::Bytes;
+    use http_body::Body;
     use http_body_util::BodyExt;
     use hyper_util::client::legacy::connect::HttpConnector;
     use hyper_util::rt::TokioIo;
@@ -316,11 +345,66 @@ mod tests {
             far
         };
         let ((), far) = tokio::join!(ask(&pool), answered());
-        until_kept(&pool).await;
-        // The close is not detected before the next request was sent.
+        // The server closes the connection once it was taken from the pool.
+        let (far, built) = (Mutex::new(Some(far)), AtomicUsize::new(0));
+        let closing = || {
+            drop(far.lock().unwrap().take());
+            built.fetch_add(1, Ordering::Relaxed);
+            request()
+        };
+        let (response, _far) = tokio::join!(pool.send(&closing), answered());
+        assert_eq!(response.unwrap().into_body().collect().await.unwrap().to_bytes(), "hi");
+        assert_eq!(built.into_inner(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_closed_connection_is_not_kept() {
+        let dialer = Dialer::default();
+        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), journal_barrier());
+        let answered = async {
+            while dialer.0.lock().unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            let mut far = dialer.0.lock().unwrap().pop().unwrap();
+            answer(&mut far, 1).await;
+            far
+        };
+        let ((), far) = tokio::join!(ask(&pool), answered);
+        assert_eq!(pool.idle.lock().connections.len(), 1);
+        pool.idle.lock().drop_closed();
+        assert_eq!(pool.idle.lock().connections.len(), 1, "it is open");
         drop(far);
-        assert!(!pool.idle.lock().connections[0].0.is_closed());
-        tokio::join!(ask(&pool), answered());
+        pool.idle.lock().drop_closed();
+        assert!(pool.idle.lock().connections.is_empty());
+    }
+
+    /// The frames that have arrived are read without a wake-up.
+    #[tokio::test]
+    async fn all_frames_that_have_arrived_are_read_at_once() {
+        let dialer = Dialer::default();
+        let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), journal_barrier());
+        let serve = async {
+            while dialer.0.lock().unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            let mut far = dialer.0.lock().unwrap().pop().unwrap();
+            let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+            let body = "1\r\na\r\n1\r\nb\r\n1\r\nc\r\n0\r\n\r\n";
+            far.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+            far
+        };
+        let (response, _far) = tokio::join!(pool.send(&request), serve);
+        let mut body = response.unwrap().into_body();
+        let mut context = Context::from_waker(Waker::noop());
+        for expected in ["a", "b", "c"] {
+            let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut context) else {
+                panic!("it has arrived");
+            };
+            assert_eq!(frame.into_data().unwrap(), expected);
+        }
+        assert!(matches!(Pin::new(&mut body).poll_frame(&mut context), Poll::Ready(None)));
+        drop(body);
+        assert_eq!(pool.idle.lock().connections.len(), 1, "it can take the next request");
     }
 
     #[tokio::test]

@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 
+use super::answer_body::AnswerBody;
 use super::error::UpstreamError;
 
 /// Reads a body of at most `limit` bytes into one buffer. Keeping one-byte frames individually would take
@@ -11,7 +11,7 @@ use super::error::UpstreamError;
 ///
 /// # Errors
 /// The body is longer, or breaks off.
-pub(super) async fn read_whole(mut body: Incoming, limit: usize) -> Result<Bytes, UpstreamError> {
+pub(super) async fn read_whole(mut body: AnswerBody, limit: usize) -> Result<Bytes, UpstreamError> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| UpstreamError::CutOff)?.into_data() else { continue };

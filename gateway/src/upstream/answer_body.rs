@@ -1,0 +1,85 @@
+//! The body of an upstream's answer.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::pool::PooledConnection;
+
+/// The body of an upstream's answer. If it is read to its end, its connection returns to the pool when it is
+/// dropped; otherwise the connection is closed.
+pub struct AnswerBody {
+    incoming: Incoming,
+    /// The connection, which reading drives; `None` if it has a task.
+    connection: Option<PooledConnection>,
+    is_at_end: bool,
+}
+
+// === impl AnswerBody ===
+
+impl AnswerBody {
+    /// Creates a body that drives its connection.
+    pub(super) fn driving(connection: PooledConnection, incoming: Incoming) -> Self {
+        let is_at_end = incoming.is_end_stream();
+        Self { incoming, connection: Some(connection), is_at_end }
+    }
+
+    /// Creates a body whose connection has a task.
+    pub(super) fn driven(incoming: Incoming) -> Self {
+        Self { incoming, connection: None, is_at_end: false }
+    }
+
+    /// Returns whether a task reads the connection, so that yielding to it may bring more.
+    pub fn has_task(&self) -> bool {
+        self.connection.is_none()
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Self { incoming, connection, is_at_end } = &mut *self;
+        let mut read = |context: &mut Context<'_>| Pin::new(&mut *incoming).poll_frame(context);
+        let polled = match connection {
+            Some(connection) => connection.poll_read(context, read),
+            None => read(context),
+        };
+        if let Poll::Ready(frame) = &polled {
+            *is_at_end = frame.is_none() || incoming.is_end_stream();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+impl fmt::Debug for AnswerBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnswerBody").field(&self.incoming).finish()
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && self.is_at_end
+        {
+            connection.put_back();
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! An HTTP/1.1 connection without a task: the request that uses it drives its IO.
+//!
+//! A connection in a task would exchange two messages and two wake-ups with the request for each event. Here,
+//! one poll of the request reads what has arrived and takes all events of it.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::future::poll_fn;
+use futures_util::task::AtomicWaker;
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::SendRequest;
+use hyper::{Request, Response};
+
+use super::outbound::Outbound;
+
+/// How often one poll of the request polls the connection, which may wake itself. Beyond this, the task yields:
+/// it may have used up its cooperative budget.
+const MAX_POLLS: usize = 4;
+
+/// An HTTP/1.1 connection. Dropping it closes the connection.
+pub(super) struct DrivenConnection {
+    sender: SendRequest<Outbound>,
+    driver: Driver,
+}
+
+/// Polls the connection's IO.
+struct Driver {
+    /// `None` once it has ended.
+    connection: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
+    wakes: Arc<Wakes>,
+    /// Wakes `wakes`.
+    waker: Waker,
+}
+
+/// The wake-ups of a connection.
+///
+/// A wake-up wakes the request's task only while that waits for the connection. At other times it is noted:
+/// the task is running and polls the connection before it waits, or the connection is idle.
+#[derive(Default)]
+struct Wakes {
+    /// [`WAKING`], [`NOTING`] or [`NOTED`].
+    state: AtomicU8,
+    task: AtomicWaker,
+}
+
+/// A wake-up wakes the task.
+const WAKING: u8 = 0;
+/// A wake-up is noted.
+const NOTING: u8 = 1;
+/// A wake-up was noted.
+const NOTED: u8 = 2;
+
+// === impl DrivenConnection ===
+
+impl DrivenConnection {
+    /// Combines the two halves of a connection.
+    pub(super) fn new(
+        sender: SendRequest<Outbound>,
+        connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
+    ) -> Self {
+        let wakes = Arc::<Wakes>::default();
+        let waker = Waker::from(wakes.clone());
+        Self { sender, driver: Driver { connection: Some(Box::pin(connection)), wakes, waker } }
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    ///
+    /// # Errors
+    /// The connection broke; the error has the request if the connection did not begin to send it.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Outbound>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Outbound>>> {
+        let mut response = pin!(self.sender.try_send_request(request));
+        let driver = &mut self.driver;
+        poll_fn(|context| driver.poll(context, |context| response.as_mut().poll(context))).await
+    }
+
+    /// Drives the connection while `read` waits for something that the connection does.
+    pub(super) fn poll_read<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        read: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        self.driver.poll(context, read)
+    }
+
+    /// Polls the connection once, without a task to wake, and returns whether it is open and can take a request.
+    pub(super) fn is_ready(&mut self) -> bool {
+        self.driver.wakes.task.register(Waker::noop());
+        self.driver.poll_connection();
+        self.driver.connection.is_some() && self.sender.is_ready()
+    }
+
+    /// Waits until the connection can take a request. Returns whether it can.
+    pub(super) async fn ready(&mut self) -> bool {
+        let Self { sender, driver } = self;
+        poll_fn(|context| driver.poll(context, |context| sender.poll_ready(context))).await.is_ok()
+    }
+
+    /// Returns whether something has happened on the idle connection, such as its end.
+    pub(super) fn was_woken(&self) -> bool {
+        self.driver.wakes.state.load(Ordering::Acquire) == NOTED
+    }
+}
+
+// === impl Driver ===
+
+impl Driver {
+    /// Polls `read` and, while that is pending, the connection. `read` needs no waker: only the connection can
+    /// make it ready.
+    fn poll<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        mut read: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        let mut without_waker = Context::from_waker(Waker::noop());
+        self.wakes.task.register(context.waker());
+        for _ in 0..MAX_POLLS {
+            self.wakes.state.store(NOTING, Ordering::Release);
+            if let Poll::Ready(read) = read(&mut without_waker) {
+                return Poll::Ready(read);
+            }
+            self.poll_connection();
+            if let Poll::Ready(read) = read(&mut without_waker) {
+                return Poll::Ready(read);
+            }
+            let wait = |state| (state == NOTING).then_some(WAKING);
+            let waits = self.wakes.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, wait);
+            if waits.is_ok() {
+                return Poll::Pending;
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Polls the connection; its wake-ups are noted from now on.
+    fn poll_connection(&mut self) {
+        let Some(connection) = &mut self.connection else { return };
+        self.wakes.state.store(NOTING, Ordering::Release);
+        let Poll::Ready(ended) = connection.as_mut().poll(&mut Context::from_waker(&self.waker))
+        else {
+            return;
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection to an upstream ended badly");
+        }
+        self.connection = None;
+    }
+}
+
+// === impl Wakes ===
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let note = |state| (state == NOTING).then_some(NOTED);
+        if self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, note) == Err(WAKING) {
+            self.task.wake();
+        }
+    }
+}
