@@ -230,7 +230,11 @@ pub async fn run(
     }
     drop(app);
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), workers = config.workers, "serving");
-    let slots = ConnectionSlots::new(api_limits(config.connections, descriptors::limit()));
+    let slots = ConnectionSlots::new(api_limits(
+        config.connections,
+        descriptors::limit(),
+        config.workers.get(),
+    ));
     let port = Port {
         acceptor: Acceptor::new(listeners.http, "api", slots),
         workers: queues,
@@ -263,8 +267,14 @@ pub async fn run(
 }
 
 /// Lowers the limits of the API to what the process has descriptors for, besides those of the admin plane.
-fn api_limits(configured: ConnectionLimits, limit: Option<u64>) -> ConnectionLimits {
-    let Some(possible) = descriptors::max_api_connections(limit) else { return configured };
+fn api_limits(
+    configured: ConnectionLimits,
+    limit: Option<u64>,
+    workers: usize,
+) -> ConnectionLimits {
+    let Some(possible) = descriptors::max_api_connections(limit, workers) else {
+        return configured;
+    };
     if configured.total.is_some_and(|total| total > possible) {
         tracing::warn!(
             max_connections = possible,
@@ -383,13 +393,14 @@ mod tests {
 
     #[test]
     fn one_address_does_not_take_all_connections_that_there_are_descriptors_for() {
+        let api_limits = |configured, limit| api_limits(configured, limit, 2);
         let limits = |total, per_address| ConnectionLimits { total, per_address };
         let configured = limits(Some(8_192), Some(1_024));
         assert_eq!(api_limits(configured, None), configured);
         assert_eq!(api_limits(configured, Some(20_000)), configured);
-        assert_eq!(api_limits(configured, Some(1_024)), limits(Some(352), Some(88)));
-        assert_eq!(api_limits(limits(None, Some(1_024)), Some(1_024)), limits(Some(352), Some(88)));
-        assert_eq!(api_limits(limits(Some(8_192), None), Some(1_024)), limits(Some(352), None));
+        assert_eq!(api_limits(configured, Some(1_024)), limits(Some(348), Some(87)));
+        assert_eq!(api_limits(limits(None, Some(1_024)), Some(1_024)), limits(Some(348), Some(87)));
+        assert_eq!(api_limits(limits(Some(8_192), None), Some(1_024)), limits(Some(348), None));
         let few = limits(Some(9), Some(9));
         assert_eq!(api_limits(few, Some(1_024)), few, "what was set is possible");
     }

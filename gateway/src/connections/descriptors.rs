@@ -7,8 +7,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The maximum number of admin connections.
 pub const MAX_ADMIN_CONNECTIONS: usize = 256;
-/// Descriptors of the store, the journal and the runtime.
+/// Descriptors of the store, the journal and the main runtime.
 const OTHER_DESCRIPTORS: u64 = 64;
+/// Descriptors of a worker's runtime.
+const WORKER_DESCRIPTORS: u64 = 4;
 /// Descriptors that are kept open to be released when there are no others.
 const SPARE_DESCRIPTORS: usize = 8;
 
@@ -35,9 +37,10 @@ pub fn limit() -> Option<u64> {
 }
 
 /// Returns the number of API connections that `limit` descriptors allow: each needs one for the client and
-/// one for its upstream, and those of the admin plane are set aside.
-pub fn max_api_connections(limit: Option<u64>) -> Option<usize> {
-    let reserved = MAX_ADMIN_CONNECTIONS as u64 + OTHER_DESCRIPTORS;
+/// one for its upstream, and those of the admin plane and of the `workers` are set aside.
+pub fn max_api_connections(limit: Option<u64>, workers: usize) -> Option<usize> {
+    let of_workers = (workers as u64).saturating_mul(WORKER_DESCRIPTORS);
+    let reserved = MAX_ADMIN_CONNECTIONS as u64 + OTHER_DESCRIPTORS + of_workers;
     let connections = limit?.saturating_sub(reserved) / 2;
     // A process with very few descriptors serves what it can.
     Some(usize::try_from(connections).unwrap_or(usize::MAX).max(16))
@@ -73,10 +76,10 @@ mod tests {
 
     #[test]
     fn the_admin_plane_and_upstreams_have_descriptors_that_clients_do_not_take() {
-        assert_eq!(max_api_connections(None), None);
-        assert_eq!(max_api_connections(Some(1_024)), Some(352));
-        assert_eq!(max_api_connections(Some(20_000)), Some(9_840));
-        assert_eq!(max_api_connections(Some(64)), Some(16));
+        assert_eq!(max_api_connections(None, 2), None);
+        assert_eq!(max_api_connections(Some(1_024), 2), Some(348));
+        assert_eq!(max_api_connections(Some(20_000), 2), Some(9_836));
+        assert_eq!(max_api_connections(Some(64), 2), Some(16));
     }
 
     #[test]

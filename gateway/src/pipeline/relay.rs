@@ -37,6 +37,9 @@ const COMMIT_GRACE: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// The most bytes passed to the client at once.
 const MAX_FRAME_BYTES: usize = 64 * 1024;
+/// The most bytes read in one poll. A stream of events that the client does not get must not keep others
+/// waiting.
+const MAX_READ_BYTES: usize = 64 * 1024;
 /// How long an upstream may take to close a stream after `[DONE]`; then its connection is closed instead of
 /// reused.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
@@ -226,6 +229,7 @@ impl Relay {
                 return Poll::Ready(());
             }
         }
+        let mut read_bytes = 0;
         while self.failure.is_none() && self.out.len() < MAX_FRAME_BYTES {
             let Some(request) = &mut self.request else { break };
             if let Some(uncovered) = &mut self.uncovered {
@@ -266,6 +270,13 @@ impl Relay {
                 }
                 break;
             };
+            if read_bytes >= MAX_READ_BYTES {
+                if self.out.is_empty() {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                break;
+            }
             let Poll::Ready(read) = Pin::new(&mut *upstream).poll_frame(context) else {
                 if self.out.is_empty() {
                     ready!(self.poll_waiting(context));
@@ -279,7 +290,10 @@ impl Relay {
             self.upstream_idle.reset();
             request.set_answer_begun();
             match read {
-                Some(Ok(frame)) => self.unprocessed = frame.into_data().unwrap_or_default(),
+                Some(Ok(frame)) => {
+                    self.unprocessed = frame.into_data().unwrap_or_default();
+                    read_bytes += self.unprocessed.len();
+                }
                 Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
                 None => {
                     self.source = Source::Ended;

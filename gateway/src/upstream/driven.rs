@@ -31,8 +31,8 @@ pub(super) struct DrivenConnection {
 struct Driver {
     /// `None` once it has ended.
     connection: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
-    wakes: Arc<Wakes>,
-    /// Wakes `wakes`.
+    wake_state: Arc<WakeState>,
+    /// Signals `wake_state`.
     waker: Waker,
 }
 
@@ -41,7 +41,7 @@ struct Driver {
 /// A wake-up wakes the request's task only while that waits for the connection. At other times it is noted:
 /// the task is running and polls the connection before it waits, or the connection is idle.
 #[derive(Default)]
-struct Wakes {
+struct WakeState {
     /// [`WAKING`], [`NOTING`] or [`NOTED`].
     state: AtomicU8,
     task: AtomicWaker,
@@ -62,9 +62,12 @@ impl DrivenConnection {
         sender: SendRequest<Outbound>,
         connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
     ) -> Self {
-        let wakes = Arc::<Wakes>::default();
-        let waker = Waker::from(wakes.clone());
-        Self { sender, driver: Driver { connection: Some(Box::pin(connection)), wakes, waker } }
+        let wake_state = Arc::<WakeState>::default();
+        let waker = Waker::from(wake_state.clone());
+        Self {
+            sender,
+            driver: Driver { connection: Some(Box::pin(connection)), wake_state, waker },
+        }
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -91,7 +94,7 @@ impl DrivenConnection {
 
     /// Polls the connection once, without a task to wake, and returns whether it is open and can take a request.
     pub(super) fn is_ready(&mut self) -> bool {
-        self.driver.wakes.task.register(Waker::noop());
+        self.driver.wake_state.task.register(Waker::noop());
         self.driver.poll_connection();
         self.driver.connection.is_some() && self.sender.is_ready()
     }
@@ -104,7 +107,7 @@ impl DrivenConnection {
 
     /// Returns whether something has happened on the idle connection, such as its end.
     pub(super) fn was_woken(&self) -> bool {
-        self.driver.wakes.state.load(Ordering::Acquire) == NOTED
+        self.driver.wake_state.state.load(Ordering::Acquire) == NOTED
     }
 }
 
@@ -119,9 +122,9 @@ impl Driver {
         mut read: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let mut without_waker = Context::from_waker(Waker::noop());
-        self.wakes.task.register(context.waker());
+        self.wake_state.task.register(context.waker());
         for _ in 0..MAX_POLLS {
-            self.wakes.state.store(NOTING, Ordering::Release);
+            self.wake_state.state.store(NOTING, Ordering::Release);
             if let Poll::Ready(read) = read(&mut without_waker) {
                 return Poll::Ready(read);
             }
@@ -130,7 +133,8 @@ impl Driver {
                 return Poll::Ready(read);
             }
             let wait = |state| (state == NOTING).then_some(WAKING);
-            let waits = self.wakes.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, wait);
+            let waits =
+                self.wake_state.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, wait);
             if waits.is_ok() {
                 return Poll::Pending;
             }
@@ -142,7 +146,7 @@ impl Driver {
     /// Polls the connection; its wake-ups are noted from now on.
     fn poll_connection(&mut self) {
         let Some(connection) = &mut self.connection else { return };
-        self.wakes.state.store(NOTING, Ordering::Release);
+        self.wake_state.state.store(NOTING, Ordering::Release);
         let Poll::Ready(ended) = connection.as_mut().poll(&mut Context::from_waker(&self.waker))
         else {
             return;
@@ -154,9 +158,9 @@ impl Driver {
     }
 }
 
-// === impl Wakes ===
+// === impl WakeState ===
 
-impl Wake for Wakes {
+impl Wake for WakeState {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -24,6 +24,8 @@ use crate::journal_barrier::JournalBarrier;
 
 /// A connection that was idle for longer is closed, because middleboxes may have dropped it.
 const MAX_IDLE: Duration = Duration::from_secs(90);
+/// The largest number of idle connections. Each takes a descriptor and some KiB.
+const MAX_IDLE_CONNECTIONS: usize = 1_024;
 /// The interval at which connections that the upstream has closed are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a connection may take to become ready after its answer was read.
@@ -145,6 +147,9 @@ impl Idle {
 
     fn put(self: Arc<Self>, connection: Box<DrivenConnection>) {
         let mut kept = self.lock();
+        if kept.connections.len() >= MAX_IDLE_CONNECTIONS {
+            return;
+        }
         kept.connections.push((connection, Instant::now()));
         if !std::mem::replace(&mut kept.has_sweeper, true) {
             spawn_detached(sweep(Arc::downgrade(&self)));
