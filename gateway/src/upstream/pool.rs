@@ -118,9 +118,13 @@ impl PooledConnection {
     /// Returns the connection, whose answer was read to the end, to the pool. If it still sends the request,
     /// this happens once that has been sent.
     pub(super) fn put_back(mut self) {
+        if Handle::try_current().is_err() {
+            // The runtime has ended, and with it the connection.
+            return;
+        }
         if self.connection.is_ready() {
             self.idle.put(self.connection);
-        } else if Handle::try_current().is_ok() {
+        } else {
             spawn_detached(async move {
                 if let Ok(true) = timeout(READY_TIMEOUT, self.connection.ready()).await
                     && self.connection.is_ready()
