@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::thread::{self, JoinHandle};
 
 use tokio::runtime::Builder;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 /// Where workers run.
@@ -21,8 +21,9 @@ pub enum WorkerRuntime {
 pub struct Workers {
     runtime: WorkerRuntime,
     running: TaskTracker,
-    /// Ends the threads, and with them everything that still runs there.
+    /// Ends the threads, and with them everything that still runs there; also when a later worker cannot start.
     stop: CancellationToken,
+    stop_on_drop: DropGuard,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -35,7 +36,8 @@ impl Workers {
     /// Creates a set without workers.
     pub fn new(runtime: WorkerRuntime) -> Self {
         let (running, stop) = (TaskTracker::new(), CancellationToken::new());
-        Self { runtime, running, stop, threads: Vec::new() }
+        let stop_on_drop = stop.clone().drop_guard();
+        Self { runtime, running, stop, stop_on_drop, threads: Vec::new() }
     }
 
     /// Returns the tracker of the workers that have not ended.
@@ -69,7 +71,7 @@ impl Workers {
 
     /// Ends the threads. The caller has waited for all tasks that must not be lost.
     pub async fn stop(self) {
-        self.stop.cancel();
+        drop(self.stop_on_drop);
         let join = move || self.threads.into_iter().try_for_each(JoinHandle::join);
         if !matches!(tokio::task::spawn_blocking(join).await, Ok(Ok(()))) {
             tracing::error!("a worker panicked");

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::sync::watch;
+use tokio::task::coop;
 
 /// A phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +31,9 @@ pub(super) struct Shutdown {
     phase: watch::Sender<Phase>,
 }
 
-/// Wakes a task when the phase changes. Only one task may poll it: its waker is registered once, because polling
-/// the channel takes a lock that all workers share.
+/// Wakes a task when the phase changes. It must always be polled with the same waker, which is registered once:
+/// polling the channel takes a lock that all workers share. The channel is polled without a cooperative budget,
+/// because it does not register the waker of a task whose budget is used up.
 pub(super) struct PhaseWatch {
     changed: Pin<Box<dyn Future<Output = (Phase, watch::Receiver<Phase>)> + Send>>,
     is_registered: bool,
@@ -78,7 +80,7 @@ impl Shutdown {
             phase.mark_changed();
         }
         PhaseWatch {
-            changed: Box::pin(changed(phase)),
+            changed: Box::pin(coop::unconstrained(changed(phase))),
             is_registered: false,
             entered: self.entered.clone(),
             seen: Phase::Serving,
@@ -94,7 +96,7 @@ impl PhaseWatch {
         }
         self.is_registered = true;
         let (entered, phase) = ready!(self.changed.as_mut().poll(context));
-        self.changed = Box::pin(changed(phase));
+        self.changed = Box::pin(coop::unconstrained(changed(phase)));
         self.is_registered = false;
         self.seen = entered;
         Poll::Ready(entered)

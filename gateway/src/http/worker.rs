@@ -78,13 +78,13 @@ impl WorkerQueue {
 
     /// Gives a connection to the worker that has the fewest.
     pub(super) fn assign(workers: &[Self], accepted: Accepted<StdTcpStream>) {
-        let Some(worker) = workers.iter().min_by_key(|worker| Arc::strong_count(&worker.load))
-        else {
-            return;
-        };
-        let assigned = Assigned { accepted, load: worker.load.clone() };
-        if worker.sender.send(assigned).is_err() {
-            tracing::error!("a worker has ended; its connection is closed");
+        let running = workers.iter().filter(|worker| !worker.sender.is_closed());
+        let assigned = running.min_by_key(|worker| Arc::strong_count(&worker.load)).map(|worker| {
+            let assigned = Assigned { accepted, load: worker.load.clone() };
+            worker.sender.send(assigned)
+        });
+        if !matches!(assigned, Some(Ok(()))) {
+            tracing::error!("a worker has failed; a connection is closed");
         }
     }
 }
@@ -268,5 +268,21 @@ mod tests {
         drop(ended);
         WorkerQueue::assign(&workers, accepted());
         assert!(receivers[1].try_recv().is_ok());
+    }
+
+    #[test]
+    fn a_worker_that_has_failed_gets_no_connections() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let slots = ConnectionSlots::new(ConnectionLimits::default());
+        let (failed, receiver) = WorkerQueue::new();
+        let (other, mut connections) = WorkerQueue::new();
+        drop(receiver);
+        let workers = [failed, other];
+        for _ in 0..2 {
+            let stream = StdTcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let slot = slots.take(None).unwrap();
+            WorkerQueue::assign(&workers, Accepted { stream, address: None, slot });
+            assert!(connections.try_recv().is_ok());
+        }
     }
 }

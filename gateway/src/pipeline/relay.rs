@@ -40,6 +40,11 @@ const MAX_FRAME_BYTES: usize = 64 * 1024;
 /// The most bytes read in one poll. A stream of events that the client does not get must not keep others
 /// waiting.
 const MAX_READ_BYTES: usize = 64 * 1024;
+/// What a frame counts at least towards [`MAX_READ_BYTES`]: a frame of one byte costs as much to read as this
+/// many bytes.
+const MIN_FRAME_COST: usize = 64;
+/// The most frames that are read after the end marker before a task reads the rest.
+const MAX_TRAILING_FRAMES: usize = 4;
 /// How long an upstream may take to close a stream after `[DONE]`; then its connection is closed instead of
 /// reused.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
@@ -292,7 +297,7 @@ impl Relay {
             match read {
                 Some(Ok(frame)) => {
                     self.unprocessed = frame.into_data().unwrap_or_default();
-                    read_bytes += self.unprocessed.len();
+                    read_bytes += self.unprocessed.len().max(MIN_FRAME_COST);
                 }
                 Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
                 None => {
@@ -390,11 +395,8 @@ impl Relay {
     fn finish(&mut self, context: &mut Context<'_>, outcome: RequestOutcome) {
         let Some(request) = self.request.take() else { return };
         let source = std::mem::replace(&mut self.source, Source::Ended);
-        if let Source::Reading(mut rest) = source
-            && Pin::new(&mut rest).poll_frame(context).is_pending()
-        {
-            let drain = async move { while let Some(Ok(_)) = rest.frame().await {} };
-            request.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
+        if let Source::Reading(rest) = source {
+            read_rest(&request, rest, context);
         }
         self.syncing = request.syncing();
         request.close(outcome);
@@ -479,6 +481,19 @@ impl Relay {
     fn is_settled(&self) -> bool {
         self.request.is_none() && !matches!(self.source, Source::Waiting(_))
     }
+}
+
+/// Reads what follows the end marker: the connection can be used again only if its answer was read to the end.
+fn read_rest(request: &ForwardedRequest, mut rest: AnswerBody, context: &mut Context<'_>) {
+    for _ in 0..MAX_TRAILING_FRAMES {
+        match Pin::new(&mut rest).poll_frame(context) {
+            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(_) => return,
+            Poll::Pending => break,
+        }
+    }
+    let drain = async move { while let Some(Ok(_)) = rest.frame().await {} };
+    request.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
 }
 
 // === impl BrokenRequest ===

@@ -23,13 +23,13 @@ pub struct AnswerBody {
 
 impl AnswerBody {
     /// Creates a body that drives its connection.
-    pub(super) fn driving(connection: PooledConnection, incoming: Incoming) -> Self {
+    pub(super) fn with_connection(connection: PooledConnection, incoming: Incoming) -> Self {
         let is_at_end = incoming.is_end_stream();
         Self { incoming, connection: Some(connection), is_at_end }
     }
 
     /// Creates a body whose connection has a task.
-    pub(super) fn driven(incoming: Incoming) -> Self {
+    pub(super) fn with_task(incoming: Incoming) -> Self {
         Self { incoming, connection: None, is_at_end: false }
     }
 

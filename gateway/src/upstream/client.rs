@@ -22,7 +22,7 @@ use super::error::{Phase, UpstreamError};
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
 use super::read::read_whole;
-use super::stats::UpstreamStats;
+use super::stats::{StatsTable, UpstreamStats};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use domain::upstream::{Profile, Upstream};
 use domain::wire::error::ReportedError;
@@ -97,9 +97,10 @@ impl UpstreamClient {
         })
     }
 
-    /// Returns whether this client was made from exactly this catalogue entry.
-    pub(super) fn is_client_of(&self, upstream: &Arc<Upstream>) -> bool {
-        Arc::ptr_eq(&self.upstream, upstream)
+    /// Returns whether this client was made from exactly this catalogue entry and has its statistics in `table`.
+    /// A request with an outdated entry may have replaced them for a moment.
+    pub(super) fn is_client_of(&self, upstream: &Arc<Upstream>, table: &StatsTable) -> bool {
+        Arc::ptr_eq(&self.upstream, upstream) && table.has(upstream, &self.stats)
     }
 
     /// The upstream's dialect.
@@ -189,7 +190,7 @@ impl UpstreamClient {
                 Pooled::Secure(client) => client
                     .request(request())
                     .await
-                    .map(|response| response.map(AnswerBody::driven))
+                    .map(|response| response.map(AnswerBody::with_task))
                     .map_err(Into::into),
                 Pooled::Plain(pool) => pool.send(&request).await,
                 Pooled::Simulator(pool) => pool.send(&request).await,

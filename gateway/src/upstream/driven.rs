@@ -14,11 +14,12 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::SendRequest;
 use hyper::{Request, Response};
+use tokio::task::coop;
 
 use super::outbound::Outbound;
 
-/// How often one poll of the request polls the connection, which may wake itself. Beyond this, the task yields:
-/// it may have used up its cooperative budget.
+/// How often one poll of the request polls the connection, which hyper may have wake itself. Beyond this, the task
+/// yields.
 const MAX_POLLS: usize = 4;
 
 /// An HTTP/1.1 connection. Dropping it closes the connection.
@@ -32,27 +33,26 @@ struct Driver {
     /// `None` once it has ended.
     connection: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
     wake_state: Arc<WakeState>,
-    /// Signals `wake_state`.
+    /// `wake_state` as a waker.
     waker: Waker,
 }
 
 /// The wake-ups of a connection.
 ///
-/// A wake-up wakes the request's task only while that waits for the connection. At other times it is noted:
-/// the task is running and polls the connection before it waits, or the connection is idle.
+/// A wake-up wakes the request's task only while that waits for the connection. At other times it is noted: the
+/// task is running, or waits for its client, and polls the connection before it waits for it; or the connection
+/// is idle.
 #[derive(Default)]
 struct WakeState {
-    /// [`WAKING`], [`NOTING`] or [`NOTED`].
-    state: AtomicU8,
+    /// [`NOTES`] and [`WOKEN`]. Each change is a read-modify-write operation, so that none is missed.
+    flags: AtomicU8,
     task: AtomicWaker,
 }
 
-/// A wake-up wakes the task.
-const WAKING: u8 = 0;
-/// A wake-up is noted.
-const NOTING: u8 = 1;
-/// A wake-up was noted.
-const NOTED: u8 = 2;
+/// Wake-ups are noted instead of waking the task.
+const NOTES: u8 = 1;
+/// There was a wake-up.
+const WOKEN: u8 = 2;
 
 // === impl DrivenConnection ===
 
@@ -78,7 +78,8 @@ impl DrivenConnection {
         &mut self,
         request: Request<Outbound>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Outbound>>> {
-        let mut response = pin!(self.sender.try_send_request(request));
+        // With a cooperative budget, the channel of the head could be pending although the head is in it.
+        let mut response = pin!(coop::unconstrained(self.sender.try_send_request(request)));
         let driver = &mut self.driver;
         poll_fn(|context| driver.poll(context, |context| response.as_mut().poll(context))).await
     }
@@ -99,6 +100,11 @@ impl DrivenConnection {
         self.driver.connection.is_some() && self.sender.is_ready()
     }
 
+    /// Returns whether the connection has ended, as far as it was polled.
+    pub(super) fn is_closed(&self) -> bool {
+        self.driver.connection.is_none()
+    }
+
     /// Waits until the connection can take a request. Returns whether it can.
     pub(super) async fn ready(&mut self) -> bool {
         let Self { sender, driver } = self;
@@ -107,15 +113,15 @@ impl DrivenConnection {
 
     /// Returns whether something has happened on the idle connection, such as its end.
     pub(super) fn was_woken(&self) -> bool {
-        self.driver.wake_state.state.load(Ordering::Acquire) == NOTED
+        self.driver.wake_state.flags.load(Ordering::Acquire) & WOKEN != 0
     }
 }
 
 // === impl Driver ===
 
 impl Driver {
-    /// Polls `read` and, while that is pending, the connection. `read` needs no waker: only the connection can
-    /// make it ready.
+    /// Polls `read` and, while that is pending, the connection. `read` needs no waker, because only the connection
+    /// can make it ready; it must not depend on a cooperative budget.
     fn poll<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -124,7 +130,7 @@ impl Driver {
         let mut without_waker = Context::from_waker(Waker::noop());
         self.wake_state.task.register(context.waker());
         for _ in 0..MAX_POLLS {
-            self.wake_state.state.store(NOTING, Ordering::Release);
+            self.wake_state.flags.swap(NOTES, Ordering::AcqRel);
             if let Poll::Ready(read) = read(&mut without_waker) {
                 return Poll::Ready(read);
             }
@@ -132,10 +138,8 @@ impl Driver {
             if let Poll::Ready(read) = read(&mut without_waker) {
                 return Poll::Ready(read);
             }
-            let wait = |state| (state == NOTING).then_some(WAKING);
-            let waits =
-                self.wake_state.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, wait);
-            if waits.is_ok() {
+            let flags = &self.wake_state.flags;
+            if flags.compare_exchange(NOTES, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 return Poll::Pending;
             }
         }
@@ -146,7 +150,7 @@ impl Driver {
     /// Polls the connection; its wake-ups are noted from now on.
     fn poll_connection(&mut self) {
         let Some(connection) = &mut self.connection else { return };
-        self.wake_state.state.store(NOTING, Ordering::Release);
+        self.wake_state.flags.swap(NOTES, Ordering::AcqRel);
         let Poll::Ready(ended) = connection.as_mut().poll(&mut Context::from_waker(&self.waker))
         else {
             return;
@@ -166,8 +170,7 @@ impl Wake for WakeState {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let note = |state| (state == NOTING).then_some(NOTED);
-        if self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, note) == Err(WAKING) {
+        if self.flags.fetch_or(WOKEN, Ordering::AcqRel) == 0 {
             self.task.wake();
         }
     }

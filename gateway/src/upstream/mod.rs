@@ -75,7 +75,7 @@ impl UpstreamClients {
         let clients = self.clients.pin();
         if let Some(upstream_client) = clients
             .get(&upstream.name)
-            .filter(|upstream_client| upstream_client.is_client_of(upstream))
+            .filter(|upstream_client| upstream_client.is_client_of(upstream, &self.stats))
         {
             return Ok(upstream_client.clone());
         }
@@ -102,5 +102,47 @@ impl UpstreamClients {
     /// Returns the health of an upstream; `None` if nothing was sent to it since its entry changed.
     pub fn health(&self, upstream: &Arc<Upstream>, now: Duration) -> Option<Health> {
         Some(self.stats.get(upstream)?.health(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+    use domain::upstream::{CredentialSource, Deadlines, Profile};
+
+    fn entry() -> Arc<Upstream> {
+        Arc::new(Upstream {
+            name: UpstreamName::new("u"),
+            url: "sim:".to_owned(),
+            credential: CredentialSource::None,
+            profile: Profile::Generic,
+            deadlines: Deadlines::default(),
+            ca_certificates: None,
+            created_at: Timestamp::UNIX_EPOCH,
+        })
+    }
+
+    /// Regression test: a request with an outdated entry left two workers with different statistics.
+    #[test]
+    fn workers_share_the_statistics_of_an_upstream() {
+        let stats = Arc::<StatsTable>::default();
+        let worker = || {
+            let dialer = SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into()));
+            let journal_barrier = JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new());
+            UpstreamClients::new(dialer, journal_barrier, stats.clone())
+        };
+        let (one, other) = (worker(), worker());
+        let (outdated, current) = (entry(), entry());
+        let client = |worker: &UpstreamClients, entry| {
+            worker.upstream_client(entry, || Ok(None)).ok().unwrap()
+        };
+        client(&one, &current);
+        client(&other, &outdated);
+        client(&other, &current).set_reports_usage(true);
+        assert!(client(&one, &current).reports_usage());
+        assert!(one.health(&current, Duration::ZERO).is_some());
     }
 }

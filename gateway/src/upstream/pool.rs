@@ -12,6 +12,7 @@ use hyper::rt::{Executor, Read, Write};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioExecutor;
 use tokio::runtime::Handle;
+use tokio::task::coop;
 use tokio::time::{Instant, timeout};
 use tower_service::Service;
 
@@ -24,8 +25,8 @@ use crate::journal_barrier::JournalBarrier;
 
 /// A connection that was idle for longer is closed, because middleboxes may have dropped it.
 const MAX_IDLE: Duration = Duration::from_secs(90);
-/// The largest number of idle connections. Each takes a descriptor and some KiB.
-const MAX_IDLE_CONNECTIONS: usize = 1_024;
+/// The largest number of idle connections of one worker. Each takes a descriptor and some KiB.
+const MAX_IDLE_CONNECTIONS: usize = 256;
 /// The interval at which connections that the upstream has closed are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a connection may take to become ready after its answer was read.
@@ -87,7 +88,7 @@ where
             match connection.send(request()).await {
                 Ok(response) => {
                     let connection = PooledConnection { connection, idle: self.idle.clone() };
-                    return Ok(response.map(|body| AnswerBody::driving(connection, body)));
+                    return Ok(response.map(|body| AnswerBody::with_connection(connection, body)));
                 }
                 Err(failed) if was_kept && failed.message().is_some() => {}
                 Err(failed) => return Err(failed.into_error().into()),
@@ -124,7 +125,7 @@ impl PooledConnection {
         }
         if self.connection.is_ready() {
             self.idle.put(self.connection);
-        } else {
+        } else if !self.connection.is_closed() {
             spawn_detached(async move {
                 if let Ok(true) = timeout(READY_TIMEOUT, self.connection.ready()).await
                     && self.connection.is_ready()
@@ -156,7 +157,8 @@ impl Idle {
         }
         kept.connections.push((connection, Instant::now()));
         if !std::mem::replace(&mut kept.has_sweeper, true) {
-            spawn_detached(sweep(Arc::downgrade(&self)));
+            // Without a cooperative budget, which would end after some closed connections.
+            spawn_detached(coop::unconstrained(sweep(Arc::downgrade(&self))));
         }
     }
 

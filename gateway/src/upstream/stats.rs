@@ -74,6 +74,14 @@ impl StatsTable {
         Arc::ptr_eq(&entry.upstream, upstream).then(|| entry.stats.clone())
     }
 
+    /// Returns whether exactly this catalogue entry has these statistics.
+    pub(super) fn has(&self, upstream: &Arc<Upstream>, stats: &Arc<UpstreamStats>) -> bool {
+        let entries = self.0.pin();
+        entries.get(&upstream.name).is_some_and(|entry| {
+            Arc::ptr_eq(&entry.upstream, upstream) && Arc::ptr_eq(&entry.stats, stats)
+        })
+    }
+
     /// Returns the statistics of exactly this catalogue entry, and creates them if necessary.
     pub(super) fn get_or_create(&self, upstream: &Arc<Upstream>) -> Arc<UpstreamStats> {
         let entries = self.0.pin();
