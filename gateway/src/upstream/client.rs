@@ -100,7 +100,8 @@ impl UpstreamClient {
     /// Returns whether this client was made from exactly this catalogue entry and has its statistics in `table`.
     /// A request with an outdated entry may have replaced them for a moment.
     pub(super) fn is_client_of(&self, upstream: &Arc<Upstream>, table: &StatsTable) -> bool {
-        Arc::ptr_eq(&self.upstream, upstream) && table.has(upstream, &self.stats)
+        Arc::ptr_eq(&self.upstream, upstream)
+            && table.read(upstream, |stats| Arc::ptr_eq(stats, &self.stats)) == Some(true)
     }
 
     /// The upstream's dialect.
@@ -301,8 +302,7 @@ mod tests {
 
     use super::*;
     use crate::journal_barrier::FlushJournal;
-    use domain::id::UpstreamName;
-    use domain::upstream::{CredentialSource, Deadlines};
+    use crate::upstream::tests::entry;
     use domain::wire::splice::splice;
 
     /// Returns a client, and the connections that it opens.
@@ -313,19 +313,10 @@ mod tests {
             dialled.send(theirs).map_err(std::io::Error::other)?;
             Ok(ours)
         });
-        let upstream = Upstream {
-            name: UpstreamName::new("u"),
-            url: "sim:".to_owned(),
-            credential: CredentialSource::None,
-            profile: Profile::Generic,
-            deadlines: Deadlines::default(),
-            ca_certificates: None,
-            created_at: Timestamp::UNIX_EPOCH,
-        };
         let credential = SecretString::from("sk-upstream");
         let journal_barrier = JournalBarrier::new(flush_journal, TaskTracker::new());
         let upstream_client = UpstreamClient::new(
-            upstream.into(),
+            entry(),
             Some(&credential),
             &simulator,
             &journal_barrier,

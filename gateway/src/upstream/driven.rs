@@ -18,8 +18,7 @@ use tokio::task::coop;
 
 use super::outbound::Outbound;
 
-/// How often one poll of the request polls the connection, which hyper may have wake itself. Beyond this, the task
-/// yields.
+/// How often one poll of the request polls a connection that wakes itself meanwhile. Beyond this, the task yields.
 const MAX_POLLS: usize = 4;
 
 /// An HTTP/1.1 connection. Dropping it closes the connection.
@@ -100,7 +99,7 @@ impl DrivenConnection {
         self.driver.connection.is_some() && self.sender.is_ready()
     }
 
-    /// Returns whether the connection has ended, as far as it was polled.
+    /// Returns whether the last poll found the connection closed.
     pub(super) fn is_closed(&self) -> bool {
         self.driver.connection.is_none()
     }
@@ -128,16 +127,16 @@ impl Driver {
         mut read: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let mut without_waker = Context::from_waker(Waker::noop());
-        self.wake_state.task.register(context.waker());
+        self.wake_state.flags.swap(NOTES, Ordering::AcqRel);
+        if let Poll::Ready(read) = read(&mut without_waker) {
+            return Poll::Ready(read);
+        }
         for _ in 0..MAX_POLLS {
-            self.wake_state.flags.swap(NOTES, Ordering::AcqRel);
-            if let Poll::Ready(read) = read(&mut without_waker) {
-                return Poll::Ready(read);
-            }
             self.poll_connection();
             if let Poll::Ready(read) = read(&mut without_waker) {
                 return Poll::Ready(read);
             }
+            self.wake_state.task.register(context.waker());
             let flags = &self.wake_state.flags;
             if flags.compare_exchange(NOTES, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 return Poll::Pending;

@@ -96,12 +96,12 @@ impl UpstreamClients {
     /// Returns whether a request at `now`, the monotonic time, should go to this upstream before others. Must
     /// be called at most once per request: it may elect the request as the breaker's probe.
     pub fn permits(&self, upstream: &Arc<Upstream>, now: Duration) -> bool {
-        self.stats.get(upstream).is_none_or(|stats| stats.permits(now))
+        self.stats.read(upstream, |stats| stats.permits(now)).unwrap_or(true)
     }
 
     /// Returns the health of an upstream; `None` if nothing was sent to it since its entry changed.
     pub fn health(&self, upstream: &Arc<Upstream>, now: Duration) -> Option<Health> {
-        Some(self.stats.get(upstream)?.health(now))
+        self.stats.read(upstream, |stats| stats.health(now))
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use domain::upstream::{CredentialSource, Deadlines, Profile};
 
-    fn entry() -> Arc<Upstream> {
+    pub(super) fn entry() -> Arc<Upstream> {
         Arc::new(Upstream {
             name: UpstreamName::new("u"),
             url: "sim:".to_owned(),

@@ -327,6 +327,19 @@ mod tests {
     #[derive(Clone, Default)]
     struct Dialer(Arc<Mutex<Vec<DuplexStream>>>);
 
+    impl Dialer {
+        /// Waits for a connection, and returns its far end.
+        async fn accept(&self) -> DuplexStream {
+            loop {
+                let dialled = self.0.lock().unwrap().pop();
+                match dialled {
+                    Some(far) => return far,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        }
+    }
+
     impl Service<Uri> for Dialer {
         type Response = TokioIo<DuplexStream>;
         type Error = Infallible;
@@ -348,10 +361,7 @@ mod tests {
         let dialer = Dialer::default();
         let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), journal_barrier());
         let answered = async || {
-            while dialer.0.lock().unwrap().is_empty() {
-                tokio::task::yield_now().await;
-            }
-            let mut far = dialer.0.lock().unwrap().pop().unwrap();
+            let mut far = dialer.accept().await;
             answer(&mut far, 1).await;
             far
         };
@@ -373,10 +383,7 @@ mod tests {
         let dialer = Dialer::default();
         let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), journal_barrier());
         let answered = async {
-            while dialer.0.lock().unwrap().is_empty() {
-                tokio::task::yield_now().await;
-            }
-            let mut far = dialer.0.lock().unwrap().pop().unwrap();
+            let mut far = dialer.accept().await;
             answer(&mut far, 1).await;
             far
         };
@@ -395,10 +402,7 @@ mod tests {
         let dialer = Dialer::default();
         let pool = Pool::new(dialer.clone(), Uri::from_static("http://a"), journal_barrier());
         let serve = async {
-            while dialer.0.lock().unwrap().is_empty() {
-                tokio::task::yield_now().await;
-            }
-            let mut far = dialer.0.lock().unwrap().pop().unwrap();
+            let mut far = dialer.accept().await;
             let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
             let body = "1\r\na\r\n1\r\nb\r\n1\r\nc\r\n0\r\n\r\n";
             far.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
@@ -435,10 +439,7 @@ mod tests {
         let sent = || asking("words", Arc::new(|| Ok(())), &send_status);
         let ((), error) = tokio::join!(
             async {
-                while dialer.0.lock().unwrap().is_empty() {
-                    tokio::task::yield_now().await;
-                }
-                drop(dialer.0.lock().unwrap().pop());
+                drop(dialer.accept().await);
             },
             async { pool.send(&sent).await.unwrap_err() }
         );

@@ -67,19 +67,15 @@ impl Default for Minute {
 // === impl StatsTable ===
 
 impl StatsTable {
-    /// Returns the statistics of exactly this catalogue entry; `None` if it has none yet.
-    pub(super) fn get(&self, upstream: &Arc<Upstream>) -> Option<Arc<UpstreamStats>> {
+    /// Returns the result of `read` for the statistics of exactly this catalogue entry; `None` if it has none yet.
+    pub(super) fn read<T>(
+        &self,
+        upstream: &Arc<Upstream>,
+        read: impl FnOnce(&Arc<UpstreamStats>) -> T,
+    ) -> Option<T> {
         let entries = self.0.pin();
         let entry = entries.get(&upstream.name)?;
-        Arc::ptr_eq(&entry.upstream, upstream).then(|| entry.stats.clone())
-    }
-
-    /// Returns whether exactly this catalogue entry has these statistics.
-    pub(super) fn has(&self, upstream: &Arc<Upstream>, stats: &Arc<UpstreamStats>) -> bool {
-        let entries = self.0.pin();
-        entries.get(&upstream.name).is_some_and(|entry| {
-            Arc::ptr_eq(&entry.upstream, upstream) && Arc::ptr_eq(&entry.stats, stats)
-        })
+        Arc::ptr_eq(&entry.upstream, upstream).then(|| read(&entry.stats))
     }
 
     /// Returns the statistics of exactly this catalogue entry, and creates them if necessary.
