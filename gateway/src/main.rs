@@ -77,6 +77,9 @@ struct SimulatorArgs {
 }
 
 fn main() -> ExitCode {
+    // The first map registers the process for `membarrier`, for which the kernel waits some 10 ms if there are
+    // other threads.
+    drop(papaya::HashMap::<(), ()>::new());
     match runtime().and_then(|runtime| runtime.block_on(run())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -30,6 +30,9 @@ const MIN_RATE: u64 = 1024;
 const UNCOUNTED_BYTES: usize = 16 * 1024;
 /// The smallest buffer of a body in several frames, in bytes.
 const MIN_CAPACITY: usize = 16 * 1024;
+/// The largest part of an announced length for which the first buffer has room, in bytes. A client that announces
+/// more than it sends takes this much from the budget; pages that are not written take no memory.
+const MAX_FIRST_CAPACITY: usize = 256 * 1024;
 /// Buffers double up to this capacity, in bytes; larger ones grow by half, so that they hold little more
 /// memory than their body needs.
 const MAX_DOUBLED_CAPACITY: usize = 1024 * 1024;
@@ -127,6 +130,9 @@ impl BodyReceiver {
         });
         let max_capacity = announced.unwrap_or(usize::MAX).min(self.max_body_bytes);
         let mut bytes = Vec::new();
+        if announced.is_some() {
+            reserve(&mut bytes, max_capacity.min(MAX_FIRST_CAPACITY), &mut memory).await?;
+        }
         for piece in pieces {
             self.append(&mut bytes, &piece, &mut memory, max_capacity).await?;
         }
@@ -154,8 +160,7 @@ impl BodyReceiver {
         }
         if needed > bytes.capacity() {
             let capacity = next_capacity(bytes.capacity()).min(max_capacity).max(needed);
-            memory.grow_to(capacity).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
-            bytes.reserve_exact(capacity - bytes.len());
+            reserve(bytes, capacity, memory).await?;
         }
         bytes.extend_from_slice(piece);
         Ok(())
@@ -179,6 +184,17 @@ impl<B: AsRef<[u8]>> AsRef<[u8]> for CountedBody<B> {
     fn as_ref(&self) -> &[u8] {
         self.bytes.as_ref()
     }
+}
+
+/// Enlarges the buffer to `capacity` once `memory` holds as much.
+async fn reserve(
+    bytes: &mut Vec<u8>,
+    capacity: usize,
+    memory: &mut BodyMemoryGuard,
+) -> Result<(), Refusal> {
+    memory.grow_to(capacity).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
+    bytes.reserve_exact(capacity - bytes.len());
+    Ok(())
 }
 
 /// Returns the next data frame of a body; `None` at its end.
