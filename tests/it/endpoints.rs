@@ -2,17 +2,13 @@
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::sync::Arc;
 
 use gateway::config::AdminAddress;
 use gateway::listeners::Listeners;
-use gateway::tls::TlsFiles;
 use proto::v1;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use tests::{Product, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -54,33 +50,16 @@ async fn an_admin_call_to_the_api_address_names_the_option_for_the_admin_address
     assert!(refused.message().contains("--admin-listen"), "{refused}");
 }
 
-/// Creates a self-signed certificate for this host in `dir`. Returns its files, and the certificate
-/// in the formats for clients.
-fn certificate(dir: &Path) -> (TlsFiles, CertificateDer<'static>, String) {
-    let names = ["localhost".to_owned()];
-    let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(names).unwrap();
-    let files = TlsFiles { certificate: dir.join("cert.pem"), key: dir.join("key.pem") };
-    std::fs::write(&files.certificate, cert.pem()).unwrap();
-    std::fs::write(&files.key, signing_key.serialize_pem()).unwrap();
-    (files, cert.der().clone(), cert.pem())
-}
-
 #[tokio::test]
 async fn both_addresses_serve_tls_with_a_certificate() {
     let dir = tempfile::tempdir().unwrap();
-    let (files, trusted, pem) = certificate(dir.path());
+    let certificate = tests::Certificate::create(dir.path());
+    let files = certificate.files.clone();
     let product = Product::with(|setup| setup.config.tls = Some(files)).await;
 
-    let mut roots = RootCertStore::empty();
-    roots.add(trusted).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider);
-    let config = config.with_safe_default_protocol_versions().unwrap();
-    let config = config.with_root_certificates(roots).with_no_client_auth();
     let localhost = ServerName::try_from("localhost").unwrap();
     let tcp = TcpStream::connect(product.http).await.unwrap();
-    let tls = TlsConnector::from(Arc::new(config)).connect(localhost, tcp);
+    let tls = TlsConnector::from(certificate.client_config("http/1.1")).connect(localhost, tcp);
     let mut tls = with_timeout("the handshake", tls).await.unwrap();
     let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     tls.write_all(request).await.unwrap();
@@ -88,7 +67,7 @@ async fn both_addresses_serve_tls_with_a_certificate() {
     with_timeout("the answer", tls.read_to_string(&mut answer)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
 
-    let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
+    let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&certificate.pem));
     let server = product.admin.replace("http://", "https://");
     let server = Endpoint::from_shared(server).unwrap();
     let server = server.tls_config(tls.domain_name("localhost")).unwrap();

@@ -50,5 +50,6 @@ mod tail;
 mod tidy;
 mod token_counts;
 mod traffic;
+mod transports;
 mod upstream;
 mod usage_bounds;

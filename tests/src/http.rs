@@ -3,18 +3,22 @@
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
+use hyper::client::conn::{http1, http2};
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
 
 use crate::with_timeout;
 
@@ -27,6 +31,9 @@ pub struct Request {
     headers: HeaderMap,
     body: Bytes,
     set_up: fn(&TcpSocket) -> io::Result<()>,
+    is_http2: bool,
+    /// The configuration of TLS to `localhost`; `None` for none.
+    tls: Option<Arc<ClientConfig>>,
 }
 
 /// A complete response.
@@ -68,7 +75,16 @@ impl Request {
     /// Returns a request without headers and body.
     pub fn new(to: SocketAddr, method: Method, path: &str) -> Self {
         let (headers, body) = (HeaderMap::new(), Bytes::new());
-        Self { to, method, path: path.to_owned(), headers, body, set_up: |_| Ok(()) }
+        Self {
+            to,
+            method,
+            path: path.to_owned(),
+            headers,
+            body,
+            set_up: |_| Ok(()),
+            is_http2: false,
+            tls: None,
+        }
     }
 
     /// Adds a header.
@@ -104,6 +120,20 @@ impl Request {
     #[must_use]
     pub fn socket(mut self, set_up: fn(&TcpSocket) -> io::Result<()>) -> Self {
         self.set_up = set_up;
+        self
+    }
+
+    /// Has the request sent over HTTP/2.
+    #[must_use]
+    pub fn http2(mut self) -> Self {
+        self.is_http2 = true;
+        self
+    }
+
+    /// Has the request sent over TLS, to the host `localhost`.
+    #[must_use]
+    pub fn tls(mut self, config: Arc<ClientConfig>) -> Self {
+        self.tls = Some(config);
         self
     }
 
@@ -148,15 +178,33 @@ impl Request {
     /// If none arrives in time.
     pub async fn try_send(self) -> anyhow::Result<PendingAnswer> {
         let stream = self.connect().await?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let Some(config) = self.tls.clone() else { return self.exchange(stream).await };
+        let host = ServerName::try_from("localhost")?;
+        let stream = TlsConnector::from(config).connect(host, stream).await?;
+        self.exchange(stream).await
+    }
+
+    async fn exchange<S>(self, stream: S) -> anyhow::Result<PendingAnswer>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let stream = TokioIo::new(stream);
         let mut task = JoinSet::new();
-        task.spawn(async move { _ = connection.await });
         let mut request = hyper::Request::new(Full::new(self.body));
         *request.method_mut() = self.method;
-        *request.uri_mut() = Uri::try_from(self.path)?;
         *request.headers_mut() = self.headers;
-        request.headers_mut().insert(HOST, HeaderValue::from_str(&self.to.to_string())?);
-        let response = with_timeout("an answer", sender.send_request(request)).await?;
+        let response = if self.is_http2 {
+            *request.uri_mut() = Uri::try_from(format!("http://{}{}", self.to, self.path))?;
+            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+            task.spawn(async move { _ = connection.await });
+            with_timeout("an answer", sender.send_request(request)).await?
+        } else {
+            *request.uri_mut() = Uri::try_from(self.path)?;
+            request.headers_mut().insert(HOST, HeaderValue::from_str(&self.to.to_string())?);
+            let (mut sender, connection) = http1::handshake(stream).await?;
+            task.spawn(async move { _ = connection.await });
+            with_timeout("an answer", sender.send_request(request)).await?
+        };
         let (head, body) = response.into_parts();
         Ok(PendingAnswer {
             status: head.status.as_u16(),

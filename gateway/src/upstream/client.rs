@@ -9,15 +9,11 @@ use hyper::header::{
 };
 use hyper::http::uri::Scheme;
 use hyper::{Method, Request, Response, StatusCode, Uri};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::answer_body::AnswerBody;
-use super::connect::{self, SimulatorDialer};
+use super::connect::{Protocol, SimulatorDialer, TcpConnector};
 use super::error::{Phase, UpstreamError};
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
@@ -37,20 +33,22 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// A pooled client for one upstream, with its credential in the default headers.
 pub struct UpstreamClient {
     upstream: Arc<Upstream>,
-    chat_completions: Uri,
-    pub(super) models: Uri,
+    chat_completions: Target,
+    pub(super) models: Target,
+    /// The headers of every request, with the `Host` of HTTP/1.1.
     headers: HeaderMap,
-    client: Pooled,
+    pool: Pool,
     flush_journal: FlushJournal,
     stats: Arc<UpstreamStats>,
 }
 
-/// The connection pool, boxed if it is large.
-enum Pooled {
-    /// TLS; the server chooses between HTTP/1.1 and HTTP/2.
-    Secure(Box<Client<HttpsConnector<HttpConnector>, Outbound>>),
-    Plain(Box<Pool<HttpConnector>>),
-    Simulator(Pool<SimulatorDialer>),
+/// The target of a request.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    /// The form of HTTP/2.
+    absolute: Uri,
+    /// The form of HTTP/1.1.
+    origin: Uri,
 }
 
 impl UpstreamClient {
@@ -67,31 +65,26 @@ impl UpstreamClient {
             let address = format!("{}{path}", base.trim_end_matches('/')).parse::<Uri>();
             address.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
         };
-        let (mut chat_completions, mut models) = (below("/chat/completions")?, below("/models")?);
+        let (chat_completions, models) = (below("/chat/completions")?, below("/models")?);
         let mut headers = headers(credential)?;
-        let connector = connect::tcp(upstream.deadlines.connect());
-        let client = if chat_completions.scheme() == Some(&Scheme::HTTPS) {
-            let mut builder = Client::builder(TokioExecutor::new());
-            builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
+        headers.insert(HOST, host(&chat_completions)?);
+        let connect_timeout = upstream.deadlines.connect();
+        let pool = |connector| Pool::new(connector, connect_timeout, journal_barrier.clone());
+        let pool = if is_simulator {
+            pool(Box::new(simulator.clone()))
+        } else if chat_completions.scheme() == Some(&Scheme::HTTPS) {
             let trust = super::trust(&upstream).map_err(UpstreamError::Misconfigured)?;
-            Pooled::Secure(Box::new(builder.build(connect::tls(connector, &trust))))
+            let connector = TcpConnector::tls(chat_completions.clone(), &trust);
+            pool(Box::new(connector.map_err(UpstreamError::Misconfigured)?))
         } else {
-            // The pool sends requests with a path only, so the `Host` header is set here.
-            headers.insert(HOST, host(&chat_completions)?);
-            let server = chat_completions.clone();
-            (chat_completions, models) = (path_of(&chat_completions), path_of(&models));
-            if is_simulator {
-                Pooled::Simulator(Pool::new(simulator.clone(), server, journal_barrier.clone()))
-            } else {
-                Pooled::Plain(Box::new(Pool::new(connector, server, journal_barrier.clone())))
-            }
+            pool(Box::new(TcpConnector::plain(chat_completions.clone())))
         };
         Ok(Self {
             upstream,
-            chat_completions,
-            models,
+            chat_completions: Target::new(chat_completions),
+            models: Target::new(models),
             headers,
-            client,
+            pool,
             flush_journal: journal_barrier.flush_journal(),
             stats,
         })
@@ -100,8 +93,13 @@ impl UpstreamClient {
     /// Returns whether this client was made from exactly this catalogue entry and has its statistics in `table`.
     /// A request with an outdated entry may have replaced them for a moment.
     pub(super) fn is_client_of(&self, upstream: &Arc<Upstream>, table: &StatsTable) -> bool {
-        Arc::ptr_eq(&self.upstream, upstream)
+        self.is_of(upstream)
             && table.read(upstream, |stats| Arc::ptr_eq(stats, &self.stats)) == Some(true)
+    }
+
+    /// Returns whether this client was made from exactly this catalogue entry.
+    pub(super) fn is_of(&self, upstream: &Arc<Upstream>) -> bool {
+        Arc::ptr_eq(&self.upstream, upstream)
     }
 
     /// The upstream's dialect.
@@ -172,41 +170,36 @@ impl UpstreamClient {
     pub(super) async fn request(
         &self,
         method: Method,
-        address: &Uri,
+        target: &Target,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
         send_status: &SendStatus,
     ) -> Result<Response<AnswerBody>, UpstreamError> {
-        let request = || {
+        let request = |protocol| {
             let (body, request_id) = body_and_id();
             let body = Outbound::new(body, self.flush_journal.clone(), send_status.clone());
             let mut request = Request::new(body);
             *request.method_mut() = method.clone();
-            *request.uri_mut() = address.clone();
             *request.headers_mut() = self.headers.clone();
+            *request.uri_mut() = match protocol {
+                Protocol::Http1 => target.origin.clone(),
+                Protocol::Http2 => {
+                    request.headers_mut().remove(HOST);
+                    target.absolute.clone()
+                }
+            };
             request.headers_mut().insert(REQUEST_ID, request_id);
             request
         };
-        let sent = async {
-            match &self.client {
-                Pooled::Secure(client) => client
-                    .request(request())
-                    .await
-                    .map(|response| response.map(AnswerBody::with_task))
-                    .map_err(Into::into),
-                Pooled::Plain(pool) => pool.send(&request).await,
-                Pooled::Simulator(pool) => pool.send(&request).await,
-            }
-        };
+        let sent = self.pool.send(&request);
         let response = tokio::time::timeout(self.upstream.deadlines.first_byte(), sent)
             .await
-            .map_err(|_| UpstreamError::TimedOut(Phase::FirstByte))?
-            .map_err(|error| {
+            .unwrap_or(Err(UpstreamError::TimedOut(Phase::FirstByte)))
+            .map_err(|error| match error {
                 // HTTP/2 does not report why a body was not sent.
-                if send_status.is_kept_back() {
+                UpstreamError::Unreachable(error) if send_status.is_kept_back() => {
                     UpstreamError::JournalUnavailable(error)
-                } else {
-                    UpstreamError::Unreachable(error)
                 }
+                error => error,
             })?;
         if response.status().is_success() {
             check_encoding(response.headers())?;
@@ -233,6 +226,15 @@ impl UpstreamClient {
     }
 }
 
+// === impl Target ===
+
+impl Target {
+    fn new(absolute: Uri) -> Self {
+        let origin = absolute.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
+        Self { absolute, origin }
+    }
+}
+
 /// Rejects a content encoding that was not requested; its bytes would be taken for text.
 fn check_encoding(headers: &HeaderMap) -> Result<(), UpstreamError> {
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
@@ -248,19 +250,15 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), UpstreamError> {
     )))
 }
 
-/// Returns an address's host, with its port unless that is HTTP's default.
+/// Returns an address's host, with its port unless that is the scheme's default.
 fn host(address: &Uri) -> Result<HeaderValue, UpstreamError> {
     let host = address.host().unwrap_or_default();
-    let value = match address.port_u16().filter(|&port| port != 80) {
+    let default_port = if address.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
+    let value = match address.port_u16().filter(|&port| port != default_port) {
         Some(port) => HeaderValue::try_from(format!("{host}:{port}")),
         None => HeaderValue::try_from(host),
     };
     value.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
-}
-
-/// Returns the origin form of an address.
-fn path_of(address: &Uri) -> Uri {
-    address.path_and_query().cloned().map_or_else(Uri::default, Uri::from)
 }
 
 /// Returns the headers of every request to the upstream. No header of the client is forwarded.

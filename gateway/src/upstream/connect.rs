@@ -1,22 +1,122 @@
-//! Connectors: TCP and TLS to real upstreams, a socket pair to the built-in simulator.
+//! Opens connections to upstreams: TCP and TLS, or a socket pair to the built-in simulator.
 
-use std::future::{Ready, ready};
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hyper::Uri;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
 use tokio::net::UnixStream;
+use tokio_rustls::TlsConnector;
 use tower_service::Service;
 use trust::Trust;
+
+use super::error::BoxError;
+
+/// The time after which an idle connection is probed, and then the time between two probes. Middleboxes drop
+/// idle connections without a notice; the probes also keep the connections known to them.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The number of unanswered probes after which a connection is closed.
+const KEEP_ALIVE_RETRIES: u32 = 2;
+/// How long sent bytes may stay unacknowledged, after which the connection is closed.
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A byte stream to an upstream.
+pub(super) trait Stream: Read + Write + Send + Unpin {}
+
+impl<S: Read + Write + Send + Unpin> Stream for S {}
+
+/// An open connection.
+pub(super) struct Connected {
+    pub(super) stream: Box<dyn Stream>,
+    pub(super) protocol: Protocol,
+}
+
+/// The version of HTTP on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// HTTP/1.1: one request at a time.
+    Http1,
+    /// HTTP/2, which the server has chosen in the TLS handshake.
+    Http2,
+}
+
+/// Opens connections to one upstream.
+pub(super) trait Connect: Send + Sync {
+    /// Opens a connection, including its TLS handshake.
+    ///
+    /// # Errors
+    /// The upstream cannot be reached, or its certificate is not trusted.
+    fn connect(&self) -> BoxFuture<'static, Result<Connected, BoxError>>;
+}
+
+/// Opens TCP connections, with TLS for `https` addresses.
+pub(super) struct TcpConnector {
+    tcp: HttpConnector,
+    address: Uri,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
 
 /// Opens in-process connections to the simulator, which needs no port.
 #[derive(Clone)]
 pub struct SimulatorDialer(Arc<dyn Fn() -> io::Result<UnixStream> + Send + Sync>);
+
+// === impl TcpConnector ===
+
+impl TcpConnector {
+    /// Creates a connector for a server without TLS.
+    pub(super) fn plain(address: Uri) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.set_nodelay(true);
+        tcp.enforce_http(false);
+        tcp.set_keepalive(Some(KEEP_ALIVE));
+        tcp.set_keepalive_interval(Some(KEEP_ALIVE));
+        tcp.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
+        #[cfg(target_os = "linux")]
+        tcp.set_tcp_user_timeout(Some(TCP_USER_TIMEOUT));
+        Self { tcp, address, tls: None }
+    }
+
+    /// Creates a connector for a server with TLS, to which HTTP/2 and HTTP/1.1 are offered.
+    ///
+    /// # Errors
+    /// The host of `address` is neither a DNS name nor an IP address.
+    pub(super) fn tls(address: Uri, trust: &Trust) -> Result<Self, String> {
+        let host = address.host().unwrap_or_default();
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|error| format!("the host of its URL: {error}"))?;
+        let mut config = trust.client_config();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let tls = Some((TlsConnector::from(Arc::new(config)), name));
+        Ok(Self { tls, ..Self::plain(address) })
+    }
+}
+
+impl Connect for TcpConnector {
+    fn connect(&self) -> BoxFuture<'static, Result<Connected, BoxError>> {
+        let (mut tcp, address, tls) = (self.tcp.clone(), self.address.clone(), self.tls.clone());
+        Box::pin(async move {
+            // The connector is always ready.
+            let tcp = tcp.call(address).await?;
+            let Some((tls, name)) = tls else {
+                return Ok(Connected { stream: Box::new(tcp), protocol: Protocol::Http1 });
+            };
+            let tls = tls.connect(name, tcp.into_inner()).await?;
+            let protocol = match tls.get_ref().1.alpn_protocol() {
+                Some(b"h2") => Protocol::Http2,
+                _ => Protocol::Http1,
+            };
+            Ok(Connected { stream: Box::new(TokioIo::new(tls)), protocol })
+        })
+    }
+}
+
+// === impl SimulatorDialer ===
 
 impl SimulatorDialer {
     /// Creates a dialer from a function that returns one end of a socket pair whose other end is served.
@@ -25,34 +125,12 @@ impl SimulatorDialer {
     }
 }
 
-impl Service<Uri> for SimulatorDialer {
-    type Response = TokioIo<UnixStream>;
-    type Error = io::Error;
-    type Future = Ready<Result<Self::Response, io::Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+impl Connect for SimulatorDialer {
+    fn connect(&self) -> BoxFuture<'static, Result<Connected, BoxError>> {
+        let dialled = (self.0)();
+        Box::pin(async move {
+            let stream = Box::new(TokioIo::new(dialled?));
+            Ok(Connected { stream, protocol: Protocol::Http1 })
+        })
     }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        ready((self.0)().map(TokioIo::new))
-    }
-}
-
-/// Returns the TCP connector.
-pub(super) fn tcp(connect_timeout: Duration) -> HttpConnector {
-    let mut tcp = HttpConnector::new();
-    tcp.set_nodelay(true);
-    tcp.enforce_http(false);
-    tcp.set_connect_timeout(Some(connect_timeout));
-    tcp
-}
-
-/// Returns a TLS connector over `tcp` that offers HTTP/2 and trusts `trust`.
-pub(super) fn tls(tcp: HttpConnector, trust: &Trust) -> HttpsConnector<HttpConnector> {
-    HttpsConnectorBuilder::new()
-        .with_tls_config(trust.client_config())
-        .https_only()
-        .enable_all_versions()
-        .wrap_connector(tcp)
 }

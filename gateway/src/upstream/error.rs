@@ -51,6 +51,8 @@ pub enum UpstreamError {
 /// The part of an answer that missed its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// The connection, including its TLS handshake.
+    Connect,
     /// The head of the answer.
     FirstByte,
     /// The next bytes of the answer.
@@ -58,15 +60,19 @@ pub enum Phase {
 }
 
 impl UpstreamError {
-    /// Returns whether another deployment may be tried: no answer has begun, and the request is not at fault.
+    /// Returns whether another deployment may be tried: no answer has begun, and the fault may be the server's. A
+    /// status 404 may mean that this server does not have the model.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Misconfigured(_) | Self::Unreachable(_) | Self::Invalid(_) => true,
+            Self::Misconfigured(_)
+            | Self::Unreachable(_)
+            | Self::TimedOut(Phase::Connect | Phase::FirstByte)
+            | Self::Invalid(_) => true,
             Self::Refused { status, .. } => {
-                matches!(status, 401 | 403 | 408 | 429 | 500..)
+                matches!(status, 401..=404 | 408 | 429 | 500..)
             }
             Self::JournalUnavailable(_)
-            | Self::TimedOut(_)
+            | Self::TimedOut(Phase::Idle)
             | Self::Reported(_)
             | Self::ConstraintViolation(_)
             | Self::CutOff => false,
@@ -79,6 +85,8 @@ impl UpstreamError {
         match self {
             Self::TimedOut(_) | Self::CutOff => true,
             Self::JournalUnavailable(_) | Self::Reported(_) | Self::ConstraintViolation(_) => false,
+            // The client may have caused it, by a parameter that names something.
+            Self::Refused { status: 404, .. } => false,
             Self::Misconfigured(_)
             | Self::Unreachable(_)
             | Self::Invalid(_)
@@ -114,6 +122,7 @@ impl UpstreamError {
 impl std::fmt::Display for Phase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::Connect => "to accept a connection",
             Self::FirstByte => "before its answer began",
             Self::Idle => "in the middle of its answer",
         })

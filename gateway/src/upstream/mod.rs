@@ -10,12 +10,14 @@ mod client;
 mod connect;
 mod diagnose;
 mod driven;
+mod early_response;
 mod error;
 mod outbound;
 mod pool;
 mod read;
 mod stats;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,6 +93,14 @@ impl UpstreamClients {
         let upstream_client = Arc::new(upstream_client);
         clients.insert(upstream.name.clone(), upstream_client.clone());
         Ok(upstream_client)
+    }
+
+    /// Drops the clients of all but `upstreams`, with their credentials and idle connections. Requests that use one
+    /// keep it until they end.
+    pub fn retain(&self, upstreams: &BTreeMap<UpstreamName, Arc<Upstream>>) {
+        self.clients.pin().retain(|name, upstream_client| {
+            upstreams.get(name).is_some_and(|upstream| upstream_client.is_of(upstream))
+        });
     }
 
     /// Returns whether a request at `now`, the monotonic time, should go to this upstream before others. Must

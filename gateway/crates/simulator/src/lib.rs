@@ -2,7 +2,7 @@
 //!
 //! A small chat-completions server with deterministic answers, faults on demand of a script in the
 //! request (`script.rs`), and a [`TruthLog`]. Its only other state is the number of times that a
-//! fault with `times` has occurred. It reads no clock, uses no randomness, spawns no tasks, and
+//! fault with `times` has occurred. It reads no clock, uses no randomness, and
 //! must not import other crates of this workspace, in particular `wire`: its interpretation of a
 //! request must be independent of the gateway's. Start at [`Simulator::serve`], then `answer.rs`.
 
@@ -28,9 +28,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -73,8 +73,8 @@ impl Simulator {
         Self(Arc::new(Inner { settings, drills: Drills::default() }))
     }
 
-    /// Serves one HTTP/1.1 connection until the client closes it or violates the protocol, or a
-    /// script cuts it.
+    /// Serves one connection, HTTP/1.1 or HTTP/2 with prior knowledge, until the client closes it or violates the
+    /// protocol, or a script cuts it. Only HTTP/2 needs a task for each request.
     ///
     /// # Cancel safety
     ///
@@ -85,8 +85,13 @@ impl Simulator {
     {
         let cut_handle = CutHandle::default();
         let io = TokioIo::new(CuttableIo::new(io, cut_handle.clone()));
-        let service = service_fn(|request| self.respond(request, cut_handle.clone()));
-        if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
+        let simulator = self.clone();
+        let service = service_fn(move |request| {
+            let (simulator, cut_handle) = (simulator.clone(), cut_handle.clone());
+            async move { simulator.respond(request, cut_handle).await }
+        });
+        let server = auto::Builder::new(TokioExecutor::new());
+        if let Err(error) = server.serve_connection(io, service).await {
             tracing::debug!(%error, "a connection to the simulator broke");
         }
     }

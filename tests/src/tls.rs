@@ -1,0 +1,81 @@
+//! Certificates of the tests, and a simulator with TLS.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gateway::tls::TlsFiles;
+use rcgen::CertifiedKey;
+use rustls::ClientConfig;
+use simulator::Simulator;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use trust::Trust;
+
+/// A self-signed certificate for `localhost`.
+pub struct Certificate {
+    /// Its files.
+    pub files: TlsFiles,
+    /// The certificate in PEM.
+    pub pem: String,
+}
+
+/// A simulator that serves one version of HTTP over TLS. Dropping it closes its connections.
+pub struct SecureSimulator {
+    /// The base URL for the catalogue.
+    pub url: String,
+    _tasks: JoinSet<()>,
+}
+
+// === impl Certificate ===
+
+impl Certificate {
+    /// Creates a certificate with files in `dir`.
+    ///
+    /// # Panics
+    /// If the files cannot be written.
+    pub fn create(dir: &Path) -> Self {
+        let names = ["localhost".to_owned()];
+        let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(names).unwrap();
+        let files = TlsFiles { certificate: dir.join("cert.pem"), key: dir.join("key.pem") };
+        std::fs::write(&files.certificate, cert.pem()).unwrap();
+        std::fs::write(&files.key, signing_key.serialize_pem()).unwrap();
+        Self { files, pem: cert.pem() }
+    }
+
+    /// Returns the configuration of a client that trusts this certificate only, and offers the ALPN `protocol`.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn client_config(&self, protocol: &str) -> Arc<ClientConfig> {
+        let mut config = Trust::only(self.pem.as_bytes()).unwrap().client_config();
+        config.alpn_protocols = vec![protocol.into()];
+        Arc::new(config)
+    }
+}
+
+// === impl SecureSimulator ===
+
+impl SecureSimulator {
+    /// Serves `simulator` on a free port, with a certificate and the ALPN `protocol`.
+    ///
+    /// # Panics
+    /// If there is no port.
+    pub async fn start(simulator: Simulator, certificate: &Certificate, protocol: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}/v1", listener.local_addr().unwrap().port());
+        let acceptor = certificate.files.acceptor(&[protocol]).unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, simulator) = (acceptor.clone(), simulator.clone());
+                connections.spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        simulator.serve(stream).await;
+                    }
+                });
+            }
+        });
+        Self { url, _tasks: tasks }
+    }
+}
