@@ -189,7 +189,7 @@ pub async fn run(
     };
     let control = Arc::new(Control::new(Parts {
         store,
-        directory,
+        directory: directory.clone(),
         ledger: ledger.clone(),
         credentials,
         clock: seams.clock,
@@ -215,8 +215,10 @@ pub async fn run(
     let abort = CancellationToken::new();
     let mut workers = Workers::new(seams.worker_runtime);
     let mut queues = Vec::new();
+    let mut all_clients = vec![app.upstream_clients.clone()];
     for _ in 0..config.workers.get() {
         let (upstream_clients, journal_barrier) = upstream_clients();
+        all_clients.push(upstream_clients.clone());
         let app = Arc::new(AppState { upstream_clients, ..app.clone() });
         let (queue, worker) = Worker::new(WorkerContext {
             tls: http_tls.clone(),
@@ -229,6 +231,8 @@ pub async fn run(
         queues.push(queue);
     }
     drop(app);
+    let dropping = drop_removed_clients(directory, all_clients);
+    writing.spawn(recorder_stop.clone().run_until_cancelled_owned(dropping));
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), workers = config.workers, "serving");
     let slots = ConnectionSlots::new(api_limits(
         config.connections,
@@ -264,6 +268,17 @@ pub async fn run(
     workers.stop().await;
     tracing::info!("stopped");
     served.context("serving the admin plane")
+}
+
+/// Drops the clients of upstreams that were changed or removed, whenever the catalogue changes.
+async fn drop_removed_clients(directory: Arc<Directory>, all_clients: Vec<Arc<UpstreamClients>>) {
+    let mut changes = directory.catalogue_changes();
+    while changes.changed().await.is_ok() {
+        let catalogue = directory.catalogue().clone();
+        for clients in &all_clients {
+            clients.retain(&catalogue.upstreams);
+        }
+    }
 }
 
 /// Lowers the limits of the API to what the process has descriptors for, besides those of the admin plane.

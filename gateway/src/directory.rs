@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use tokio::sync::watch;
 
 use domain::account::Account;
 use domain::account_name::{AccountName, Appearance, normalized};
@@ -28,6 +29,8 @@ pub struct Directory {
     /// Accounts by the appearance of their names, to refuse confusable ones.
     confusables: Map<Appearance, AccountId>,
     catalogue: ArcSwap<Catalogue>,
+    /// Notifies of changes of the catalogue.
+    catalogue_changes: watch::Sender<()>,
 }
 
 /// Plans, models and upstreams. Small and rarely changed, therefore replaced as a whole.
@@ -55,6 +58,7 @@ impl Directory {
             names: Map::default(),
             confusables: Map::default(),
             catalogue: ArcSwap::from_pointee(catalogue),
+            catalogue_changes: watch::Sender::new(()),
         };
         for account in snapshot.accounts {
             directory.put_account(account);
@@ -104,6 +108,11 @@ impl Directory {
         self.catalogue.load()
     }
 
+    /// Returns a receiver that is notified of changes of the catalogue.
+    pub(crate) fn catalogue_changes(&self) -> watch::Receiver<()> {
+        self.catalogue_changes.subscribe()
+    }
+
     pub(crate) fn put_account(&self, account: Account) -> Arc<Account> {
         let account = Arc::new(account);
         self.accounts.pin().insert(account.id, account.clone());
@@ -122,6 +131,7 @@ impl Directory {
     pub(crate) fn set_catalogue(&self, mut catalogue: Catalogue) {
         catalogue.index();
         self.catalogue.store(Arc::new(catalogue));
+        self.catalogue_changes.send_replace(());
     }
 
     pub(crate) fn change_catalogue(&self, change: impl FnOnce(&mut Catalogue)) {

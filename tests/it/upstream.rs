@@ -50,6 +50,23 @@ async fn an_error_about_the_gateways_credential_is_not_relayed() {
 }
 
 #[tokio::test]
+async fn a_demand_for_payment_is_not_relayed() {
+    let body = error_body("account org-123 has no credit");
+    let answer = check(&json_answer(402, &body), 502, "upstream_error", "operator").await;
+    assert!(!answer.text().contains("org-123"), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn an_implausible_retry_after_is_not_relayed() {
+    for value in ["-5", "99999999999", "86401", "soon"] {
+        let headers = format!("content-type: application/json\r\nretry-after: {value}\r\n");
+        let sent = raw_answer(429, &headers, &error_body("busy"));
+        let refused = check(&sent, 429, "rate_limit_exceeded", "busy").await;
+        assert_eq!(refused.headers.get("retry-after"), None, "{value}");
+    }
+}
+
+#[tokio::test]
 async fn a_busy_upstreams_retry_after_is_relayed() {
     let headers = "content-type: application/json\r\nretry-after: 7\r\n";
     let answer = |status| raw_answer(status, headers, &error_body("busy"));
@@ -119,20 +136,108 @@ async fn the_next_deployment_is_tried_when_one_fails_before_it_answers() {
     product.operator().await.add_model_on("asked", &urls).await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
-    let good = json_answer(
-        200,
-        r#"{"choices":[{"message":{"content":"from the last"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#,
-    );
     let (answer, refused, served) = tokio::join!(
         product.chat(&key, &question("asked", "hi")).answer(),
         first.answer(json_answer(500, "")),
-        second.answer(good),
+        second.answer(good_answer()),
     );
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.text().contains("from the last"));
     assert_eq!(refused.body, served.body);
     let record = alice.record().await;
     assert_eq!(record.deployment.as_deref(), Some("up-asked-2/upstream-model"));
+}
+
+/// A plain answer that says "from the last".
+fn good_answer() -> String {
+    json_answer(
+        200,
+        r#"{"choices":[{"message":{"content":"from the last"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#,
+    )
+}
+
+#[tokio::test]
+async fn the_next_deployment_is_tried_when_one_demands_payment_or_lacks_the_model() {
+    let product = Product::start().await;
+    let (first, second) = (RawUpstream::start().await, RawUpstream::start().await);
+    product.operator().await.add_model_on("asked", &[&first.url, &second.url]).await;
+    let key = product.member("alice").await.key().await.secret;
+    for status in [402, 404] {
+        let (answer, _, _) = tokio::join!(
+            product.chat(&key, &question("asked", "hi")).answer(),
+            first.answer(json_answer(status, &error_body("its own text"))),
+            second.answer(good_answer()),
+        );
+        assert_eq!(answer.status, 200, "{status}: {answer:?}");
+    }
+}
+
+/// Regression test: a server that accepted connections but did not greet cost the deadline for the first byte, and
+/// the request failed.
+#[tokio::test]
+async fn the_next_deployment_is_tried_when_one_is_silent() {
+    let product = Product::start().await;
+    let operator = product.operator().await;
+    let (silent, good) = (RawUpstream::start().await, RawUpstream::start().await);
+    let urls = [&*silent.url.replace("http://", "https://"), &silent.url, &good.url];
+    operator.add_model_on("asked", &urls).await;
+    for (name, deadlines) in [
+        ("up-asked-0", v1::Deadlines { connect_ms: Some(50), ..Default::default() }),
+        ("up-asked-1", v1::Deadlines { first_byte_ms: Some(50), ..Default::default() }),
+    ] {
+        let request = v1::UpdateUpstreamRequest {
+            name: name.to_owned(),
+            deadlines: Some(deadlines),
+            ..Default::default()
+        };
+        operator.upstreams().update_upstream(request).await.unwrap();
+    }
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let request = product.chat(&key, &question("asked", "hi"));
+    let (answer, _) = tokio::join!(request.answer(), good.answer(good_answer()));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let record = alice.record().await;
+    assert_eq!(record.deployment.as_deref(), Some("up-asked-2/upstream-model"));
+}
+
+/// Regression test: a request between two steps of a change sent the new credential to the old address, and a
+/// rotated credential file was read without its users.
+#[tokio::test]
+async fn a_credential_is_sent_to_its_own_address_only_and_a_rotated_one_is_used() {
+    let product = Product::start().await;
+    let operator = product.operator().await;
+    let (old, new) = (RawUpstream::start().await, RawUpstream::start().await);
+    let file = product.home.scratch().join("credential");
+    std::fs::write(&file, "sk-one").unwrap();
+    operator.add_model_on("asked", &[&old.url]).await;
+    let update = async |url: &str| {
+        let source = v1::credential::Source::File(file.display().to_string());
+        let request = v1::UpdateUpstreamRequest {
+            name: "up-asked-0".to_owned(),
+            url: Some(url.to_owned()),
+            credential: Some(v1::Credential { source: Some(source) }),
+            ..Default::default()
+        };
+        operator.upstreams().update_upstream(request).await.unwrap();
+    };
+    let key = product.member("alice").await.key().await.secret;
+    let sent_to = async |upstream: &RawUpstream| {
+        let request = product.chat(&key, &question("asked", "hi"));
+        let (answer, call) = tokio::join!(request.answer(), upstream.answer(good_answer()));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let head = call.head.to_ascii_lowercase();
+        let line = head.lines().find(|line| line.starts_with("authorization:"));
+        line.unwrap().to_owned()
+    };
+    update(&old.url).await;
+    assert_eq!(sent_to(&old).await, "authorization: bearer sk-one");
+    std::fs::write(&file, "sk-two").unwrap();
+    // Any change reads the files again.
+    operator.add_model_on("other", &[&new.url]).await;
+    assert_eq!(sent_to(&old).await, "authorization: bearer sk-two");
+    update(&new.url).await;
+    assert_eq!(sent_to(&new).await, "authorization: bearer sk-two");
 }
 
 #[tokio::test]

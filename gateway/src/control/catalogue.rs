@@ -100,9 +100,7 @@ impl Control {
             // Before the directory, so that no request finds an upstream without its credential.
             control.refresh_credentials(catalogue.upstreams.values()).await;
             control.directory.set_catalogue(catalogue);
-            if !update.removed_upstreams.is_empty() {
-                control.refresh_credentials([]).await;
-            }
+            control.drop_old_credentials();
             Ok(())
         })
         .await

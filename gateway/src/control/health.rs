@@ -41,7 +41,7 @@ impl Control {
                 name: upstream.name.clone(),
                 retry_at,
                 in_flight: in_flight.upstreams.get(&upstream.name).copied().unwrap_or_default(),
-                problem: self.credentials.problem(&upstream.name),
+                problem: self.credentials.problem(upstream),
                 health,
             }
         });

@@ -147,6 +147,7 @@ impl Control {
             control.directory.change_catalogue(|catalogue| {
                 catalogue.upstreams.remove(&upstream.name);
             });
+            control.drop_old_credentials();
             control.refresh_credentials(None).await;
             Ok(())
         })
@@ -214,15 +215,36 @@ impl Control {
         })
     }
 
-    /// Resolves all credentials again, as if the catalogue contained `changed`.
+    /// Resolves all credentials again, and those of `changed`, entries which are about to be in the catalogue.
+    /// The entries of which only the credential has changed are replaced by equal ones, so that their connections
+    /// are closed.
     pub(super) async fn refresh_credentials<'a>(
         &self,
         changed: impl IntoIterator<Item = &'a Arc<Upstream>>,
     ) {
-        let mut upstreams = self.directory.catalogue().upstreams.clone();
-        let changed = changed.into_iter();
-        upstreams.extend(changed.map(|upstream| (upstream.name.clone(), upstream.clone())));
-        self.credentials.refresh(upstreams.into_values()).await;
+        let mut upstreams = self.current_upstreams();
+        upstreams.extend(changed.into_iter().cloned());
+        let rotated = self.credentials.refresh(upstreams).await;
+        if rotated.is_empty() {
+            return;
+        }
+        self.directory.change_catalogue(|catalogue| {
+            for upstream in rotated {
+                let entry = catalogue.upstreams.get_mut(&upstream.name);
+                if let Some(entry) = entry.filter(|entry| **entry == upstream) {
+                    *entry = Arc::new(Upstream::clone(&upstream));
+                }
+            }
+        });
+    }
+
+    /// Drops the credentials of entries that are no longer in the catalogue.
+    pub(super) fn drop_old_credentials(&self) {
+        self.credentials.retain(&self.current_upstreams());
+    }
+
+    fn current_upstreams(&self) -> Vec<Arc<Upstream>> {
+        self.directory.catalogue().upstreams.values().cloned().collect()
     }
 
     fn check_credential(
@@ -269,7 +291,7 @@ impl Control {
     }
 
     fn upstream_view(&self, upstream: &Arc<Upstream>) -> UpstreamView {
-        let problem = self.credentials.problem(&upstream.name);
+        let problem = self.credentials.problem(upstream);
         UpstreamView { upstream: upstream.clone(), problem }
     }
 }
@@ -288,6 +310,7 @@ async fn put_upstream(
     control.directory.change_catalogue(|catalogue| {
         catalogue.upstreams.insert(upstream.name.clone(), upstream.clone());
     });
+    control.drop_old_credentials();
     Ok(control.upstream_view(&upstream))
 }
 

@@ -23,6 +23,8 @@ use domain::wire::error::{ErrorBody, ReportedError};
 use translate::answer::StreamFailure;
 
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+/// The longest wait that an upstream may demand of a client.
+const MAX_RETRY_AFTER: Duration = Duration::from_hours(24);
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
 /// When to retry a request that is being answered to another client.
@@ -300,12 +302,16 @@ fn refused(status: u16, said: &ReportedError, headers: &HeaderMap) -> ErrorReply
     let text = message(said, status);
     let failed = |status, code: &str| ErrorReply::new(status, "server_error", code, text.as_str());
     match status {
-        // The upstream's text concerns our credential and may repeat it.
-        401 | 403 => ErrorReply::new(
+        // The upstream's text concerns our credential or our account, and may repeat them.
+        401..=403 => ErrorReply::new(
             StatusCode::BAD_GATEWAY,
             "server_error",
             "upstream_error",
-            "the upstream refused the gateway's credential; ask the operator of this gateway",
+            if status == 402 {
+                "the upstream demands payment from the gateway; ask the operator of this gateway"
+            } else {
+                "the upstream refused the gateway's credential; ask the operator of this gateway"
+            },
         )
         .no_retry(),
         408 | 504 => failed(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
@@ -344,9 +350,15 @@ fn refused(status: u16, said: &ReportedError, headers: &HeaderMap) -> ErrorReply
     }
 }
 
+/// Copies the headers that say when to try again if they are numbers of up to [`MAX_RETRY_AFTER`].
 fn copy_retry_after(from: &HeaderMap, to: &mut HeaderMap) {
-    for name in [RETRY_AFTER, RETRY_AFTER_MS] {
-        if let Some(value) = from.get(&name) {
+    for (name, unit) in
+        [(RETRY_AFTER, Duration::from_secs(1)), (RETRY_AFTER_MS, Duration::from_millis(1))]
+    {
+        let Some(value) = from.get(&name) else { continue };
+        let wait = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+        let wait = wait.and_then(|count: u32| unit.checked_mul(count));
+        if wait.is_some_and(|wait| wait <= MAX_RETRY_AFTER) {
             to.insert(name, value.clone());
         }
     }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::FutureExt;
-use http::header::HeaderName;
+use http::header::{HOST, HeaderName};
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use serde_json::json;
 
@@ -29,7 +29,7 @@ use crate::pipeline::open_request::{Arrival, OpenRequest};
 use crate::pipeline::outcome::RequestOutcome;
 use crate::pipeline::serve::serve;
 use crate::pipeline::{AppState, Fault, admit};
-use domain::refusal::Refusal;
+use domain::refusal::{Refusal, RequestFault};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -90,6 +90,11 @@ impl Handler {
 
     async fn dispatch(&self, arrival: Arrival, request: Request<Incoming>) -> Response<Reply> {
         let (head, incoming) = request.into_parts();
+        if !has_valid_host(&head) {
+            let message = "an HTTP/1.1 request must have exactly one `Host` header";
+            let refusal = Refusal::invalid(RequestFault::InvalidValue, None, message);
+            return respond::error(ErrorReply::from(&refusal));
+        }
         let path = head.uri.path();
         match path {
             "/healthz" => return health(true),
@@ -217,6 +222,15 @@ impl Handler {
                 Err(Refusal::UnknownUrl { path: shown(head.uri.path()) }.into())
             }
         }
+    }
+}
+
+/// Returns whether the request has one `Host` header, or none where none is needed (RFC 9112, 3.2). Two servers that
+/// read different ones could be made to treat a request differently.
+fn has_valid_host(head: &Parts) -> bool {
+    match head.headers.get_all(HOST).iter().count() {
+        0 => head.version != Version::HTTP_11,
+        count => count == 1,
     }
 }
 

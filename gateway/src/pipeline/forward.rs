@@ -160,7 +160,7 @@ async fn attempt(
     request: &ForwardedRequest,
 ) -> Result<UpstreamAnswer, UpstreamError> {
     let upstream_client = app.upstream_clients.upstream_client(upstream, || {
-        let credential = app.credentials.find(&upstream.name);
+        let credential = app.credentials.find(upstream);
         credential.ok_or("its credential is not known yet")?.as_ref().clone()
     })?;
     let Outgoing { body, edits } = outgoing;

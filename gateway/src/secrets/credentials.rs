@@ -3,7 +3,6 @@
 //!
 //! A failure is kept as a message, which must not contain the credential.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -12,7 +11,6 @@ use tokio::io::AsyncReadExt;
 use zeroize::Zeroizing;
 
 use super::seal::Sealer;
-use domain::id::UpstreamName;
 use domain::upstream::{CredentialSource, Upstream};
 
 /// The maximum number of bytes read from a credential file.
@@ -22,9 +20,19 @@ const MAX_FILE_BYTES: u64 = 64 * 1024;
 pub type ResolvedCredential = Result<Option<SecretString>, String>;
 
 /// The credentials of all upstreams. Reads take no lock.
+///
+/// Each belongs to one version of a catalogue entry, so that a request with an outdated entry never sends a new
+/// credential to an old address.
 pub struct Credentials {
     sealer: Arc<Sealer>,
-    resolved: ArcSwap<HashMap<UpstreamName, Arc<ResolvedCredential>>>,
+    resolved: ArcSwap<Vec<Resolved>>,
+}
+
+/// The credential of an upstream with this catalogue entry.
+#[derive(Clone)]
+struct Resolved {
+    upstream: Arc<Upstream>,
+    credential: Arc<ResolvedCredential>,
 }
 
 impl Credentials {
@@ -33,31 +41,48 @@ impl Credentials {
         Self { sealer, resolved: ArcSwap::default() }
     }
 
-    /// Returns the credential of an upstream; `None` if the upstream is unknown.
-    pub fn find(&self, upstream: &UpstreamName) -> Option<Arc<ResolvedCredential>> {
-        self.resolved.load().get(upstream).cloned()
+    /// Returns the credential of an upstream with exactly this address and source; `None` if it is not known.
+    pub fn find(&self, upstream: &Upstream) -> Option<Arc<ResolvedCredential>> {
+        let resolved = self.resolved.load();
+        resolved.iter().find(|it| it.belongs_to(upstream)).map(|it| it.credential.clone())
     }
 
     /// Returns why an upstream's credential cannot be used; empty if it can.
-    pub fn problem(&self, upstream: &UpstreamName) -> String {
+    pub fn problem(&self, upstream: &Upstream) -> String {
         match self.find(upstream).as_deref() {
             Some(Err(problem)) => problem.clone(),
             Some(Ok(_)) | None => String::new(),
         }
     }
 
-    /// Resolves the credentials of `upstreams` and drops all others.
-    pub async fn refresh(&self, upstreams: impl IntoIterator<Item = Arc<Upstream>> + Send) {
+    /// Resolves the credentials of `upstreams` and drops all others. Returns the upstreams whose credential is
+    /// another one than before, although their entry is the same: that of a file, for example.
+    pub async fn refresh(
+        &self,
+        upstreams: impl IntoIterator<Item = Arc<Upstream>> + Send,
+    ) -> Vec<Arc<Upstream>> {
         let upstreams: Vec<_> = upstreams.into_iter().collect();
-        let mut resolved = HashMap::with_capacity(upstreams.len());
+        let mut resolved = Vec::with_capacity(upstreams.len());
+        let mut changed = Vec::new();
         for upstream in upstreams {
             let credential = self.resolve(&upstream.credential).await;
             if let Err(problem) = &credential {
                 tracing::warn!(upstream = %upstream.name, problem, "cannot resolve a credential");
             }
-            resolved.insert(upstream.name.clone(), Arc::new(credential));
+            if self.find(&upstream).is_some_and(|before| !is_same(&before, &credential)) {
+                changed.push(upstream.clone());
+            }
+            resolved.push(Resolved { upstream, credential: Arc::new(credential) });
         }
         self.resolved.store(Arc::new(resolved));
+        changed
+    }
+
+    /// Drops the credentials of all but `upstreams`.
+    pub fn retain(&self, upstreams: &[Arc<Upstream>]) {
+        let resolved = self.resolved.load();
+        let is_kept = |it: &&Resolved| upstreams.iter().any(|upstream| it.belongs_to(upstream));
+        self.resolved.store(Arc::new(resolved.iter().filter(is_kept).cloned().collect()));
     }
 
     /// Returns the keyed digest of bytes that may contain a secret.
@@ -84,6 +109,26 @@ impl Credentials {
             None => Ok(Some(secret)),
             Some(problem) => Err(format!("the {from} {problem}")),
         }
+    }
+}
+
+impl Resolved {
+    fn belongs_to(&self, upstream: &Upstream) -> bool {
+        let own = &*self.upstream;
+        own.name == upstream.name
+            && own.url == upstream.url
+            && own.credential == upstream.credential
+    }
+}
+
+fn is_same(one: &ResolvedCredential, other: &ResolvedCredential) -> bool {
+    match (one, other) {
+        (Ok(one), Ok(other)) => {
+            let [one, other] = [one, other].map(|it| it.as_ref().map(ExposeSecret::expose_secret));
+            one == other
+        }
+        (Err(one), Err(other)) => one == other,
+        (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
     }
 }
 
@@ -117,6 +162,7 @@ async fn read_file(path: &str) -> Result<SecretString, String> {
 mod tests {
     use super::*;
     use crate::clock::testing::CountingEntropy;
+    use domain::id::UpstreamName;
     use domain::upstream::{Deadlines, Profile};
     use jiff::Timestamp;
 
@@ -159,9 +205,9 @@ mod tests {
             .enumerate()
             .map(|(index, (source, _))| upstream(name(index).as_str(), source.clone()))
             .collect();
-        credentials.refresh(upstreams).await;
+        credentials.refresh(upstreams.clone()).await;
         for (index, (source, expected)) in cases.iter().enumerate() {
-            let resolved = credentials.find(&name(index)).unwrap();
+            let resolved = credentials.find(&upstreams[index]).unwrap();
             match (&*resolved, expected) {
                 (Ok(secret), Ok(expected)) => {
                     assert_eq!(
@@ -169,7 +215,7 @@ mod tests {
                         *expected,
                         "{source:?}"
                     );
-                    assert_eq!(credentials.problem(&name(index)), "");
+                    assert_eq!(credentials.problem(&upstreams[index]), "");
                 }
                 (Err(problem), Err(part)) => {
                     assert!(problem.contains(part), "{problem}");
@@ -178,8 +224,32 @@ mod tests {
                 _ => panic!("{source:?}"),
             }
         }
-        assert!(credentials.find(&UpstreamName::new("u99")).is_none());
-        credentials.refresh([]).await;
-        assert!(credentials.find(&name(0)).is_none());
+        assert!(credentials.find(&upstream("u99", CredentialSource::None)).is_none());
+        std::fs::write(&file, "rotated").unwrap();
+        assert_eq!(credentials.refresh(upstreams.clone()).await, [upstreams[3].clone()]);
+        assert_eq!(credentials.refresh(upstreams.clone()).await, []);
+        credentials.retain(&upstreams[1..]);
+        assert!(credentials.find(&upstreams[0]).is_none());
+        assert!(credentials.find(&upstreams[1]).is_some());
+    }
+
+    /// Regression test: the credential of a changed entry could be sent to the address of the old one.
+    #[tokio::test]
+    async fn a_credential_belongs_to_one_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let sealer = Sealer::open(dir.path(), Arc::new(CountingEntropy::default())).unwrap();
+        let credentials = Credentials::new(Arc::new(sealer));
+        let old = upstream("u", credentials.seal(&"old".into()));
+        let credential = credentials.seal(&"new".into());
+        let new = Upstream { url: "https://new".into(), credential, ..(*old).clone() };
+        let half_new = Upstream { url: new.url.clone(), ..(*old).clone() };
+        credentials.refresh([old.clone(), Arc::new(new.clone())]).await;
+        let secret = |upstream: &Upstream| match &*credentials.find(upstream)? {
+            Ok(Some(secret)) => Some(secret.expose_secret().to_owned()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(secret(&old).as_deref(), Some("old"));
+        assert_eq!(secret(&new).as_deref(), Some("new"));
+        assert_eq!(secret(&half_new), None);
     }
 }

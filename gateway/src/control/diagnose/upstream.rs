@@ -125,7 +125,7 @@ fn upstream_client(
     control: &Control,
     upstream: &Arc<Upstream>,
 ) -> Result<Arc<UpstreamClient>, UpstreamError> {
-    let credential = control.credentials.find(&upstream.name);
+    let credential = control.credentials.find(upstream);
     control.upstream_clients.upstream_client(upstream, || {
         credential.ok_or("its credential is not known yet")?.as_ref().clone()
     })

@@ -70,9 +70,9 @@ async fn a_credential_is_stored_only_in_encrypted_form() {
     let view = update(&bench, secret("sk-very-hidden")).await.unwrap();
     assert!(matches!(view.upstream.credential, CredentialSource::Sealed(_)));
     assert_eq!(view.problem, "");
-    let name = UpstreamName::new("u");
     let check = |bench: &Bench| {
-        let found = bench.control.credentials.find(&name).unwrap();
+        let entry = bench.control.directory.catalogue().upstreams["u"].clone();
+        let found = bench.control.credentials.find(&entry).unwrap();
         let secret = found.as_ref().as_ref().unwrap().as_ref().unwrap().expose_secret();
         assert_eq!(secret, "sk-very-hidden");
     };
@@ -140,7 +140,9 @@ async fn refuses_to_remove_an_upstream_with_deployments() {
     assert!(matches!(error, ControlError::InUse(_)), "{error:?}");
     assert!(error.to_string().contains("`m`"), "{error}");
     bench.control.remove_model(&bench.operator, "m".into()).await.unwrap();
+    let entry = bench.control.directory.catalogue().upstreams["sim"].clone();
+    assert!(bench.control.credentials.find(&entry).is_some());
     remove().await.unwrap();
     assert!(matches!(remove().await, Err(ControlError::NotFound(_))));
-    assert!(bench.control.credentials.find(&UpstreamName::new("sim")).is_none());
+    assert!(bench.control.credentials.find(&entry).is_none());
 }
