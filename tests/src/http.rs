@@ -178,10 +178,13 @@ impl Request {
     /// If none arrives in time.
     pub async fn try_send(self) -> anyhow::Result<PendingAnswer> {
         let stream = self.connect().await?;
-        let Some(config) = self.tls.clone() else { return self.exchange(stream).await };
+        // Boxed, as the futures of the handshakes are large.
+        let Some(config) = self.tls.clone() else {
+            return Box::pin(self.exchange(stream)).await;
+        };
         let host = ServerName::try_from("localhost")?;
-        let stream = TlsConnector::from(config).connect(host, stream).await?;
-        self.exchange(stream).await
+        let stream = Box::pin(TlsConnector::from(config).connect(host, stream)).await?;
+        Box::pin(self.exchange(stream)).await
     }
 
     async fn exchange<S>(self, stream: S) -> anyhow::Result<PendingAnswer>

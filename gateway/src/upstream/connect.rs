@@ -23,7 +23,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The number of unanswered probes after which a connection is closed.
 const KEEP_ALIVE_RETRIES: u32 = 2;
 /// How long sent bytes may stay unacknowledged, after which the connection is closed.
-const TCP_USER_TIMEOUT: Duration = Duration::from_secs(60);
+const TCP_USER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A byte stream to an upstream.
 pub(super) trait Stream: Read + Write + Send + Unpin {}

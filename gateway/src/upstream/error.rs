@@ -84,9 +84,11 @@ impl UpstreamError {
     pub fn is_upstream_fault(&self) -> bool {
         match self {
             Self::TimedOut(_) | Self::CutOff => true,
-            Self::JournalUnavailable(_) | Self::Reported(_) | Self::ConstraintViolation(_) => false,
+            Self::JournalUnavailable(_)
+            | Self::Reported(_)
+            | Self::ConstraintViolation(_)
             // The client may have caused it, by a parameter that names something.
-            Self::Refused { status: 404, .. } => false,
+            | Self::Refused { status: 404, .. } => false,
             Self::Misconfigured(_)
             | Self::Unreachable(_)
             | Self::Invalid(_)

@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 use trust::Trust;
 
@@ -405,7 +406,7 @@ fn an_idle_connection_is_closed_before_its_server_closes_it() {
 /// An in-memory HTTP/2 server, which counts its connections and can drop them all.
 #[derive(Clone, Default)]
 struct Http2Server {
-    connections: Arc<Mutex<Vec<tokio::task::JoinHandle<()>>>>,
+    connections: Arc<Mutex<Vec<JoinSet<()>>>>,
     requests: Arc<AtomicUsize>,
     /// Whether requests are left without an answer.
     is_silent: Arc<AtomicBool>,
@@ -428,7 +429,9 @@ impl Connect for Http2Server {
         });
         let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
             .serve_connection(TokioIo::new(far), service);
-        self.connections.lock().unwrap().push(tokio::spawn(async move { _ = serving.await }));
+        let mut connection = JoinSet::new();
+        connection.spawn(async move { _ = serving.await });
+        self.connections.lock().unwrap().push(connection);
         let stream = Box::new(TokioIo::new(near));
         Box::pin(ready(Ok(Connected { stream, protocol: Protocol::Http2 })))
     }
@@ -459,7 +462,7 @@ async fn requests_share_an_http2_connection_and_a_lost_one_is_replaced() {
             tokio::task::yield_now().await;
         }
         server.is_silent.store(false, Ordering::Relaxed);
-        server.connections.lock().unwrap()[0].abort();
+        server.connections.lock().unwrap()[0].abort_all();
     };
     tokio::join!(futures_util::future::join_all((0..5).map(|_| ask())), lose);
     assert_eq!(server.connections.lock().unwrap().len(), 2);
