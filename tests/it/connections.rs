@@ -20,7 +20,7 @@ use proto::v1::RequestStatus;
 use serde_json::json;
 use tests::http::Request;
 use tests::process::{self, Gateway};
-use tests::{Product, RawUpstream, Session, question, with_timeout};
+use tests::{FEW_TOKENS, Product, RawUpstream, Session, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -126,9 +126,6 @@ fn check_cancelled(record: &proto::v1::RequestRecord) {
     assert_eq!(record.status(), RequestStatus::Cancelled, "{record:?}");
     assert_eq!(record.notes, ["client_gone:cancelled"]);
 }
-
-/// Text of so few tokens that no cap ends the answer before the socket buffers are full.
-const FEW_TOKENS: &str = "-----";
 
 /// Regression test: such a client kept its slot and its upstream forever.
 #[tokio::test]

@@ -7,9 +7,13 @@ use proto::v1::RequestStatus;
 use serde_json::{Value, json};
 use tests::http::Request;
 use tests::process::Gateway;
-use tests::{Product, RawUpstream, Session, chunk, question, stream_head, with_timeout};
+use tests::{
+    FEW_TOKENS, Product, RawUpstream, Session, chunk, question, stream_head, with_timeout,
+};
+use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 const PIECE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
 
@@ -113,6 +117,27 @@ async fn a_stream_cut_off_by_a_shutdown_ends_in_an_error_event() {
         assert_eq!(record.error_code.as_deref(), Some("server_shutting_down"));
         assert_eq!(record.tokens.unwrap().output, Some(1), "the streamed output is charged");
     }
+}
+
+/// Regression test: the record had no error code, because the error could not be delivered.
+#[tokio::test]
+async fn a_stream_cut_off_while_its_client_does_not_read_is_recorded_as_interrupted() {
+    let (product, upstream, key) = context().await;
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    let request = product.chat(&key, &body);
+    let request = request.socket(|socket| socket.set_recv_buffer_size(4 * 1_024));
+    let mut client = request.connect().await.unwrap();
+    client.write_all(&request.bytes()).await.unwrap();
+    let mut call = upstream.begin_stream().await;
+    tokio::time::pause();
+    // The clock advances only when every buffer up to the client is full.
+    let full = timeout(Duration::from_secs(5), call.stream_endlessly(FEW_TOKENS)).await;
+    assert!(full.is_err(), "the gateway has disconnected");
+    tokio::time::resume();
+    let record = record_of(product).await;
+    assert_eq!((record.status(), record.http_status), (RequestStatus::Interrupted, Some(200)));
+    assert_eq!(record.error_code.as_deref(), Some("server_shutting_down"), "{record:?}");
 }
 
 /// A Responses stream whose head was sent before the upstream answered.

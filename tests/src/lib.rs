@@ -24,7 +24,9 @@ pub use product::{Home, Product, Setup, priced_model};
 pub use session::{NewKey, Session, requests_of};
 pub use terminal::Terminal;
 pub use tls::{Certificate, SecureSimulator};
-pub use upstream::{Call, RawUpstream, chunk, closed_port, json_answer, raw_answer, stream_head};
+pub use upstream::{
+    Call, FEW_TOKENS, RawUpstream, chunk, closed_port, json_answer, raw_answer, stream_head,
+};
 
 /// The time limit of every wait for an event. A test that reaches it fails; none passes because of
 /// it.

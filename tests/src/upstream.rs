@@ -8,6 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::with_timeout;
 
+/// Text of so few tokens that no cap ends the answer before the socket buffers are full.
+pub const FEW_TOKENS: &str = "-----";
+
 /// A listening upstream. The test answers its connections one by one.
 pub struct RawUpstream {
     /// The base URL for the catalogue.

@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::ledger::DiskSync;
 use crate::pipeline::Fault;
-use crate::pipeline::outcome::RequestOutcome;
+use crate::pipeline::outcome::{RequestOutcome, SHUTTING_DOWN};
 use crate::pipeline::rate_limit_headers;
 use crate::pipeline::relay::BrokenStream;
 use crate::pipeline::stream_adapter::StreamAdapter;
@@ -229,7 +229,7 @@ impl From<&Refusal> for ErrorReply {
             Refusal::ShuttingDown => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "server_error",
-                "server_shutting_down",
+                SHUTTING_DOWN,
                 refusal.to_string(),
             )
             .retry_after(Duration::from_secs(1)),

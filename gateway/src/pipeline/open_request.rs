@@ -286,8 +286,7 @@ impl OpenRequest {
             return Some(outcome.clone());
         }
         let is_cut_off = self.app.cut_off.is_cancelled() && !is_abandoned;
-        let status = if is_cut_off { RequestStatus::Interrupted } else { RequestStatus::Cancelled };
-        Some(RequestOutcome { status, http_status: None, error_code: None })
+        Some(if is_cut_off { RequestOutcome::cut_off() } else { RequestOutcome::cancelled() })
     }
 
     fn is_abandoned(&self) -> bool {

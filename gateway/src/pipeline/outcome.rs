@@ -6,6 +6,9 @@ use std::sync::{Arc, OnceLock};
 use super::meter::Meter;
 use domain::record::RequestStatus;
 
+/// The `code` of the error of requests that a shutdown refuses or ends.
+pub const SHUTTING_DOWN: &str = "server_shutting_down";
+
 /// How a request ended from the client's point of view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestOutcome {
@@ -13,7 +16,7 @@ pub struct RequestOutcome {
     pub status: RequestStatus,
     /// The HTTP status that the client got.
     pub http_status: Option<u16>,
-    /// The `code` of the error that the client got.
+    /// The `code` of the error that ended the request, whether or not the client could still receive it.
     pub error_code: Option<String>,
 }
 
@@ -43,6 +46,17 @@ impl RequestOutcome {
         let status =
             if meter.is_truncated { RequestStatus::Incomplete } else { RequestStatus::Completed };
         Self { status, http_status: Some(200), error_code: None }
+    }
+
+    /// Returns the outcome of a request whose client disconnected before its end.
+    pub(super) fn cancelled() -> Self {
+        Self { status: RequestStatus::Cancelled, http_status: None, error_code: None }
+    }
+
+    /// Returns the outcome of a request that a shutdown ended although its client did not receive the error.
+    pub(super) fn cut_off() -> Self {
+        let error_code = Some(SHUTTING_DOWN.to_owned());
+        Self { status: RequestStatus::Interrupted, http_status: None, error_code }
     }
 
     /// Returns the outcome of the same request if its client had disconnected.
