@@ -47,6 +47,7 @@ use crate::workers::{WorkerRuntime, Workers};
 use domain::consumption::Consumption;
 use domain::durability::Durability;
 use domain::key::Key;
+use domain::upstream::Upstream;
 use simulator::{self, Simulator, TruthLog};
 use store::Store;
 use store::sqlite::SqliteStore;
@@ -158,7 +159,8 @@ pub async fn run(
     let limiter = Arc::new(Limiter::resume(&used, now));
     let journalled = ledger.clone();
     let flush_journal: FlushJournal = Arc::new(move || Ok(journalled.flush_journal()?));
-    let upstream_stats = Arc::<StatsTable>::default();
+    let (upstream_stats, due_probes) = StatsTable::new();
+    let upstream_stats = Arc::new(upstream_stats);
     let dialer = dialer(seams.simulator, serving.clone());
     // Each worker has its own connections to upstreams.
     let upstream_clients = || {
@@ -168,6 +170,10 @@ pub async fn run(
         (Arc::new(clients), journal_barrier)
     };
     let (diagnostic_clients, _) = upstream_clients();
+    let (known, clock) = (credentials.clone(), seams.clock.clone());
+    let credential = move |upstream: &Upstream| known.resolved(upstream);
+    let probing = due_probes.run(diagnostic_clients.clone(), credential, clock);
+    writing.spawn(recorder_stop.clone().run_until_cancelled_owned(probing));
 
     let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
     let app = AppState {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proto::v1::{self, BreakerState};
 use serde_json::json;
-use tests::{ManualClock, Product, RawUpstream, Session, json_answer, question};
+use tests::{ManualClock, Product, RawUpstream, Session, json_answer, question, with_timeout};
 
 /// Returns a gateway on a stopped clock and the key of a member.
 async fn product() -> (Product, ManualClock, Session, String) {
@@ -49,6 +49,94 @@ async fn send_request(product: &Product, key: &str) -> u16 {
     product.chat(key, &question("asked", "hi")).answer().await.status
 }
 
+/// Sends requests, all of which succeed, until the breaker of `first` is in `state`. Returns their number.
+async fn send_until(
+    product: &Product,
+    key: &str,
+    operator: &Session,
+    state: BreakerState,
+) -> usize {
+    with_timeout("the state of the breaker", async {
+        let mut sent = 0;
+        while health(operator, "first").await.breaker() != state {
+            assert_eq!(send_request(product, key).await, 200);
+            sent += 1;
+        }
+        sent
+    })
+    .await
+}
+
+fn good_answer() -> String {
+    json_answer(200, r#"{"choices":[{"message":{"content":"hi"}}]}"#)
+}
+
+/// Regression test: the request that found the pause over was the probe, and waited for an upstream that hung.
+#[tokio::test]
+async fn no_client_waits_for_the_probe_of_a_hung_upstream() {
+    let (product, clock, alice, key) = product().await;
+    let operator = product.operator().await;
+    let (hung, good) = (RawUpstream::start().await, RawUpstream::start().await);
+    operator.add_model_on("asked", &[&hung.url, &good.url]).await;
+    let failing = async {
+        for _ in 0..5 {
+            hung.answer(json_answer(503, "{}")).await;
+        }
+    };
+    let serving = async {
+        loop {
+            good.answer(good_answer()).await;
+        }
+    };
+    let requests = async {
+        tokio::join!(failing, async {
+            for _ in 0..5 {
+                assert_eq!(send_request(&product, &key).await, 200);
+            }
+        });
+        clock.advance(Duration::from_secs(5));
+        assert_eq!(send_request(&product, &key).await, 200);
+        let probe = hung.call().await;
+        assert!(probe.head.starts_with("GET /v1/models "), "{}", probe.head);
+        assert_eq!(send_request(&product, &key).await, 200);
+        let probed = json_answer(404, "{}");
+        let mut probe = probe;
+        probe.send(probed).await;
+        probe.finish().await;
+        // A server without a list of models answers: the next request is the trial.
+        let trial = async {
+            let call = hung.call().await;
+            assert!(call.head.starts_with("POST /v1/chat/completions "), "{}", call.head);
+        };
+        let sending = async {
+            loop {
+                assert_eq!(send_request(&product, &key).await, 200);
+            }
+        };
+        tokio::select! { () = trial => {}, () = sending => unreachable!("it sends on") }
+    };
+    tokio::select! { () = serving => unreachable!("it serves on"), () = requests => {} }
+    drop(alice);
+}
+
+#[tokio::test]
+async fn a_busy_upstream_gets_no_requests_until_its_retry_after_has_passed() {
+    let (product, clock, _alice, key) = product().await;
+    let operator = product.operator().await;
+    let (busy, good) = (RawUpstream::start().await, RawUpstream::start().await);
+    operator.add_model_on("asked", &[&busy.url, &good.url]).await;
+    let refusal = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 20\r\ncontent-length: 0\r\n\r\n";
+    let request = send_request(&product, &key);
+    let (status, ..) = tokio::join!(request, busy.answer(refusal), good.answer(good_answer()));
+    assert_eq!(status, 200);
+    clock.advance(Duration::from_secs(19));
+    let (status, _) = tokio::join!(send_request(&product, &key), good.answer(good_answer()));
+    assert_eq!(status, 200);
+    clock.advance(Duration::from_secs(1));
+    let (status, _) = tokio::join!(send_request(&product, &key), busy.answer(good_answer()));
+    assert_eq!(status, 200, "the pause is over");
+}
+
 #[tokio::test]
 async fn an_open_breaker_diverts_requests_until_a_probe_succeeds() {
     let (product, clock, alice, key) = product().await;
@@ -73,17 +161,15 @@ async fn an_open_breaker_diverts_requests_until_a_probe_succeeds() {
 
     clock.advance(Duration::from_secs(5));
     assert_eq!(health(&operator, "first").await.breaker(), BreakerState::HalfOpen);
-    assert_eq!(send_request(&product, &key).await, 200);
-    let first = health(&operator, "first").await;
-    assert_eq!((first.breaker(), first.requests), (BreakerState::Open, 6));
+    let mut sent = 8 + send_until(&product, &key, &operator, BreakerState::Open).await;
+    assert_eq!(health(&operator, "first").await.requests, 6, "one request was the trial");
 
     clock.advance(Duration::from_secs(10));
-    for _ in 0..2 {
-        assert_eq!(send_request(&product, &key).await, 200);
-    }
-    let first = health(&operator, "first").await;
-    assert_eq!((first.breaker(), first.requests), (BreakerState::Closed, 8));
-    let served = alice.records(11).await.into_iter().filter_map(|record| record.deployment);
+    sent += send_until(&product, &key, &operator, BreakerState::Closed).await;
+    assert_eq!(health(&operator, "first").await.requests, 7);
+    assert_eq!(send_request(&product, &key).await, 200);
+    assert_eq!(health(&operator, "first").await.requests, 8);
+    let served = alice.records(sent + 1).await.into_iter().filter_map(|record| record.deployment);
     assert_eq!(served.filter(|deployment| deployment.starts_with("first/")).count(), 2);
 }
 

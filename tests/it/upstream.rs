@@ -199,6 +199,20 @@ async fn the_next_deployment_is_tried_when_one_is_silent() {
     assert_eq!(answer.status, 200, "{answer:?}");
     let record = alice.record().await;
     assert_eq!(record.deployment.as_deref(), Some("up-asked-2/upstream-model"));
+    // Each attempt that failed is on the record, with its error and its time.
+    let attempts: Vec<_> = record.notes.iter().map(|note| note.rsplit_once(':').unwrap()).collect();
+    let failed: Vec<_> = attempts.iter().map(|(attempt, _)| *attempt).collect();
+    assert_eq!(
+        failed,
+        [
+            "failed_attempt=up-asked-0/upstream-model:connect_timeout",
+            "failed_attempt=up-asked-1/upstream-model:first_byte_timeout"
+        ]
+    );
+    for (_, took) in attempts {
+        let millis: u64 = took.strip_suffix("ms").unwrap().parse().unwrap();
+        assert!(millis >= 50, "{took}");
+    }
 }
 
 /// Regression test: a request between two steps of a change sent the new credential to the old address, and a

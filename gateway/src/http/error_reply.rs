@@ -15,7 +15,7 @@ use crate::pipeline::outcome::{RequestOutcome, SHUTTING_DOWN};
 use crate::pipeline::rate_limit_headers;
 use crate::pipeline::relay::BrokenStream;
 use crate::pipeline::stream_adapter::StreamAdapter;
-use crate::upstream::UpstreamError;
+use crate::upstream::{RETRY_AFTER_HEADERS, UpstreamError};
 use domain::limit::LimitStatus;
 use domain::record::RequestStatus;
 use domain::refusal::{Refusal, RequestFault};
@@ -352,9 +352,7 @@ fn refused(status: u16, said: &ReportedError, headers: &HeaderMap) -> ErrorReply
 
 /// Copies the headers that say when to try again if they are numbers of up to [`MAX_RETRY_AFTER`].
 fn copy_retry_after(from: &HeaderMap, to: &mut HeaderMap) {
-    for (name, unit) in
-        [(RETRY_AFTER, Duration::from_secs(1)), (RETRY_AFTER_MS, Duration::from_millis(1))]
-    {
+    for (name, unit) in RETRY_AFTER_HEADERS {
         let Some(value) = from.get(&name) else { continue };
         let wait = value.to_str().ok().and_then(|text| text.trim().parse().ok());
         let wait = wait.and_then(|count: u32| unit.checked_mul(count));

@@ -1,6 +1,7 @@
 //! Sends a request upstream, and to the next deployment if one fails before its answer begins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -109,7 +110,7 @@ async fn try_targets(
     mut outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
 ) -> Result<UpstreamAnswer, Fault> {
     let mut fault = misconfigured("the model has no deployment").into();
-    let mut tried = false;
+    let (mut tried, mut failed) = (false, None);
     let is_available = |target: &Deployment| {
         let catalogue = app.directory.catalogue();
         let upstream = catalogue.upstreams.get(&target.upstream);
@@ -134,11 +135,16 @@ async fn try_targets(
             }
         };
         tried = true;
+        // The last attempt is what the rest of the record describes.
+        request.open.add_notes(failed.take());
         request.record_attempt(target, &outgoing.body)?;
         app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)?;
+        let began_at = app.clock.monotonic();
         match attempt(app, &upstream, outgoing, stream, request).await {
             Ok(answer) => return Ok(answer),
             Err(error) => {
+                let took = app.clock.monotonic().saturating_sub(began_at);
+                failed = Some(failed_attempt(target, &error, took));
                 let retryable = error.is_retryable();
                 let source = std::error::Error::source(&error);
                 tracing::warn!(request_id = %request.id(), upstream = %target.upstream, %error, source, "a request got no answer from an upstream");
@@ -159,10 +165,8 @@ async fn attempt(
     stream: bool,
     request: &ForwardedRequest,
 ) -> Result<UpstreamAnswer, UpstreamError> {
-    let upstream_client = app.upstream_clients.upstream_client(upstream, || {
-        let credential = app.credentials.find(upstream);
-        credential.ok_or("its credential is not known yet")?.as_ref().clone()
-    })?;
+    let credential = || app.credentials.resolved(upstream);
+    let upstream_client = app.upstream_clients.upstream_client(upstream, credential)?;
     let Outgoing { body, edits } = outgoing;
     let body_and_id = || (splice::splice(&body, &edits), request.open.id_header());
     let sent_at = app.clock.monotonic();
@@ -207,6 +211,12 @@ fn client_headers(upstream: &HeaderMap) -> HeaderMap {
         headers.insert(SHOWN, value.clone());
     }
     headers
+}
+
+/// Returns the note about an attempt that failed: the deployment, the error, and the time that it took.
+fn failed_attempt(target: &Deployment, error: &UpstreamError, took: Duration) -> String {
+    let Deployment { upstream, upstream_model, .. } = target;
+    format!("failed_attempt={upstream}/{upstream_model}:{}:{}ms", error.label(), took.as_millis())
 }
 
 fn misconfigured(what: &str) -> UpstreamError {

@@ -47,6 +47,14 @@ impl Credentials {
         resolved.iter().find(|it| it.belongs_to(upstream)).map(|it| it.credential.clone())
     }
 
+    /// Returns the credential of an upstream with exactly this address and source, or why there is none.
+    pub fn resolved(&self, upstream: &Upstream) -> ResolvedCredential {
+        match self.find(upstream) {
+            Some(credential) => credential.as_ref().clone(),
+            None => Err("its credential is not known yet".to_owned()),
+        }
+    }
+
     /// Returns why an upstream's credential cannot be used; empty if it can.
     pub fn problem(&self, upstream: &Upstream) -> String {
         match self.find(upstream).as_deref() {

@@ -132,6 +132,16 @@ impl UpstreamClient {
         self.opened(self.stats.record_failure(error, at, now));
     }
 
+    /// Records whether the upstream answered a background probe; `now` is the monotonic time.
+    pub(super) fn record_probe(&self, result: Result<(), UpstreamError>, now: Duration) {
+        let upstream = &self.upstream.name;
+        let pause = self.stats.record_probe(result.is_ok(), now);
+        if let (Some(pause), Err(error)) = (pause, result) {
+            let pause_s = pause.as_secs();
+            tracing::debug!(%upstream, pause_s, error = error.for_operators(), "a probe failed");
+        }
+    }
+
     /// Records an answer that the upstream broke off; `now` is the monotonic time.
     pub fn record_broken_answer(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
         self.opened(self.stats.record_broken_answer(error, at, now));

@@ -1,4 +1,4 @@
-//! Diagnostic requests to an upstream: its models, and whether it streams.
+//! Diagnostic requests to an upstream: its models, whether it streams, and whether it answers at all.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -43,6 +43,20 @@ impl UpstreamClient {
             UpstreamError::Invalid("its answer to GET /models is no list of models".to_owned())
         })?;
         Ok(list.data.into_iter().map(|listed| listed.id).collect())
+    }
+
+    /// Waits for the head of any answer to a request that costs nothing.
+    ///
+    /// # Errors
+    /// There is none, or it says that the upstream cannot serve requests.
+    pub(super) async fn probe(&self) -> Result<(), UpstreamError> {
+        let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
+        let sent = self.request(Method::GET, &self.models, nothing, &SendStatus::default()).await;
+        match sent {
+            Err(error) if error.is_upstream_fault() => Err(error),
+            // A server without a list of models may still serve chat requests.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Sends a streamed chat request and waits for the first token; the rest is not read.

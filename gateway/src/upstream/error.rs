@@ -1,10 +1,19 @@
 //! Why an upstream gave no answer.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use http::HeaderMap;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderName};
 
 use domain::wire::error::ReportedError;
+
+/// The headers that say how long to wait, with their units.
+pub const RETRY_AFTER_HEADERS: [(HeaderName, Duration); 2] = [
+    (HeaderName::from_static("retry-after-ms"), Duration::from_millis(1)),
+    (RETRY_AFTER, Duration::from_secs(1)),
+];
 
 /// Any error.
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -94,6 +103,32 @@ impl UpstreamError {
             | Self::Invalid(_)
             | Self::Refused { .. } => self.is_retryable(),
         }
+    }
+
+    /// Returns how long a busy upstream asks to be left alone, if it says so in seconds or milliseconds.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let Self::Refused { status: 429 | 503, headers, .. } = self else { return None };
+        RETRY_AFTER_HEADERS.iter().find_map(|(name, unit)| {
+            let count: u32 = headers.get(name)?.to_str().ok()?.trim().parse().ok()?;
+            unit.checked_mul(count)
+        })
+    }
+
+    /// Returns a short name of the error, for records.
+    pub fn label(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Misconfigured(_) => "misconfigured",
+            Self::Unreachable(_) => "unreachable",
+            Self::JournalUnavailable(_) => "kept_back",
+            Self::TimedOut(Phase::Connect) => "connect_timeout",
+            Self::TimedOut(Phase::FirstByte) => "first_byte_timeout",
+            Self::TimedOut(Phase::Idle) => "idle_timeout",
+            Self::Refused { status, .. } => return Cow::Owned(format!("http_{status}")),
+            Self::Reported(_) => "reported_error",
+            Self::Invalid(_) => "invalid_answer",
+            Self::ConstraintViolation(_) => "constraint_violation",
+            Self::CutOff => "cut_off",
+        })
     }
 
     /// Returns a text for operators: the chain of causes, without the upstream's own text, which may repeat

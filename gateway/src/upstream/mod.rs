@@ -14,6 +14,7 @@ mod early_response;
 mod error;
 mod outbound;
 mod pool;
+mod probe;
 mod read;
 mod stats;
 
@@ -33,8 +34,9 @@ use domain::upstream::Upstream;
 pub use answer_body::AnswerBody;
 pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
-pub use error::{Phase, UpstreamError};
+pub use error::{Phase, RETRY_AFTER_HEADERS, UpstreamError};
 pub use outbound::SendStatus;
+pub use probe::DueProbes;
 pub use stats::StatsTable;
 
 /// Returns the certificates that are trusted for an upstream.
@@ -104,9 +106,9 @@ impl UpstreamClients {
     }
 
     /// Returns whether a request at `now`, the monotonic time, should go to this upstream before others. Must
-    /// be called at most once per request: it may elect the request as the breaker's probe.
+    /// be called at most once per request: it may elect the request as the breaker's trial.
     pub fn permits(&self, upstream: &Arc<Upstream>, now: Duration) -> bool {
-        self.stats.read(upstream, |stats| stats.permits(now)).unwrap_or(true)
+        self.stats.permits(upstream, now)
     }
 
     /// Returns the health of an upstream; `None` if nothing was sent to it since its entry changed.
@@ -138,7 +140,7 @@ mod tests {
     /// Regression test: a request with an outdated entry left two workers with different statistics.
     #[test]
     fn workers_share_the_statistics_of_an_upstream() {
-        let stats = Arc::<StatsTable>::default();
+        let stats = Arc::new(StatsTable::new().0);
         let worker = || {
             let dialer = SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into()));
             let journal_barrier = JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new());

@@ -11,9 +11,11 @@ use arc_swap::ArcSwapOption;
 use foldhash::fast::RandomState;
 use jiff::Timestamp;
 use papaya::{Compute, Operation};
+use tokio::sync::mpsc::{self, UnboundedSender};
 
-use super::breaker::Breaker;
+use super::breaker::{Breaker, Permission};
 use super::error::UpstreamError;
+use super::probe::DueProbes;
 use domain::health::{Health, LastError};
 use domain::id::UpstreamName;
 use domain::latency::{self, BUCKETS, Percentiles};
@@ -23,10 +25,14 @@ const MINUTES: usize = 5;
 /// The breaker opens if half of at least this many requests failed in the last [`FAILURE_RATE_MINUTES`].
 const MIN_REQUESTS: u64 = 20;
 const FAILURE_RATE_MINUTES: u64 = 2;
+/// The longest pause that an upstream can ask for with `retry-after`.
+const MAX_REQUESTED_PAUSE: Duration = Duration::from_mins(1);
 
 /// The statistics of all upstreams, which all workers share. They begin anew when a catalogue entry changes.
-#[derive(Default)]
-pub struct StatsTable(papaya::HashMap<UpstreamName, StatsEntry, RandomState>);
+pub struct StatsTable {
+    entries: papaya::HashMap<UpstreamName, StatsEntry, RandomState>,
+    due_probes: UnboundedSender<Arc<Upstream>>,
+}
 
 struct StatsEntry {
     upstream: Arc<Upstream>,
@@ -41,6 +47,8 @@ pub(super) struct UpstreamStats {
     breaker: Breaker,
     minutes: [Minute; MINUTES],
     last_error: ArcSwapOption<LastError>,
+    /// The monotonic time in milliseconds until which the upstream asked for no requests.
+    paused_until: AtomicU64,
 }
 
 struct Minute {
@@ -67,20 +75,40 @@ impl Default for Minute {
 // === impl StatsTable ===
 
 impl StatsTable {
+    /// Creates an empty table, and the queue of the probes that become due.
+    pub fn new() -> (Self, DueProbes) {
+        let (due_probes, queue) = mpsc::unbounded_channel();
+        (Self { entries: papaya::HashMap::default(), due_probes }, DueProbes::new(queue))
+    }
+
+    /// Returns whether a request at `now` should go to this upstream before others. Queues the background probe of
+    /// an open breaker if it is due. Must be called at most once per request.
+    pub(super) fn permits(&self, upstream: &Arc<Upstream>, now: Duration) -> bool {
+        match self.read(upstream, |stats| stats.permit(now)) {
+            None | Some(Permission::Granted) => true,
+            Some(Permission::Denied) => false,
+            Some(Permission::ProbeDue) => {
+                // The prober is gone only when the gateway stops.
+                _ = self.due_probes.send(upstream.clone());
+                false
+            }
+        }
+    }
+
     /// Returns the result of `read` for the statistics of exactly this catalogue entry; `None` if it has none yet.
     pub(super) fn read<T>(
         &self,
         upstream: &Arc<Upstream>,
         read: impl FnOnce(&Arc<UpstreamStats>) -> T,
     ) -> Option<T> {
-        let entries = self.0.pin();
+        let entries = self.entries.pin();
         let entry = entries.get(&upstream.name)?;
         Arc::ptr_eq(&entry.upstream, upstream).then(|| read(&entry.stats))
     }
 
     /// Returns the statistics of exactly this catalogue entry, and creates them if necessary.
     pub(super) fn get_or_create(&self, upstream: &Arc<Upstream>) -> Arc<UpstreamStats> {
-        let entries = self.0.pin();
+        let entries = self.entries.pin();
         let created = Arc::<UpstreamStats>::default();
         let found = entries.compute(upstream.name.clone(), |found| match found {
             Some((_, entry)) if Arc::ptr_eq(&entry.upstream, upstream) => {
@@ -115,8 +143,23 @@ impl UpstreamStats {
 
     /// Returns whether a request should go to this upstream before others. Must be called at most once per
     /// request.
-    pub(super) fn permits(&self, now: Duration) -> bool {
-        self.breaker.permits(now)
+    pub(super) fn permit(&self, now: Duration) -> Permission {
+        if self.pause_left(now).is_some() {
+            return Permission::Denied;
+        }
+        self.breaker.permit(now)
+    }
+
+    /// Returns for how much longer the upstream asked for no requests; `None` if it may get some.
+    pub(super) fn pause_left(&self, now: Duration) -> Option<Duration> {
+        let until = Duration::from_millis(self.paused_until.load(Ordering::Relaxed));
+        until.checked_sub(now).filter(|left| !left.is_zero())
+    }
+
+    /// Records the result of a background probe. Returns the time for which the breaker stays open, if the probe
+    /// failed.
+    pub(super) fn record_probe(&self, is_alive: bool, now: Duration) -> Option<Duration> {
+        self.breaker.record_probe(is_alive, now)
     }
 
     /// Records that the head of an answer arrived after `latency`.
@@ -136,6 +179,11 @@ impl UpstreamStats {
         now: Duration,
     ) -> Option<Duration> {
         self.minute(now).requests.fetch_add(1, Ordering::Relaxed);
+        if let Some(pause) = error.retry_after() {
+            let until = now + pause.min(MAX_REQUESTED_PAUSE);
+            let until = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
+            self.paused_until.fetch_max(until, Ordering::Relaxed);
+        }
         self.record_broken_answer(error, at, now)
     }
 

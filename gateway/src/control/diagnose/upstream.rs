@@ -125,10 +125,8 @@ fn upstream_client(
     control: &Control,
     upstream: &Arc<Upstream>,
 ) -> Result<Arc<UpstreamClient>, UpstreamError> {
-    let credential = control.credentials.find(upstream);
-    control.upstream_clients.upstream_client(upstream, || {
-        credential.ok_or("its credential is not known yet")?.as_ref().clone()
-    })
+    let credential = || control.credentials.resolved(upstream);
+    control.upstream_clients.upstream_client(upstream, credential)
 }
 
 fn failed(what: &str, upstream: &Upstream, error: &UpstreamError) -> Finding {

@@ -31,7 +31,7 @@ use super::*;
 use crate::clock::testing::CountingEntropy;
 use crate::journal_barrier::JournalBarrier;
 use crate::ledger::journal::Journal;
-use crate::upstream::{SimulatorDialer, UpstreamClients};
+use crate::upstream::{SimulatorDialer, StatsTable, UpstreamClients};
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, KeyId, ModelId, RequestId, UpstreamName};
 use domain::record::{RequestRecord, RequestStatus};
@@ -115,7 +115,7 @@ impl Bench {
             upstream_clients: Arc::new(UpstreamClients::new(
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),
                 JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new()),
-                Arc::default(),
+                Arc::new(StatsTable::new().0),
             )),
             limiter: Arc::default(),
             traffic: Arc::default(),

@@ -1,0 +1,46 @@
+//! Background probes of upstreams whose breaker is open.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::breaker::PROBE_TIMEOUT;
+use super::{Phase, UpstreamClients, UpstreamError};
+use crate::clock::Clock;
+use crate::secrets::ResolvedCredential;
+use domain::upstream::Upstream;
+
+/// The upstreams that must be probed. A breaker queues its upstream once per pause, when a request finds that the
+/// pause is over; without requests there are no probes.
+pub struct DueProbes(UnboundedReceiver<Arc<Upstream>>);
+
+impl DueProbes {
+    pub(super) const fn new(queue: UnboundedReceiver<Arc<Upstream>>) -> Self {
+        Self(queue)
+    }
+
+    /// Probes upstreams concurrently until the queue is closed, through `clients` and with what `credential`
+    /// returns.
+    pub async fn run(
+        mut self,
+        clients: Arc<UpstreamClients>,
+        credential: impl Fn(&Upstream) -> ResolvedCredential,
+        clock: Arc<dyn Clock>,
+    ) {
+        let mut probes = JoinSet::new();
+        while let Some(upstream) = self.0.recv().await {
+            while probes.try_join_next().is_some() {}
+            // Requests find out for themselves if the entry cannot work; the breaker asks again.
+            let client = clients.upstream_client(&upstream, || credential(&upstream));
+            let Ok(client) = client else { continue };
+            let clock = clock.clone();
+            probes.spawn(async move {
+                let result = timeout(PROBE_TIMEOUT, client.probe()).await;
+                let result = result.unwrap_or(Err(UpstreamError::TimedOut(Phase::FirstByte)));
+                client.record_probe(result, clock.monotonic());
+            });
+        }
+    }
+}
