@@ -14,6 +14,7 @@ pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod request;
+pub(crate) mod route;
 pub(crate) mod session;
 pub(crate) mod traffic;
 pub(crate) mod upstream;
@@ -138,6 +139,9 @@ pub(crate) enum Command {
     /// Manage the models that clients can request
     #[command(subcommand, after_help = "Example:\n  ctl model list")]
     Model(model::ModelCommand),
+    /// Explain where requests are sent
+    #[command(subcommand, after_help = "Example:\n  ctl route explain llama3")]
+    Route(route::RouteCommand),
     /// Manage upstreams: the chat servers behind the gateway
     #[command(subcommand, after_help = "Example:\n  ctl upstream list")]
     Upstream(upstream::UpstreamCommand),

@@ -19,6 +19,7 @@ mod plan;
 mod profile;
 mod quickstart;
 mod request;
+mod route;
 mod session;
 mod traffic;
 mod upstream;
@@ -48,6 +49,7 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Plan(command) => plan::run(shell, command).await,
         Command::Key(command) => key::run(shell, command).await,
         Command::Model(command) => model::run(shell, command).await,
+        Command::Route(command) => route::run(shell, command).await,
         Command::Upstream(command) => upstream::run(shell, command).await,
         Command::Usage(input) => usage::run(shell, input).await,
         Command::Traffic(input) => traffic::run(shell, input).await,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use crate::control::bootstrap::Seed;
 use domain::id::{ModelId, UpstreamName};
 use domain::limit::Limits;
-use domain::model::{Ability, Deployment, Model};
+use domain::model::{Ability, Deployment, Model, Routing};
 use domain::money::Nanos;
 use domain::price::Price;
 use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
@@ -73,6 +73,7 @@ fn model(
             weight: 1,
             priority: 0,
         }],
+        routing: Routing::default(),
         created_at: now,
     }
 }

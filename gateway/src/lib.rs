@@ -19,6 +19,7 @@ pub mod upstream;
 pub mod ledger;
 pub mod limits;
 pub mod retention;
+pub mod route;
 pub mod state;
 
 pub mod admin;

@@ -39,6 +39,7 @@ mod replay;
 mod request_bodies;
 mod responses;
 mod retention;
+mod routing;
 mod secrets;
 mod shutdown;
 mod sign_in;

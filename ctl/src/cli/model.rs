@@ -1,7 +1,7 @@
 //! The arguments of `ctl model`.
 
 use clap::{Args, Subcommand};
-use proto::v1::{Ability, Deployment, Input};
+use proto::v1::{Ability, Deployment, Input, Routing};
 
 use super::limits::LimitFlags;
 use super::value;
@@ -100,4 +100,8 @@ pub(crate) struct Entry {
     /// an empty value clears the list
     #[arg(long = "input", value_name = "INPUT", value_parser = value::input(), value_delimiter = ',')]
     pub(crate) inputs: Option<Vec<Input>>,
+    /// How requests are spread over upstreams: by weight, to the less loaded of two, or each
+    /// conversation to the same one, which has cached its beginning
+    #[arg(long, value_name = "POLICY", value_parser = value::routing())]
+    pub(crate) routing: Option<Routing>,
 }

@@ -4,7 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use proto::v1::{Ability, Deployment, Input, Profile, RequestStatus};
+use proto::v1::{Ability, Deployment, Input, Profile, RequestStatus, Routing};
 
 use crate::error::Failure;
 
@@ -150,6 +150,12 @@ pub(crate) fn input() -> impl TypedValueParser<Value = Input> {
     enum_value(&["text", "image", "file", "audio", ""], "INPUT_", |name| {
         if name == "INPUT_" { Some(Input::Unspecified) } else { Input::from_str_name(name) }
     })
+}
+
+/// Parses the routing policy of a model.
+pub(crate) fn routing() -> impl TypedValueParser<Value = Routing> {
+    const ALLOWED: [&str; 3] = ["weighted", "least_loaded", "prefix_affinity"];
+    enum_value(&ALLOWED, "ROUTING_", Routing::from_str_name)
 }
 
 /// Returns a parser of the `allowed` values, which looks up `prefix` + upper-case value with

@@ -34,6 +34,7 @@ struct ModelRecord {
     inputs: Vec<String>,
     aliases: Vec<String>,
     deployments: Vec<DeploymentRecord>,
+    routing: Option<String>,
     created_at: Option<String>,
 }
 
@@ -92,6 +93,7 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
         inputs: input_list(entry.inputs.unwrap_or_default()),
         aliases: without_empty(entry.aliases.unwrap_or_default()),
         deployments: input.deployments,
+        routing: entry.routing.unwrap_or_default().into(),
         created_at: None,
     };
     let mut client = ModelServiceClient::new(shell.connect().await?);
@@ -117,6 +119,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         inputs: entry.inputs.map(|inputs| InputList { inputs: input_list(inputs) }),
         aliases: entry.aliases.map(|aliases| AliasList { aliases: without_empty(aliases) }),
         deployments: input.deployments.map(|deployments| DeploymentList { deployments }),
+        routing: entry.routing.map(Into::into),
     };
     if request == (UpdateModelRequest { id: request.id.clone(), ..UpdateModelRequest::default() }) {
         return Err(nothing_to_change());
@@ -157,6 +160,7 @@ impl From<Model> for ModelRecord {
             model.abilities().filter_map(|it| enum_name(it.as_str_name(), "ABILITY_")).collect();
         let inputs =
             model.inputs().filter_map(|it| enum_name(it.as_str_name(), "INPUT_")).collect();
+        let routing = enum_name(model.routing().as_str_name(), "ROUTING_");
         let price_version = model.price.as_ref().map(|price| price.version);
         let price = model.price.unwrap_or_default();
         Self {
@@ -174,6 +178,7 @@ impl From<Model> for ModelRecord {
             inputs,
             aliases: model.aliases,
             deployments: model.deployments.into_iter().map(DeploymentRecord::from).collect(),
+            routing,
             created_at: rfc3339(model.created_at),
         }
     }
@@ -211,6 +216,7 @@ impl Record for ModelRecord {
         "deployments",
         "created_at",
         "inputs",
+        "routing",
     ];
     const COLUMNS: &'static [&'static str] = &[
         "id",

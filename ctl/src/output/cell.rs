@@ -48,7 +48,9 @@ pub(super) fn heading(name: &str) -> String {
 /// Returns whether a column is right-aligned: amounts, counts and durations, also where they are
 /// unknown.
 pub(super) fn is_number(name: &str) -> bool {
-    ["_usd", "_tokens", "_ms", "_window", "_version"].iter().any(|it| name.ends_with(it))
+    ["_usd", "_tokens", "_ms", "_percent", "_window", "_version"]
+        .iter()
+        .any(|it| name.ends_with(it))
         || ["rpm", "tpm", "concurrency"].contains(&name)
         || ["requests", "errors", "failures", "in_flight", "http_status", "count"].contains(&name)
 }

@@ -36,6 +36,7 @@ const LINES: &[&str] = &[
     "model add m --upstream u",
     "model update m --rpm 1",
     "model remove m",
+    "route explain m",
     "upstream list",
     "upstream add u --url sim:",
     "upstream update u --url sim:",

@@ -37,6 +37,8 @@ pub(crate) const COMMANDS: &[&str] = &[
     "model add",
     "model update",
     "model remove",
+    "route",
+    "route explain",
     "upstream",
     "upstream list",
     "upstream health",

@@ -55,6 +55,17 @@ async fn upstreams_are_listed_even_without_health() {
 }
 
 #[tokio::test]
+async fn a_route_is_explained_with_its_reasons() {
+    let (fake, user) = signed_in().await;
+    for format in ["table", "json"] {
+        let line = format!("route explain llama3 --cache-key c-7 -o {format}");
+        insta::assert_snapshot!(format!("route_explain_{format}"), user.ctl(&line).await.ok());
+    }
+    fake.refuse("ExplainRoute", tonic::Code::NotFound, "there is no model `llama3`");
+    assert_eq!(user.ctl("route explain llama3").await.code, 4);
+}
+
+#[tokio::test]
 async fn quiet_prints_only_names() {
     let (_fake, user) = signed_in().await;
     for (line, printed) in [

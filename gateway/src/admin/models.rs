@@ -62,4 +62,14 @@ impl ModelService for Models {
         self.control.remove_model(&caller, request.into_inner().id).await?;
         Ok(Response::new(v1::RemoveModelResponse {}))
     }
+
+    async fn explain_route(
+        &self,
+        request: Request<v1::ExplainRouteRequest>,
+    ) -> RpcResult<v1::ExplainRouteResponse> {
+        let caller = auth::caller(&self.control, &request).await?;
+        let v1::ExplainRouteRequest { model, prompt_cache_key } = request.into_inner();
+        let explained = self.control.explain_route(&caller, &model, prompt_cache_key.as_deref())?;
+        Ok(Response::new(convert::route(explained)))
+    }
 }

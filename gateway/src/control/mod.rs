@@ -30,6 +30,7 @@ mod registration;
 mod registration_limiter;
 mod report_aggregator;
 mod rotation;
+pub mod routes;
 pub mod sessions;
 mod sign_in;
 pub mod tail;

@@ -14,7 +14,7 @@ use domain::audit::AuditAction;
 use domain::audit_diff;
 use domain::id::{ModelId, UpstreamName};
 use domain::limit::Limits;
-use domain::model::{Ability, Deployment, Modality, Model};
+use domain::model::{Ability, Deployment, Modality, Model, Routing};
 use domain::money::Nanos;
 use domain::price::Price;
 use domain::text::has_hidden;
@@ -50,6 +50,8 @@ pub struct ModelChange {
     pub aliases: Option<Vec<ModelId>>,
     /// The deployments, which replace all earlier ones.
     pub deployments: Option<Vec<NewDeployment>>,
+    /// How requests are spread over the deployments.
+    pub routing: Option<Routing>,
 }
 
 /// The requested price of cached input tokens.
@@ -215,6 +217,7 @@ impl ModelChange {
             inputs: Vec::new(),
             aliases: Vec::new(),
             deployments: Vec::new(),
+            routing: Routing::default(),
             created_at,
         };
         let mut model = self.apply_to(&model);
@@ -263,6 +266,7 @@ impl ModelChange {
         if let Some(aliases) = self.aliases {
             model.aliases = without_repeats(aliases);
         }
+        model.routing = self.routing.unwrap_or(old.routing);
         if let Some(deployments) = self.deployments {
             let id = model.id.as_str();
             model.deployments =

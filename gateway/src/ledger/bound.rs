@@ -194,6 +194,7 @@ mod tests {
 
     use super::*;
     use domain::limit::Limits;
+    use domain::model::Routing;
     use domain::price::Price;
     use domain::usage::Tokens;
 
@@ -216,6 +217,7 @@ mod tests {
             inputs: Vec::new(),
             aliases: Vec::new(),
             deployments: Vec::new(),
+            routing: Routing::default(),
             created_at: Timestamp::UNIX_EPOCH,
         }
     }

@@ -18,7 +18,7 @@ use super::passthrough::{self, ChatPassthrough};
 use super::plain_answer::{self, PlainAnswer};
 use super::relay::Relay;
 use super::stream_adapter::StreamAdapter;
-use super::{AppState, admit, route};
+use super::{AppState, admit};
 use crate::ledger::Size;
 use crate::upstream::UpstreamError;
 use domain::key::Translation;
@@ -27,6 +27,7 @@ use domain::refusal::{Refusal, RequestFault};
 use domain::wire::chat::ChatRequest;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::content::for_each_part;
+use domain::wire::conversation::ConversationKey;
 use domain::wire::parse_error;
 use domain::wire::splice::splice_into;
 use domain::wire::usage::AnswerUsage;
@@ -67,7 +68,7 @@ pub async fn chat(
     let asked = AdmissionRequest { principal, model: &model, size: &size, input: &input };
     let admitted = admit::admit(app, asked, open).await?;
     let cap = admitted.cap_to_send(&model, &size);
-    let targets = route::order(&model.deployments, app.entropy.as_ref());
+    let targets = forward::targets(app, &model, || ConversationKey::of_chat(&body));
     let mut begun =
         forward::forward(app, &targets, request.stream, admitted, |upstream, target| {
             let cap_names = Dialect::of(upstream.profile).output_cap_fields;

@@ -9,11 +9,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::admit::AdmittedRequest;
 use super::forwarded_request::ForwardedRequest;
-use super::{AppState, Fault, rate_limit_headers, route};
-use crate::upstream::{AnswerBody, UpstreamClient, UpstreamError};
-use domain::model::Deployment;
+use super::{AppState, Fault, rate_limit_headers};
+use crate::route;
+use crate::upstream::{AnswerBody, InFlight, UpstreamClient, UpstreamError};
+use domain::model::{Deployment, Model};
 use domain::refusal::Refusal;
 use domain::upstream::Upstream;
+use domain::wire::conversation::ConversationKey;
 use domain::wire::splice::{self, Edit};
 use translate::report::{self, Loss, LossReport};
 
@@ -69,6 +71,22 @@ struct UpstreamAnswer {
     headers: HeaderMap,
     body: AnswerBody,
     upstream_client: Arc<UpstreamClient>,
+    in_flight: InFlight,
+}
+
+/// Returns the deployments of `model` in the order in which to try them. `conversation` is called only if the
+/// model's routing depends on it.
+pub fn targets<'a>(
+    app: &AppState,
+    model: &'a Model,
+    conversation: impl FnOnce() -> Option<ConversationKey>,
+) -> Vec<&'a Deployment> {
+    let load = |target: &Deployment| {
+        let catalogue = app.directory.catalogue();
+        let upstream = catalogue.upstreams.get(&target.upstream);
+        upstream.map(|upstream| app.upstream_clients.load(upstream)).unwrap_or_default()
+    };
+    route::order(model, load, conversation, app.entropy.as_ref())
 }
 
 /// Tries `targets` in order until one answers. `outgoing` builds the request for each, or returns why it
@@ -90,8 +108,8 @@ pub async fn forward(
         Ok(answer) => answer,
         Err(fault) => return Err(ForwardError { fault, request }),
     };
-    let UpstreamAnswer { mut headers, body, upstream_client } = answer;
-    request.answered_by(upstream_client.clone());
+    let UpstreamAnswer { mut headers, body, upstream_client, in_flight } = answer;
+    request.answered_by(upstream_client.clone(), in_flight);
     rate_limit_headers::insert(&mut headers, request.limit_status());
     let mut begun = BegunAnswer { request, headers, body, upstream_client };
     if let Some(cap) = lowered_cap {
@@ -167,6 +185,7 @@ async fn attempt(
 ) -> Result<UpstreamAnswer, UpstreamError> {
     let credential = || app.credentials.resolved(upstream);
     let upstream_client = app.upstream_clients.upstream_client(upstream, credential)?;
+    let in_flight = upstream_client.begin_request();
     let Outgoing { body, edits } = outgoing;
     let body_and_id = || (splice::splice(&body, &edits), request.open.id_header());
     let sent_at = app.clock.monotonic();
@@ -184,7 +203,7 @@ async fn attempt(
         Ok(_) | Err(_) => upstream_client.record_answer(now.saturating_sub(sent_at), now),
     }
     let (head, body) = checked?.into_parts();
-    Ok(UpstreamAnswer { headers: client_headers(&head.headers), body, upstream_client })
+    Ok(UpstreamAnswer { headers: client_headers(&head.headers), body, upstream_client, in_flight })
 }
 
 impl BegunAnswer {

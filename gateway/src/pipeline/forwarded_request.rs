@@ -16,7 +16,7 @@ use super::passthrough::ChatPassthrough;
 use super::plausible_usage::PlausibleUsage;
 use crate::ledger::journal::Open;
 use crate::ledger::{DiskSync, UsageBound};
-use crate::upstream::{SendStatus, UpstreamClient};
+use crate::upstream::{InFlight, SendStatus, UpstreamClient};
 use domain::id::RequestId;
 use domain::limit::LimitStatus;
 use domain::model::Deployment;
@@ -47,6 +47,8 @@ pub struct ForwardedRequest {
     pub(super) answer_begun: bool,
     /// The client of the upstream that answers; `None` before an upstream has answered.
     pub(super) upstream_client: Option<Arc<UpstreamClient>>,
+    /// Counts the request at the upstream that answers.
+    in_flight: Option<InFlight>,
 }
 
 impl ForwardedRequest {
@@ -67,6 +69,7 @@ impl ForwardedRequest {
             send_status: SendStatus::default(),
             answer_begun: false,
             upstream_client: None,
+            in_flight: None,
         })
     }
 
@@ -143,9 +146,9 @@ impl ForwardedRequest {
         self.answer_begun = true;
     }
 
-    /// Sets the client of the upstream that answers.
-    pub(super) fn answered_by(&mut self, upstream_client: Arc<UpstreamClient>) {
-        self.upstream_client = Some(upstream_client);
+    /// Sets the client of the upstream that answers, where the request is in flight until it is settled.
+    pub(super) fn answered_by(&mut self, client: Arc<UpstreamClient>, in_flight: InFlight) {
+        (self.upstream_client, self.in_flight) = (Some(client), Some(in_flight));
     }
 
     /// Ready once there is room for more text of the answer.

@@ -37,7 +37,6 @@ pub mod relay;
 pub mod replay;
 pub mod responses;
 pub mod responses_adapter;
-pub mod route;
 pub mod serve;
 mod settle;
 pub mod stream_adapter;

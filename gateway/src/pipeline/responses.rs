@@ -20,18 +20,19 @@ use super::plain_answer::{self, PlainAnswer};
 use super::relay::{PendingAnswer, Relay};
 use super::responses_adapter::{self, ResponseToStore, ResponsesAdapter};
 use super::stream_adapter::StreamAdapter;
-use super::{AppState, Fault, admit, rate_limit_headers, route};
+use super::{AppState, Fault, admit, rate_limit_headers};
 use crate::clock::Clock;
 use crate::ledger::Size;
 use crate::secrets::seal::AccountSealer;
 use crate::state::{Limit, State, StateError};
 use crate::upstream::UpstreamError;
 use domain::key::Translation;
-use domain::model::{Ability, Deployment, Model};
+use domain::model::{Ability, Model};
 use domain::refusal::{Refusal, RequestFault};
 use domain::response::{parse_response_id, response_id};
 use domain::upstream::Profile;
 use domain::wire::chunk::AnswerForm;
+use domain::wire::conversation::ConversationKey;
 use domain::wire::usage::AnswerUsage;
 use translate::answer::{self, Envelope, KeepAlive, ResponseStream};
 use translate::dialect::Dialect;
@@ -94,6 +95,8 @@ struct Translations {
     /// The cap on the output that is sent upstream, in tokens, if the client set none or a higher one; see
     /// [`AdmittedRequest::cap_to_send`].
     cap: Option<u64>,
+    /// The key of the conversation, if the client has named it.
+    named_conversation: Option<ConversationKey>,
 }
 
 /// A request that may be admitted.
@@ -417,7 +420,16 @@ impl Translations {
             };
             by_profile.push((upstream.profile, request.translate(&options)));
         }
-        Self { by_profile, cap }
+        let named = request.prompt_cache_key.as_deref().filter(|key| !key.is_empty());
+        Self { by_profile, cap, named_conversation: named.map(ConversationKey::of_cache_key) }
+    }
+
+    /// Returns the key of the request's conversation.
+    fn conversation(&self) -> Option<ConversationKey> {
+        self.named_conversation.or_else(|| {
+            let translated = self.first().ok()?;
+            ConversationKey::of_chat(&translated.chat_body("", None))
+        })
     }
 
     /// Returns the first translation that an upstream can serve.
@@ -449,7 +461,7 @@ impl Translations {
         stream: bool,
         admitted: AdmittedRequest,
     ) -> Result<BegunAnswer, ForwardError> {
-        let targets: Vec<&Deployment> = route::order(&model.deployments, app.entropy.as_ref());
+        let targets = forward::targets(app, model, || self.conversation());
         let mut begun = forward::forward(app, &targets, stream, admitted, |upstream, target| {
             let body = self.of(upstream.profile)?.chat_body(&target.upstream_model, self.cap);
             Ok(Outgoing { body, edits: Vec::new() })

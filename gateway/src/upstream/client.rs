@@ -18,7 +18,7 @@ use super::error::{Phase, UpstreamError};
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
 use super::read::read_whole;
-use super::stats::{StatsTable, UpstreamStats};
+use super::stats::{InFlight, StatsTable, UpstreamStats};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use domain::upstream::{Profile, Upstream};
 use domain::wire::error::ReportedError;
@@ -120,6 +120,11 @@ impl UpstreamClient {
     /// Records whether a complete answer reported its usage.
     pub fn set_reports_usage(&self, reports_usage: bool) {
         self.stats.set_reports_usage(reports_usage);
+    }
+
+    /// Counts a request that is in flight until the guard is dropped.
+    pub fn begin_request(&self) -> InFlight {
+        self.stats.begin()
     }
 
     /// Records that the head of an answer arrived after `latency`; `now` is the monotonic time.

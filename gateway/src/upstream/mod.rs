@@ -37,7 +37,7 @@ pub use connect::SimulatorDialer;
 pub use error::{Phase, RETRY_AFTER_HEADERS, UpstreamError};
 pub use outbound::SendStatus;
 pub use probe::DueProbes;
-pub use stats::StatsTable;
+pub use stats::{InFlight, Load, StatsTable};
 
 /// Returns the certificates that are trusted for an upstream.
 fn trust(upstream: &Upstream) -> Result<Trust, String> {
@@ -109,6 +109,16 @@ impl UpstreamClients {
     /// be called at most once per request: it may elect the request as the breaker's trial.
     pub fn permits(&self, upstream: &Arc<Upstream>, now: Duration) -> bool {
         self.stats.permits(upstream, now)
+    }
+
+    /// Returns the load of an upstream.
+    pub fn load(&self, upstream: &Arc<Upstream>) -> Load {
+        self.stats.read(upstream, |stats| stats.load()).unwrap_or_default()
+    }
+
+    /// Returns for how much longer an upstream asked for no requests; `None` if it may get some.
+    pub fn pause_left(&self, upstream: &Arc<Upstream>, now: Duration) -> Option<Duration> {
+        self.stats.read(upstream, |stats| stats.pause_left(now)).flatten()
     }
 
     /// Returns the health of an upstream; `None` if nothing was sent to it since its entry changed.

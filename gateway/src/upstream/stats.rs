@@ -49,7 +49,22 @@ pub(super) struct UpstreamStats {
     last_error: ArcSwapOption<LastError>,
     /// The monotonic time in milliseconds until which the upstream asked for no requests.
     paused_until: AtomicU64,
+    in_flight: AtomicU32,
+    /// The moving average of the time to the head of an answer, in microseconds; zero before the first.
+    average_latency: AtomicU64,
 }
+
+/// The load of an upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Requests in flight, over all workers.
+    pub in_flight: u32,
+    /// The recent time to the head of an answer; zero if there was none.
+    pub latency: Duration,
+}
+
+/// A request in flight, until it is dropped.
+pub struct InFlight(Arc<UpstreamStats>);
 
 struct Minute {
     /// The number of the minute plus one; zero for none.
@@ -128,6 +143,20 @@ impl StatsTable {
 // === impl UpstreamStats ===
 
 impl UpstreamStats {
+    /// Counts a request that is in flight until the guard is dropped.
+    pub(super) fn begin(self: &Arc<Self>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(self.clone())
+    }
+
+    /// Returns the load.
+    pub(super) fn load(&self) -> Load {
+        Load {
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            latency: Duration::from_micros(self.average_latency.load(Ordering::Relaxed)),
+        }
+    }
+
     /// Returns whether the last complete answer reported its usage.
     pub(super) fn reports_usage(&self) -> bool {
         self.reports_usage.load(Ordering::Relaxed)
@@ -167,6 +196,10 @@ impl UpstreamStats {
         let minute = self.minute(now);
         minute.requests.fetch_add(1, Ordering::Relaxed);
         minute.latency[latency::bucket(latency)].fetch_add(1, Ordering::Relaxed);
+        let (before, new) = (self.average_latency.load(Ordering::Relaxed), micros(latency));
+        let average = if before == 0 { new } else { before - before / 8 + new / 8 };
+        // A concurrent update may be lost.
+        self.average_latency.store(average, Ordering::Relaxed);
         self.breaker.record_success();
     }
 
@@ -263,6 +296,18 @@ impl UpstreamStats {
         }
         minute
     }
+}
+
+// === impl InFlight ===
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn number(now: Duration) -> u64 {

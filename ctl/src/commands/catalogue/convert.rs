@@ -3,7 +3,9 @@
 use proto::v1;
 use proto::v1::credential::Source;
 
-use super::file::{Ability, Credential, Deployment, Input, Model, Plan, Profile, Upstream};
+use super::file::{
+    Ability, Credential, Deployment, Input, Model, Plan, Profile, Routing, Upstream,
+};
 use crate::commands::non_empty;
 
 // === from proto ===
@@ -62,6 +64,11 @@ impl From<v1::Model> for Model {
             v1::Input::Audio => Some(Input::Audio),
         };
         let inputs = model.inputs().filter_map(input).collect();
+        let routing = match model.routing() {
+            v1::Routing::Unspecified | v1::Routing::Weighted => Routing::Weighted,
+            v1::Routing::LeastLoaded => Routing::LeastLoaded,
+            v1::Routing::PrefixAffinity => Routing::PrefixAffinity,
+        };
         let abilities = model.abilities().filter_map(ability).collect();
         let price = model.price.unwrap_or_default();
         Self {
@@ -76,6 +83,7 @@ impl From<v1::Model> for Model {
             inputs,
             aliases: model.aliases,
             limits: model.limits.unwrap_or_default().into(),
+            routing,
             deployments: model
                 .deployments
                 .into_iter()
@@ -101,6 +109,16 @@ impl From<Profile> for v1::Profile {
             Profile::Llamacpp => Self::Llamacpp,
             Profile::Ollama => Self::Ollama,
             Profile::Sglang => Self::Sglang,
+        }
+    }
+}
+
+impl From<Routing> for v1::Routing {
+    fn from(routing: Routing) -> Self {
+        match routing {
+            Routing::Weighted => Self::Weighted,
+            Routing::LeastLoaded => Self::LeastLoaded,
+            Routing::PrefixAffinity => Self::PrefixAffinity,
         }
     }
 }
@@ -219,6 +237,7 @@ impl Model {
             inputs: self.input_list().inputs,
             aliases: self.aliases.clone(),
             deployments: self.deployment_list().deployments,
+            routing: v1::Routing::from(self.routing).into(),
             created_at: None,
         }
     }
@@ -242,6 +261,8 @@ impl Model {
             aliases: changed(&before.aliases, &self.aliases)
                 .map(|aliases| v1::AliasList { aliases }),
             deployments: (before.deployments != self.deployments).then(|| self.deployment_list()),
+            routing: changed(&before.routing, &self.routing)
+                .map(|routing| v1::Routing::from(routing).into()),
         }
     }
 

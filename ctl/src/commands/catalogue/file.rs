@@ -95,6 +95,16 @@ pub(super) enum Input {
     Audio,
 }
 
+/// How requests are spread over the deployments of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Routing {
+    #[default]
+    Weighted,
+    LeastLoaded,
+    PrefixAffinity,
+}
+
 /// A model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -114,6 +124,8 @@ pub(super) struct Model {
     pub(super) aliases: Vec<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) limits: Limits,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) routing: Routing,
     pub(super) deployments: Vec<Deployment>,
 }
 

@@ -32,6 +32,7 @@ fn model(id: &str) -> Model {
             weight: 1,
             priority: 0,
         }],
+        routing: Routing::Weighted.into(),
         created_at: at(0, 0),
     }
 }
@@ -102,6 +103,31 @@ impl ModelService for FakeGateway {
     ) -> Answer<RemoveModelResponse> {
         self.record("RemoveModel", request)?;
         answer(RemoveModelResponse {})
+    }
+
+    async fn explain_route(
+        &self,
+        request: Request<ExplainRouteRequest>,
+    ) -> Answer<ExplainRouteResponse> {
+        let input = self.record("ExplainRoute", request)?;
+        let step = |upstream: &str, first_percent, reason: &str| RouteStep {
+            deployment: Some(Deployment {
+                upstream: upstream.to_owned(),
+                upstream_model: "fast:v1".to_owned(),
+                weight: 1,
+                priority: 0,
+            }),
+            first_percent: Some(first_percent),
+            in_flight: 3,
+            latency_ms: Some(41.25),
+            reason: reason.to_owned(),
+        };
+        let steps = vec![
+            step("near", 100.0, "available, with the lowest priority number"),
+            step("far", 0.0, "tried last: its breaker is open for 4 s"),
+        ];
+        let routing = Routing::PrefixAffinity.into();
+        answer(ExplainRouteResponse { model: input.model, routing, steps })
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::key::{ClientGone, Key, Translation};
 use super::limit::Limits;
-use super::model::{Ability, Deployment, Modality, Model};
+use super::model::{Ability, Deployment, Modality, Model, Routing};
 use super::plan::Plan;
 use super::price::Price;
 use super::upstream::{CredentialSource, Deadlines, Profile, Upstream};
@@ -97,6 +97,7 @@ impl Audited for Model {
             inputs,
             aliases,
             deployments,
+            routing,
             created_at: _,
         } = self;
         let mut fields = vec![
@@ -116,6 +117,7 @@ impl Audited for Model {
             ("inputs", list(&inputs.iter().map(|input| modality_name(*input)).collect::<Vec<_>>())),
             ("aliases", list(aliases)),
             ("deployments", list(&deployments.iter().map(deployment).collect::<Vec<_>>())),
+            ("routing", Some(routing_name(*routing).to_owned())),
         ]);
         fields
     }
@@ -209,6 +211,14 @@ fn modality_name(modality: Modality) -> &'static str {
         Modality::Image => "image",
         Modality::File => "file",
         Modality::Audio => "audio",
+    }
+}
+
+fn routing_name(routing: Routing) -> &'static str {
+    match routing {
+        Routing::Weighted => "weighted",
+        Routing::LeastLoaded => "least_loaded",
+        Routing::PrefixAffinity => "prefix_affinity",
     }
 }
 

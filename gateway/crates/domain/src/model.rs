@@ -34,6 +34,8 @@ pub struct Model {
     pub aliases: Vec<ModelId>,
     /// The upstreams that serve the model.
     pub deployments: Vec<Deployment>,
+    /// How requests are spread over deployments of the same priority.
+    pub routing: Routing,
     /// The time at which the model was added.
     pub created_at: Timestamp,
 }
@@ -49,6 +51,19 @@ pub struct Deployment {
     pub weight: u32,
     /// Deployments with lower values are tried first.
     pub priority: u32,
+}
+
+/// How requests are spread over deployments of the same priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Routing {
+    /// By chance, in proportion to the weights.
+    #[default]
+    Weighted,
+    /// To the less loaded of two that are drawn in proportion to the weights.
+    LeastLoaded,
+    /// Each conversation to the same deployment, which has its beginning in its cache, unless that one has much
+    /// more than its share of the load.
+    PrefixAffinity,
 }
 
 /// A feature that a model supports.

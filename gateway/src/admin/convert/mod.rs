@@ -19,7 +19,7 @@ pub(super) use request::{
     amount, audit_filter, model_change, new_key, new_model, new_plan, new_upstream, upstream_change,
 };
 pub(super) use response::{
-    account, audit_entry, expose_secret, key, model, plan, session, time, upstream,
+    account, audit_entry, expose_secret, key, model, plan, route, session, time, upstream,
 };
 pub(super) use traffic::{limit_use, snapshot, upstream_health};
 pub(super) use usage::{export, filter, record, summary, tail, tail_update};

@@ -14,7 +14,7 @@ use domain::ValidationError;
 use domain::id::{ModelId, PlanName, UpstreamName};
 use domain::key::{ClientGone, Translation};
 use domain::limit::Limits;
-use domain::model::{Ability, Modality};
+use domain::model::{Ability, Modality, Routing};
 use domain::money::Nanos;
 use domain::upstream::{Deadlines, Profile};
 
@@ -92,6 +92,7 @@ pub(in super::super) fn new_model(
         inputs: Some(inputs(&model.inputs)?),
         aliases: Some(aliases(&model.aliases)?),
         deployments: Some(deployments(model.deployments)?),
+        routing: Some(routing(model.routing)?),
     };
     Ok((ModelId::parse("id", &model.id)?, change))
 }
@@ -114,6 +115,7 @@ pub(in super::super) fn model_change(
         inputs: request.inputs.map(|list| inputs(&list.inputs)).transpose()?,
         aliases: request.aliases.map(|list| aliases(&list.aliases)).transpose()?,
         deployments: request.deployments.map(|list| deployments(list.deployments)).transpose()?,
+        routing: request.routing.map(routing).transpose()?,
     };
     Ok((request.id, change))
 }
@@ -139,6 +141,15 @@ fn inputs(numbers: &[i32]) -> Result<Vec<Modality>, ValidationError> {
         Ok(v1::Input::Unspecified) | Err(_) => Err(unknown("inputs", number)),
     };
     numbers.iter().map(modality).collect()
+}
+
+fn routing(number: i32) -> Result<Routing, ValidationError> {
+    match v1::Routing::try_from(number) {
+        Ok(v1::Routing::Unspecified | v1::Routing::Weighted) => Ok(Routing::Weighted),
+        Ok(v1::Routing::LeastLoaded) => Ok(Routing::LeastLoaded),
+        Ok(v1::Routing::PrefixAffinity) => Ok(Routing::PrefixAffinity),
+        Err(_) => Err(unknown("routing", number)),
+    }
 }
 
 fn aliases(aliases: &[String]) -> Result<Vec<ModelId>, ValidationError> {

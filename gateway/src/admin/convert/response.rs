@@ -9,12 +9,13 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::control::accounts::AccountView;
 use crate::control::audit::AuditView;
 use crate::control::keys::KeyView;
+use crate::control::routes::{RouteExplanation, RouteStep};
 use crate::control::sessions::SessionView;
 use crate::control::upstreams::UpstreamView;
 use domain::account::{AccountStatus, Role};
 use domain::key::{ClientGone, Translation};
 use domain::limit::Limits;
-use domain::model::{Ability, Deployment, Modality, Model};
+use domain::model::{Ability, Deployment, Modality, Model, Routing};
 use domain::plan::Plan;
 use domain::upstream::{CredentialSource, Deadlines, Profile};
 
@@ -135,7 +136,33 @@ pub(in super::super) fn model(model: &Model) -> v1::Model {
         inputs: model.inputs.iter().map(input).collect(),
         aliases: model.aliases.iter().map(ToString::to_string).collect(),
         deployments: model.deployments.iter().map(deployment).collect(),
+        routing: routing(model.routing).into(),
         created_at: Some(time(model.created_at)),
+    }
+}
+
+fn routing(routing: Routing) -> v1::Routing {
+    match routing {
+        Routing::Weighted => v1::Routing::Weighted,
+        Routing::LeastLoaded => v1::Routing::LeastLoaded,
+        Routing::PrefixAffinity => v1::Routing::PrefixAffinity,
+    }
+}
+
+/// Converts the explanation of a route.
+pub(in super::super) fn route(explained: RouteExplanation) -> v1::ExplainRouteResponse {
+    let step = |step: RouteStep| v1::RouteStep {
+        deployment: Some(deployment(&step.deployment)),
+        first_percent: step.first_share.map(|share| share * 100.0),
+        in_flight: step.load.in_flight,
+        latency_ms: (!step.load.latency.is_zero())
+            .then(|| step.load.latency.as_secs_f64() * 1_000.0),
+        reason: step.reason.to_string(),
+    };
+    v1::ExplainRouteResponse {
+        model: explained.model.id.to_string(),
+        routing: routing(explained.model.routing).into(),
+        steps: explained.steps.into_iter().map(step).collect(),
     }
 }
 

@@ -83,6 +83,7 @@ pub(in crate::connection) fn to_model(entry: CatalogueModel) -> v1::Model {
         inputs: entry.inputs.into_iter().map(|it| to_modality(it).into()).collect(),
         aliases: entry.aliases,
         deployments: entry.deployments.into_iter().map(to_deployment).collect(),
+        routing: v1::Routing::Unspecified.into(),
         created_at: None,
     }
 }

@@ -6,12 +6,12 @@ use proto::v1::plan_service_server::PlanService;
 use proto::v1::upstream_service_server::UpstreamService;
 use proto::v1::{
     AddModelRequest, AddModelResponse, AddUpstreamRequest, AddUpstreamResponse, AuditEntry,
-    GetModelRequest, GetModelResponse, GetPlanRequest, GetPlanResponse, Limits, ListAuditRequest,
-    ListAuditResponse, ListModelsRequest, ListModelsResponse, ListPlansRequest, ListPlansResponse,
-    ListUpstreamsRequest, ListUpstreamsResponse, Model, Plan, Price, PutPlanRequest,
-    PutPlanResponse, RemoveModelRequest, RemoveModelResponse, RemoveUpstreamRequest,
-    RemoveUpstreamResponse, UpdateModelRequest, UpdateModelResponse, UpdateUpstreamRequest,
-    UpdateUpstreamResponse,
+    ExplainRouteRequest, ExplainRouteResponse, GetModelRequest, GetModelResponse, GetPlanRequest,
+    GetPlanResponse, Limits, ListAuditRequest, ListAuditResponse, ListModelsRequest,
+    ListModelsResponse, ListPlansRequest, ListPlansResponse, ListUpstreamsRequest,
+    ListUpstreamsResponse, Model, Plan, Price, PutPlanRequest, PutPlanResponse, RemoveModelRequest,
+    RemoveModelResponse, RemoveUpstreamRequest, RemoveUpstreamResponse, UpdateModelRequest,
+    UpdateModelResponse, UpdateUpstreamRequest, UpdateUpstreamResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -53,6 +53,13 @@ impl ModelService for Backend {
         &self,
         _: Request<UpdateModelRequest>,
     ) -> Result<Response<UpdateModelResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn explain_route(
+        &self,
+        _: Request<ExplainRouteRequest>,
+    ) -> Result<Response<ExplainRouteResponse>, Status> {
         Err(Status::unimplemented("not asked for"))
     }
 

@@ -7,6 +7,7 @@ pub mod call;
 pub mod chat;
 pub mod chunk;
 pub mod content;
+pub mod conversation;
 pub mod error;
 pub mod fields;
 pub mod finish;

@@ -6,7 +6,7 @@ use super::{at, audit_entry, expect_conflict, expect_not_found};
 use crate::{CatalogueUpdate, Store};
 use domain::id::{ModelId, PlanName, UpstreamName};
 use domain::limit::Limits;
-use domain::model::{Ability, Deployment, Modality, Model};
+use domain::model::{Ability, Deployment, Modality, Model, Routing};
 use domain::money::Nanos;
 use domain::plan::Plan;
 use domain::price::Price;
@@ -177,6 +177,7 @@ fn model(id: &str, aliases: &[&str], upstreams: &[&str]) -> Model {
         inputs: vec![Modality::Text, Modality::File],
         aliases: aliases.iter().map(|alias| ModelId::new(*alias)).collect(),
         deployments: (0..).zip(upstreams).map(deployment).collect(),
+        routing: Routing::PrefixAffinity,
         created_at: at(1),
     }
 }

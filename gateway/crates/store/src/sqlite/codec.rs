@@ -17,7 +17,7 @@ use domain::audit::AuditAction;
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, SessionId, UpstreamName};
 use domain::key::{KeyDigest, Translation};
-use domain::model::{Ability, Modality};
+use domain::model::{Ability, Modality, Routing};
 use domain::money::Nanos;
 use domain::record::RequestStatus;
 use domain::upstream::Profile;
@@ -143,6 +143,11 @@ codes!(Modality: &'static str, as_str {
     Image = "image",
     File = "file",
     Audio = "audio",
+});
+codes!(Routing: &'static str, as_str {
+    Weighted = "weighted",
+    LeastLoaded = "least_loaded",
+    PrefixAffinity = "prefix_affinity",
 });
 codes!(Profile: &'static str, as_str {
     Generic = "generic",
@@ -366,6 +371,7 @@ mod tests {
         round_trips(AccountStatus::ALL);
         round_trips(Ability::ALL);
         round_trips(Modality::ALL);
+        round_trips(Routing::ALL);
         round_trips(Profile::ALL);
         round_trips(Endpoint::ALL.as_slice());
         round_trips(UsageBasis::ALL);

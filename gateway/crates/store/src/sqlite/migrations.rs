@@ -20,6 +20,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0011_record_counts.sql")),
     M::up(include_str!("migrations/0012_upstream_ca.sql")),
     M::up(include_str!("migrations/0013_inputs.sql")),
+    M::up(include_str!("migrations/0014_routing.sql")),
 ];
 
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer

@@ -79,7 +79,7 @@ pub(super) fn all(tx: &Connection) -> Result<Vec<Model>, StoreError> {
 }
 
 fn insert(tx: &Connection, model: &Model) -> Result<(), StoreError> {
-    let sql = "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let sql = "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     tx.prepare_cached(sql)?.execute(parameters![
         model.id,
         model.display_name,
@@ -97,7 +97,8 @@ fn insert(tx: &Connection, model: &Model) -> Result<(), StoreError> {
         At(model.created_at),
         model.limits.monthly_tokens.map(Count),
         model.limits.observe,
-        List::of(model.inputs.iter().map(|modality| modality.code()))
+        List::of(model.inputs.iter().map(|modality| modality.code())),
+        model.routing
     ])?;
     Ok(())
 }
@@ -155,6 +156,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Model> {
         inputs: row.column::<List>("inputs")?.into_modalities()?,
         aliases: Vec::new(),
         deployments: Vec::new(),
+        routing: row.column("routing")?,
         created_at: row.column::<At>("created_at")?.0,
     })
 }

@@ -114,7 +114,7 @@ pub(super) enum Format<'a> {
 impl<'a> Fields<'a> {
     /// Validates the fields of a request.
     pub(super) fn read(body: Object<'a, 'static>) -> Result<Self, Refusal> {
-        for name in ["user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"] {
+        for name in ["user", "safety_identifier", "prompt_cache_retention"] {
             body.string(name)?;
         }
         for name in SAMPLING {

@@ -47,6 +47,8 @@ pub struct Request<'a> {
     pub store: Option<bool>,
     /// The response that this request continues (`Q-27`).
     pub previous_response_id: Option<Cow<'a, str>>,
+    /// The client's name of the conversation.
+    pub prompt_cache_key: Option<Cow<'a, str>>,
     /// The client's cap on output tokens (`Q-8`).
     pub max_output_tokens: Option<u64>,
     fields: Fields<'a>,
@@ -86,10 +88,20 @@ impl<'a> Request<'a> {
         let stream = body.boolean("stream")?.unwrap_or_default();
         let store = body.boolean("store")?;
         let previous_response_id = body.string("previous_response_id")?;
+        let prompt_cache_key = body.string("prompt_cache_key")?;
         let fields = Fields::read(body)?;
         let input = input(&fields)?;
         let max_output_tokens = fields.max_output_tokens;
-        Ok(Self { model, stream, store, previous_response_id, max_output_tokens, fields, input })
+        Ok(Self {
+            model,
+            stream,
+            store,
+            previous_response_id,
+            prompt_cache_key,
+            max_output_tokens,
+            fields,
+            input,
+        })
     }
 
     /// Returns the ids of the stored items that the input references (`I-13`), in order.
