@@ -253,7 +253,7 @@ mod tests {
     fn a_conversation_leaves_a_deployment_with_more_than_its_share_of_the_load() {
         let all = [deployment("a", 1, 0), deployment("b", 1, 0)];
         let model = model(Routing::PrefixAffinity, &all);
-        let key = (0..).find(|key| names(&model, idle, *key, 0)[0] == "a").unwrap();
+        let key = (0..100).find(|key| names(&model, idle, *key, 0)[0] == "a").unwrap();
         let loaded = |a: u32, b: u32| {
             let load = move |name: &str| in_flight(if name == "a" { a } else { b });
             names(&model, load, key, 0)[0].clone()

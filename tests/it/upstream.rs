@@ -3,7 +3,9 @@
 use proto::v1;
 use serde_json::json;
 use tests::http::Answer;
-use tests::{Product, RawUpstream, closed_port, json_answer, priced_model, question, raw_answer};
+use tests::{
+    Product, RawUpstream, chunk, closed_port, json_answer, priced_model, question, raw_answer,
+};
 
 /// Has an upstream send `sent`, and returns the client's response.
 async fn response_to(sent: &str) -> Answer {
@@ -46,6 +48,48 @@ async fn an_error_about_the_gateways_credential_is_not_relayed() {
         let answer = check(&json_answer(status, &body), 502, "upstream_error", "operator").await;
         assert_eq!(answer.header("x-should-retry"), "false");
         assert!(!answer.text().contains("sk-up"), "{}", answer.text());
+    }
+}
+
+/// An upstream that repeats its credential in an error about the request, at once or in the middle of a stream.
+#[tokio::test]
+async fn the_credential_of_an_upstream_is_removed_from_its_errors() {
+    const SECRET: &str = "correct.horse.battery";
+    let (product, upstream) = (Product::start().await, RawUpstream::start().await);
+    let operator = product.operator().await;
+    operator.add_model_on("asked", &[&upstream.url]).await;
+    let source = v1::credential::Source::Secret(SECRET.to_owned());
+    let request = v1::UpdateUpstreamRequest {
+        name: "up-asked-0".to_owned(),
+        credential: Some(v1::Credential { source: Some(source) }),
+        ..Default::default()
+    };
+    operator.upstreams().update_upstream(request).await.unwrap();
+    let key = product.member("alice").await.key().await.secret;
+
+    let said = error_body(&format!("`{SECRET}` or sk-proj-0123456789 may not do this"));
+    let request = product.chat(&key, &question("asked", "hi"));
+    let (answer, call) = tokio::join!(request.answer(), upstream.answer(json_answer(400, &said)));
+    assert!(call.head.contains(&format!("authorization: Bearer {SECRET}")), "{}", call.head);
+    let message = answer.error()["message"].as_str().unwrap().to_owned();
+    assert_eq!(message, "`[redacted]` or [redacted] may not do this");
+
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let body = match path {
+            "/v1/responses" => json!({ "model": "asked", "input": "hi", "stream": true }),
+            _ => body.clone(),
+        };
+        let breaking = async {
+            let mut call = upstream.begin_stream().await;
+            call.send(chunk(&format!("data: {said}\n\n"))).await;
+            call.finish().await;
+        };
+        let (answer, ()) =
+            tokio::join!(product.post(path).bearer(&key).json(&body).answer(), breaking);
+        let text = answer.text();
+        assert!(text.contains("[redacted]") && !text.contains(SECRET), "{text}");
     }
 }
 

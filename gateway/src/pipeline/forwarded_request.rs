@@ -16,7 +16,7 @@ use super::passthrough::ChatPassthrough;
 use super::plausible_usage::PlausibleUsage;
 use crate::ledger::journal::Open;
 use crate::ledger::{DiskSync, UsageBound};
-use crate::upstream::{InFlight, SendStatus, UpstreamClient};
+use crate::upstream::{InFlight, SendStatus, UpstreamClient, UpstreamError};
 use domain::id::RequestId;
 use domain::limit::LimitStatus;
 use domain::model::Deployment;
@@ -149,6 +149,14 @@ impl ForwardedRequest {
     /// Sets the client of the upstream that answers, where the request is in flight until it is settled.
     pub(super) fn answered_by(&mut self, client: Arc<UpstreamClient>, in_flight: InFlight) {
         (self.upstream_client, self.in_flight) = (Some(client), Some(in_flight));
+    }
+
+    /// Removes the credential of the upstream that answers from an error.
+    pub(super) fn redact(&self, error: UpstreamError) -> UpstreamError {
+        match &self.upstream_client {
+            Some(client) => client.redact(error),
+            None => error,
+        }
     }
 
     /// Ready once there is room for more text of the answer.

@@ -60,7 +60,10 @@ pub(super) async fn answer(
     });
     let (checked, body) = match read {
         Ok(read) => read,
-        Err(error) => return Err(FailedRequest::after_forwarding(request, error)),
+        Err(error) => {
+            let error = upstream_client.redact(error);
+            return Err(FailedRequest::after_forwarding(request, error));
+        }
     };
     request.open.set_first_output();
     let usage = poll_fn(|context| request.poll_usage(context)).await;

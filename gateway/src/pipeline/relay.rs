@@ -338,7 +338,7 @@ impl Relay {
         let before = self.out.len();
         let appended = append(&mut self.adapter, request, &mut self.out);
         let checked = appended.and_then(|()| request.coverage.check_answer());
-        self.failure = checked.err().map(Fault::from);
+        self.failure = checked.err().map(|error| request.redact(error).into());
         request.update_progress();
         if self.failure.is_none() && !request.coverage.ensure_covered() {
             self.uncovered = Some(self.out.split_off(before));

@@ -37,6 +37,7 @@ pub struct UpstreamClient {
     pub(super) models: Target,
     /// The headers of every request, with the `Host` of HTTP/1.1.
     headers: HeaderMap,
+    credential: Option<SecretString>,
     pool: Pool,
     flush_journal: FlushJournal,
     stats: Arc<UpstreamStats>,
@@ -84,6 +85,7 @@ impl UpstreamClient {
             chat_completions: Target::new(chat_completions),
             models: Target::new(models),
             headers,
+            credential: credential.cloned(),
             pool,
             flush_journal: journal_barrier.flush_journal(),
             stats,
@@ -237,7 +239,20 @@ impl UpstreamClient {
             status if status.is_redirection() => StatusCode::BAD_GATEWAY,
             status => status,
         };
-        UpstreamError::Refused { status: status.as_u16(), body, headers: Box::new(head.headers) }
+        let status = status.as_u16();
+        self.redact(UpstreamError::Refused { status, body, headers: Box::new(head.headers) })
+    }
+
+    /// Removes the upstream's credential from an error's text, which may be passed on to a client.
+    pub fn redact(&self, mut error: UpstreamError) -> UpstreamError {
+        if let (
+            Some(credential),
+            UpstreamError::Refused { body, .. } | UpstreamError::Reported(body),
+        ) = (&self.credential, &mut error)
+        {
+            body.redact(credential.expose_secret());
+        }
+        error
     }
 }
 

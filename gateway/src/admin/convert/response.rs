@@ -156,7 +156,7 @@ pub(in super::super) fn route(explained: RouteExplanation) -> v1::ExplainRouteRe
         first_percent: step.first_share.map(|share| share * 100.0),
         in_flight: step.load.in_flight,
         latency_ms: (!step.load.latency.is_zero())
-            .then(|| step.load.latency.as_secs_f64() * 1_000.0),
+            .then_some(step.load.latency.as_secs_f64() * 1_000.0),
         reason: step.reason.to_string(),
     };
     v1::ExplainRouteResponse {

@@ -50,8 +50,7 @@ async fn every_change_is_audited_without_secrets() {
     let (old, new) = (&key.key.id, &new.key.id);
     let now = bench.clock.now();
     let week = now + Duration::from_hours(7 * 24);
-    let model =
-        "input_usd: 0, cached_usd: 0, output_usd: 0, price_version: 1, deployments: [sim:m]";
+    let model = "input_usd: 0, cached_usd: 0, output_usd: 0, price_version: 1, deployments: [sim:m], routing: weighted";
     let (sign_ins, lines): (Vec<_>, Vec<_>) =
         lines.into_iter().partition(|line| line.contains(" session.create "));
     let expected = [

@@ -33,6 +33,13 @@ pub struct ReportedError {
 /// is not repeated.
 pub const MAX_MESSAGE_CHARS: usize = 2_000;
 const MAX_NAME_CHARS: usize = 128;
+/// What replaces a secret.
+const REDACTED: &str = "[redacted]";
+/// The prefixes of the keys of well-known providers.
+const KEY_PREFIXES: [&str; 9] =
+    ["sk-", "sk_", "pk-", "gsk_", "hf_", "xai-", "nvapi-", "AIza", "eyJ"];
+/// Shorter words with such a prefix are words.
+const MIN_KEY_LENGTH: usize = 10;
 const MAX_PLAIN_CHARS: usize = 200;
 
 impl ErrorBody<'_> {
@@ -70,6 +77,18 @@ impl ReportedError {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => Self::from_value(&value),
             Err(_) => Self { message: plain_text(body), ..Self::default() },
+        }
+    }
+
+    /// Replaces each occurrence of `secret`.
+    pub fn redact(&mut self, secret: &str) {
+        if secret.is_empty() {
+            return;
+        }
+        for text in [&mut self.message, &mut self.param, &mut self.code].into_iter().flatten() {
+            if text.contains(secret) {
+                *text = text.replace(secret, REDACTED);
+            }
         }
     }
 
@@ -116,7 +135,26 @@ fn shorten_name(text: &str) -> String {
 }
 
 fn shorten(text: &str) -> String {
-    text.chars().take(MAX_MESSAGE_CHARS).collect()
+    mask_keys(&text.chars().take(MAX_MESSAGE_CHARS).collect::<String>())
+}
+
+/// Replaces words that look like API keys. A server that complains about its credential may repeat it, and not only
+/// in full.
+fn mask_keys(text: &str) -> String {
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*' | '.');
+    let mut masked = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(is_of_word) {
+        let (between, from) = rest.split_at(start);
+        let (word, after) = from.split_at(from.find(|c| !is_of_word(c)).unwrap_or(from.len()));
+        let is_key = word.len() >= MIN_KEY_LENGTH
+            && KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
+        masked.push_str(between);
+        masked.push_str(if is_key { REDACTED } else { word });
+        rest = after;
+    }
+    masked.push_str(rest);
+    masked
 }
 
 /// Returns the beginning of a plain-text body; `None` if it is empty, HTML or not UTF-8.
@@ -169,5 +207,32 @@ mod tests {
         check("<html>502</html>", None, None, None);
         check("", None, None, None);
         check("[1]", None, None, None);
+    }
+
+    #[test]
+    fn words_that_look_like_keys_are_masked() {
+        for (text, masked) in [
+            (
+                "Incorrect API key provided: sk-proj-1***9f.",
+                "Incorrect API key provided: [redacted]",
+            ),
+            ("bad key 'gsk_0123456789abc', retry", "bad key '[redacted]', retry"),
+            ("hf_0123456789", "[redacted]"),
+            ("the task-list of a risk-free sk-8", "the task-list of a risk-free sk-8"),
+            ("größer als 8", "größer als 8"),
+        ] {
+            let body = serde_json::json!({ "error": { "message": text } }).to_string();
+            assert_eq!(ReportedError::parse(body.as_bytes()).message.unwrap(), masked);
+        }
+    }
+
+    #[test]
+    fn a_secret_is_replaced_in_every_field() {
+        let body = r#"{"error":{"message":"no hunter2","param":"hunter2","code":"hunter2!"}}"#;
+        let mut error = ReportedError::parse(body.as_bytes());
+        error.redact("");
+        error.redact("hunter2");
+        let texts = [error.message, error.param, error.code].map(Option::unwrap);
+        assert_eq!(texts, ["no [redacted]", "[redacted]", "[redacted]!"]);
     }
 }
