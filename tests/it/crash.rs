@@ -98,6 +98,32 @@ async fn a_result_that_no_client_received_survives_a_crash() {
     assert_eq!(record.tokens.unwrap().output, Some(700));
 }
 
+/// Regression test: the gateway waited for the lock for almost two minutes, or until it was killed.
+#[tokio::test]
+async fn a_shutdown_ends_although_the_database_is_locked_and_the_next_start_has_all_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(dir.path(), |_| {}).await;
+    let key = rig::operator(&gateway, dir.path()).await.key().await.secret;
+    let database = rusqlite::Connection::open(dir.path().join("tollgate.db")).unwrap();
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for _ in 0..3 {
+        let request = Request::post(gateway.http, "/v1/chat/completions").bearer(&key);
+        let answer = request.json(&question("sim-chat", "hi")).answer().await;
+        assert_eq!(answer.status, 200);
+    }
+    gateway.stop().await;
+    drop(database);
+
+    let gateway = Gateway::start(dir.path(), |_| {}).await;
+    let records = rig::operator(&gateway, dir.path()).await.records(3).await;
+    assert_eq!(records.len(), 3, "{records:?}");
+    for record in records {
+        assert_eq!(record.status(), v1::RequestStatus::Completed);
+    }
+    gateway.stop().await;
+    check_money(dir.path());
+}
+
 /// Checks that charges and records match one to one, and that the sums agree.
 fn check_money(data: &Path) {
     let database = rusqlite::Connection::open(data.join("tollgate.db")).unwrap();

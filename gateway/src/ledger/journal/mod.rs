@@ -404,8 +404,14 @@ impl State {
             self.unwritten.clear();
         }
         if idle && (1..=MAX_CLEARED_BYTES).contains(&self.active.len()) {
-            let cleared = self.active.clear();
-            self.note(&cleared);
+            // A partial clearing can leave zeros in front of frames, which a reader reports as damage, so that
+            // segment is not used again.
+            let until = self.active.number();
+            let renewed = self.active.clear().or_else(|error| {
+                tracing::warn!(%error, "cannot clear a journal file; beginning the next one");
+                self.begin_segment(dir, until)
+            });
+            self.note(&renewed);
         } else if self.active.len() > 0 && (idle || self.since.elapsed() >= MAX_SEGMENT_AGE) {
             self.rotate(dir);
         }

@@ -338,6 +338,25 @@ async fn what_a_failed_write_left_is_not_read() {
     assert!(!has_damage(&dir));
 }
 
+/// Regression test: the file was used again, with zeros in front of frames.
+#[tokio::test]
+async fn a_segment_that_cannot_be_cleared_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(&dir);
+    let first = segments(&dir);
+    begin(&journal, open(1));
+    let position = journal.close(&ended(1));
+    journal.lock().active.accepts = Some(20);
+    journal.release_committed(position);
+    assert_eq!(journal.write_failure(), None);
+    assert!(!has_damage(&dir));
+    let second = segments(&dir);
+    assert!(second.len() == 1 && second != first, "{second:?}");
+    begin(&journal, open(3));
+    assert_eq!(found(dir.path()), [(3, Interrupted)]);
+    assert!(!has_damage(&dir));
+}
+
 #[tokio::test]
 async fn what_follows_a_failed_clearing_is_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -345,10 +364,14 @@ async fn what_follows_a_failed_clearing_is_read() {
     begin(&journal, open(1));
     let position = journal.close(&ended(1));
     journal.lock().active.accepts = Some(20);
+    // The next segment exists already, so that it cannot be created.
+    let next = segment::path(dir.path(), journal.lock().active.number() + 1);
+    std::fs::create_dir(&next).unwrap();
     journal.release_committed(position);
     assert!(journal.write_failure().is_some());
     journal.lock().active.accepts = None;
     assert_eq!(journal.write_failure(), None);
+    std::fs::remove_dir(next).unwrap();
     begin(&journal, open(3));
     assert_eq!(found(dir.path()), [(3, Interrupted)]);
     assert!(!has_damage(&dir));
