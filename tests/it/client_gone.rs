@@ -7,6 +7,7 @@ use tests::http::{PendingAnswer, Request};
 use tests::{
     Call, Product, RawUpstream, Session, chunk, json_answer, question, stream_head, with_timeout,
 };
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -258,4 +259,24 @@ async fn a_drain_policy_has_bounds_and_is_listed_with_its_key() {
         let refused = make(client_gone, seconds).await.unwrap_err();
         assert!(refused.message().contains("drain_seconds"), "{refused}");
     }
+}
+
+/// TCP does not tell a client that closes its sending side from one that has left.
+#[tokio::test]
+async fn a_client_that_closes_its_sending_side_is_recorded_as_gone() {
+    let product = Product::start().await;
+    let upstream = RawUpstream::start().await;
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let request = product.chat(&key, &question("asked", "hi"));
+    let mut client = request.connect().await.unwrap();
+    client.write_all(&request.bytes()).await.unwrap();
+    let mut call = upstream.call().await;
+    client.shutdown().await.unwrap();
+    call.closed().await;
+    let mut answer = Vec::new();
+    with_timeout("the end", client.read_to_end(&mut answer)).await.unwrap();
+    assert_eq!(answer, b"", "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(alice.record().await.status(), RequestStatus::Cancelled);
 }
