@@ -42,7 +42,7 @@ use crate::retention::RetentionTask;
 use crate::secrets::Credentials;
 use crate::state::State;
 use crate::tls::TlsFiles;
-use crate::upstream::{SimulatorDialer, StatsTable, UpstreamClients};
+use crate::upstream::{SimulatorDialer, SlotsTable, StatsTable, UpstreamClients};
 use crate::workers::{WorkerRuntime, Workers};
 use domain::consumption::Consumption;
 use domain::durability::Durability;
@@ -161,12 +161,13 @@ pub async fn run(
     let flush_journal: FlushJournal = Arc::new(move || Ok(journalled.flush_journal()?));
     let (upstream_stats, due_probes) = StatsTable::new();
     let upstream_stats = Arc::new(upstream_stats);
+    let upstream_slots = Arc::<SlotsTable>::default();
     let dialer = dialer(seams.simulator, serving.clone());
     // Each worker has its own connections to upstreams.
     let upstream_clients = || {
         let journal_barrier = JournalBarrier::new(flush_journal.clone(), tasks.clone());
-        let stats = upstream_stats.clone();
-        let clients = UpstreamClients::new(dialer.clone(), journal_barrier.clone(), stats);
+        let (stats, slots) = (upstream_stats.clone(), upstream_slots.clone());
+        let clients = UpstreamClients::new(dialer.clone(), journal_barrier.clone(), stats, slots);
         (Arc::new(clients), journal_barrier)
     };
     let (diagnostic_clients, _) = upstream_clients();

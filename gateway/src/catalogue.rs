@@ -25,6 +25,7 @@ pub fn simulated(now: Timestamp) -> Seed {
         profile: Profile::Generic,
         deadlines: Deadlines::default(),
         ca_certificates: None,
+        connection_bound: None,
         created_at: now,
     };
     let chat = model(

@@ -2,6 +2,7 @@
 
 mod following;
 mod quickstart;
+mod upstream_settings;
 mod upstream_tls;
 mod user;
 mod watching;

@@ -54,4 +54,5 @@ mod token_counts;
 mod traffic;
 mod transports;
 mod upstream;
+mod upstream_bounds;
 mod usage_bounds;

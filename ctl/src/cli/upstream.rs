@@ -60,6 +60,18 @@ pub(crate) struct Deadlines {
     pub(crate) idle_ms: Option<u64>,
 }
 
+/// The bound on the connections to an upstream.
+#[derive(Debug, Args)]
+pub(crate) struct Bound {
+    /// Most connections, of all workers together (most requests, if it speaks HTTP/2); 0 for no
+    /// bound
+    #[arg(long, value_name = "N")]
+    pub(crate) max_connections: Option<u32>,
+    /// Most requests that wait for a connection, each up to the connect timeout; 100 by default
+    #[arg(long, value_name = "N")]
+    pub(crate) max_waiting: Option<u32>,
+}
+
 /// Arguments of `ctl upstream add`.
 #[derive(Debug, Args)]
 pub(crate) struct Add {
@@ -79,6 +91,8 @@ pub(crate) struct Add {
     pub(crate) upstream_ca_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) deadlines: Deadlines,
+    #[command(flatten)]
+    pub(crate) bound: Bound,
 }
 
 /// Arguments of `ctl upstream update`.
@@ -106,6 +120,8 @@ pub(crate) struct Update {
     pub(crate) no_upstream_ca: bool,
     #[command(flatten)]
     pub(crate) deadlines: Deadlines,
+    #[command(flatten)]
+    pub(crate) bound: Bound,
 }
 
 /// Arguments of `ctl upstream remove`.

@@ -39,6 +39,8 @@ struct UpstreamRecord {
     problem: Option<String>,
     /// The PEM certificates that are trusted instead of the host's and the public ones.
     ca_certificates: Option<String>,
+    max_connections: Option<u32>,
+    max_waiting: Option<u32>,
     /// The state of the circuit breaker; only in lists.
     breaker: Option<String>,
 }
@@ -87,6 +89,8 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
             .map(certificates)
             .transpose()?
             .unwrap_or_default(),
+        max_connections: input.bound.max_connections,
+        max_waiting: input.bound.max_waiting,
     };
     let mut client = UpstreamServiceClient::new(shell.connect().await?);
     let request = AddUpstreamRequest { upstream: Some(upstream) };
@@ -110,6 +114,8 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
             Some(path) => Some(certificates(&path)?),
             None => input.no_upstream_ca.then(String::new),
         },
+        max_connections: input.bound.max_connections,
+        max_waiting: input.bound.max_waiting,
     };
     if request
         == (UpdateUpstreamRequest {
@@ -199,6 +205,8 @@ impl From<Upstream> for UpstreamRecord {
             created_at: rfc3339(upstream.created_at),
             problem: non_empty(upstream.problem),
             ca_certificates: non_empty(upstream.ca_certificates),
+            max_connections: upstream.max_connections,
+            max_waiting: upstream.max_waiting,
             breaker: None,
         }
     }
@@ -217,6 +225,8 @@ impl Record for UpstreamRecord {
         "created_at",
         "problem",
         "ca_certificates",
+        "max_connections",
+        "max_waiting",
         "breaker",
     ];
     const COLUMNS: &'static [&'static str] =

@@ -14,7 +14,7 @@ use domain::ValidationError;
 use domain::audit::AuditAction;
 use domain::audit_diff;
 use domain::id::UpstreamName;
-use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
+use domain::upstream::{ConnectionBound, CredentialSource, Deadlines, Profile, Upstream};
 use store::StoreError;
 
 const MAX_URL_BYTES: usize = 2_048;
@@ -22,6 +22,8 @@ const MAX_SOURCE_BYTES: usize = 4_096;
 /// Leaves room in a request to the admin plane, which is limited to 256 KiB.
 const MAX_CA_BYTES: usize = 128 * 1024;
 const MAX_TIMEOUT: Duration = Duration::from_hours(24);
+/// The highest bound on connections and on waiting requests.
+const MAX_CONNECTIONS: u32 = 1_000_000;
 
 /// A change of an upstream; `None` leaves a field unchanged.
 #[derive(Debug, Default)]
@@ -36,6 +38,10 @@ pub struct UpstreamChange {
     pub deadlines: Deadlines,
     /// The trusted CA certificates, in PEM; an empty text selects the host's and the public ones.
     pub ca_certificates: Option<String>,
+    /// The most connections; zero removes the bound.
+    pub max_connections: Option<u32>,
+    /// The most requests that wait for a connection.
+    pub max_waiting: Option<u32>,
 }
 
 /// A requested credential source.
@@ -174,6 +180,7 @@ impl Control {
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
             ca_certificates: None,
+            connection_bound: None,
             created_at: self.clock.now(),
         };
         self.changed_upstream(&upstream, change)
@@ -204,6 +211,7 @@ impl Control {
             let message = "`ca_certificates` are for an upstream whose `url` begins with `https:`";
             return Err(ValidationError::new("ca_certificates", message));
         }
+        let bound = upstream.connection_bound;
         Ok(Upstream {
             name: upstream.name.clone(),
             url,
@@ -211,6 +219,7 @@ impl Control {
             profile: change.profile.unwrap_or(upstream.profile),
             deadlines,
             ca_certificates,
+            connection_bound: changed_bound(bound, change.max_connections, change.max_waiting)?,
             created_at: upstream.created_at,
         })
     }
@@ -393,6 +402,31 @@ fn check_ca_certificates(pem: String) -> Result<Option<String>, ValidationError>
     }
     Trust::only(pem.as_bytes()).map_err(|error| invalid(&error))?;
     Ok(Some(pem))
+}
+
+/// Returns the bound on connections after a change; a number that is `None` does not change.
+fn changed_bound(
+    bound: Option<ConnectionBound>,
+    max_connections: Option<u32>,
+    max_waiting: Option<u32>,
+) -> Result<Option<ConnectionBound>, ValidationError> {
+    for (field, number) in [("max_connections", max_connections), ("max_waiting", max_waiting)] {
+        if number.is_some_and(|number| number > MAX_CONNECTIONS) {
+            let message = format!("`{field}` must be at most {MAX_CONNECTIONS}");
+            return Err(ValidationError::new(field, message));
+        }
+    }
+    let max_connections = max_connections.or(bound.map(|bound| bound.max_connections));
+    let Some(max_connections) = max_connections.filter(|&number| number > 0) else {
+        if max_waiting.is_some() {
+            let message = "`max_waiting` is for an upstream with `max_connections`; set both";
+            return Err(ValidationError::new("max_waiting", message));
+        }
+        return Ok(None);
+    };
+    let max_waiting = max_waiting.or(bound.map(|bound| bound.max_waiting));
+    let max_waiting = max_waiting.unwrap_or(ConnectionBound::DEFAULT_WAITING);
+    Ok(Some(ConnectionBound { max_connections, max_waiting }))
 }
 
 fn check_deadline(

@@ -132,7 +132,7 @@ impl ErrorReply {
                 | "context_length_exceeded"
                 | "invalid_prompt"),
             ) => code,
-            Some("server_overloaded") => "server_is_overloaded",
+            Some("server_overloaded" | "upstream_overloaded") => "server_is_overloaded",
             _ => "server_error",
         };
         StreamFailure { code, kind: self.kind, message: &self.message }
@@ -283,6 +283,12 @@ impl From<&UpstreamError> for ErrorReply {
                 "the upstream of this model cannot be reached",
             ),
             UpstreamError::JournalUnavailable(_) => Self::from(&Refusal::RecorderBehind),
+            UpstreamError::Overloaded => failed(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "upstream_overloaded",
+                "the upstream of this model has as many requests as it may have",
+            )
+            .retry_after(Duration::from_secs(1)),
             UpstreamError::TimedOut(_) => {
                 failed(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", "the upstream timed out")
             }

@@ -196,7 +196,8 @@ async fn attempt(
     });
     let now = app.clock.monotonic();
     match &checked {
-        Err(UpstreamError::JournalUnavailable(_)) => {}
+        // The upstream had no part in it.
+        Err(UpstreamError::JournalUnavailable(_) | UpstreamError::Overloaded) => {}
         Err(error) if error.is_upstream_fault() => {
             upstream_client.record_failure(error, app.clock.now(), now);
         }

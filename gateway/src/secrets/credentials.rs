@@ -182,6 +182,7 @@ mod tests {
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
             ca_certificates: None,
+            connection_bound: None,
             created_at: Timestamp::UNIX_EPOCH,
         })
     }

@@ -9,6 +9,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::pool::PooledConnection;
+use super::slots::Slot;
 
 /// The body of an upstream's answer. If it is read to its end, its connection returns to the pool when it is
 /// dropped; otherwise the connection is closed.
@@ -17,6 +18,8 @@ pub struct AnswerBody {
     /// The connection, which reading drives; `None` if it has a task.
     connection: Option<PooledConnection>,
     is_at_end: bool,
+    /// The slot of the request, if the upstream has a bound.
+    slot: Option<Slot>,
 }
 
 // === impl AnswerBody ===
@@ -25,12 +28,19 @@ impl AnswerBody {
     /// Creates a body that drives its connection.
     pub(super) fn with_connection(connection: PooledConnection, incoming: Incoming) -> Self {
         let is_at_end = incoming.is_end_stream();
-        Self { incoming, connection: Some(connection), is_at_end }
+        Self { incoming, connection: Some(connection), is_at_end, slot: None }
     }
 
     /// Creates a body whose connection has a task.
     pub(super) fn with_task(incoming: Incoming) -> Self {
-        Self { incoming, connection: None, is_at_end: false }
+        Self { incoming, connection: None, is_at_end: false, slot: None }
+    }
+
+    /// Keeps the slot of the request until the body is dropped.
+    pub(super) fn with_slot(self, slot: Option<Slot>) -> Self {
+        let mut body = self;
+        body.slot = slot;
+        body
     }
 
     /// Returns whether a task reads the connection, so that yielding to it may bring more.
@@ -47,7 +57,7 @@ impl Body for AnswerBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Self { incoming, connection, is_at_end } = &mut *self;
+        let Self { incoming, connection, is_at_end, slot: _ } = &mut *self;
         let mut read = |context: &mut Context<'_>| Pin::new(&mut *incoming).poll_frame(context);
         let polled = match connection {
             Some(connection) => connection.poll_read(context, read),
@@ -79,7 +89,7 @@ impl Drop for AnswerBody {
         if let Some(connection) = self.connection.take()
             && self.is_at_end
         {
-            connection.put_back();
+            connection.put_back(self.slot.take());
         }
     }
 }

@@ -18,6 +18,7 @@ use super::error::{Phase, UpstreamError};
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
 use super::read::read_whole;
+use super::slots::Slots;
 use super::stats::{InFlight, StatsTable, UpstreamStats};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use domain::upstream::{Profile, Upstream};
@@ -59,6 +60,7 @@ impl UpstreamClient {
         simulator: &SimulatorDialer,
         journal_barrier: &JournalBarrier,
         stats: Arc<UpstreamStats>,
+        slots: Option<Arc<Slots>>,
     ) -> Result<Self, UpstreamError> {
         let is_simulator = upstream.url.starts_with("sim:");
         let base = if is_simulator { "http://simulator.invalid/v1" } else { &upstream.url };
@@ -70,7 +72,8 @@ impl UpstreamClient {
         let mut headers = headers(credential)?;
         headers.insert(HOST, host(&chat_completions)?);
         let connect_timeout = upstream.deadlines.connect();
-        let pool = |connector| Pool::new(connector, connect_timeout, journal_barrier.clone());
+        let pool =
+            |connector| Pool::new(connector, connect_timeout, journal_barrier.clone(), slots);
         let pool = if is_simulator {
             pool(Box::new(simulator.clone()))
         } else if chat_completions.scheme() == Some(&Scheme::HTTPS) {
@@ -207,6 +210,8 @@ impl UpstreamClient {
             request.headers_mut().insert(REQUEST_ID, request_id);
             request
         };
+        // The deadline of the upstream begins once it may get the request.
+        let slot = self.pool.slot().await?;
         let sent = self.pool.send(&request);
         let response = tokio::time::timeout(self.upstream.deadlines.first_byte(), sent)
             .await
@@ -217,7 +222,8 @@ impl UpstreamClient {
                     UpstreamError::JournalUnavailable(error)
                 }
                 error => error,
-            })?;
+            })?
+            .map(|body| body.with_slot(slot));
         if response.status().is_success() {
             check_encoding(response.headers())?;
             return Ok(response);
@@ -349,6 +355,7 @@ mod tests {
             &simulator,
             &journal_barrier,
             Arc::default(),
+            None,
         )
         .unwrap();
         (upstream_client, ends)

@@ -30,6 +30,9 @@ pub enum UpstreamError {
     /// The journal could not be flushed, so the request was not sent.
     #[error("the request was kept back")]
     JournalUnavailable(#[source] BoxError),
+    /// It has as many requests as its entry allows, and no place became free.
+    #[error("upstream has as many requests as it may have")]
+    Overloaded,
     /// A deadline passed.
     #[error("upstream timed out {0}")]
     TimedOut(Phase),
@@ -75,6 +78,7 @@ impl UpstreamError {
         match self {
             Self::Misconfigured(_)
             | Self::Unreachable(_)
+            | Self::Overloaded
             | Self::TimedOut(Phase::Connect | Phase::FirstByte)
             | Self::Invalid(_) => true,
             Self::Refused { status, .. } => {
@@ -94,6 +98,7 @@ impl UpstreamError {
         match self {
             Self::TimedOut(_) | Self::CutOff => true,
             Self::JournalUnavailable(_)
+            | Self::Overloaded
             | Self::Reported(_)
             | Self::ConstraintViolation(_)
             // The client may have caused it, by a parameter that names something.
@@ -128,6 +133,7 @@ impl UpstreamError {
             Self::Invalid(_) => "invalid_answer",
             Self::ConstraintViolation(_) => "constraint_violation",
             Self::CutOff => "cut_off",
+            Self::Overloaded => "too_many_requests",
         })
     }
 
@@ -146,6 +152,7 @@ impl UpstreamError {
                 text
             }
             Self::JournalUnavailable(_) => "the gateway could not send it".to_owned(),
+            Self::Overloaded => "it has as many requests as `max_connections` allows".to_owned(),
             Self::TimedOut(phase) => format!("it took too long {phase}"),
             Self::Refused { status, .. } => format!("it answered HTTP {status}"),
             Self::Reported(_) => "it reported an error inside of its answer".to_owned(),

@@ -16,6 +16,7 @@ mod outbound;
 mod pool;
 mod probe;
 mod read;
+mod slots;
 mod stats;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub use connect::SimulatorDialer;
 pub use error::{Phase, RETRY_AFTER_HEADERS, UpstreamError};
 pub use outbound::SendStatus;
 pub use probe::DueProbes;
+pub use slots::SlotsTable;
 pub use stats::{InFlight, Load, StatsTable};
 
 /// Returns the certificates that are trusted for an upstream.
@@ -46,10 +48,11 @@ fn trust(upstream: &Upstream) -> Result<Trust, String> {
 }
 
 /// One worker's clients of all upstreams, created on first use. Their connections belong to the worker's
-/// runtime; the statistics are shared.
+/// runtime; the statistics and the bounds on connections are shared.
 pub struct UpstreamClients {
     clients: papaya::HashMap<UpstreamName, Arc<UpstreamClient>, RandomState>,
     stats: Arc<StatsTable>,
+    slots: Arc<SlotsTable>,
     simulator: SimulatorDialer,
     journal_barrier: JournalBarrier,
 }
@@ -62,8 +65,9 @@ impl UpstreamClients {
         simulator: SimulatorDialer,
         journal_barrier: JournalBarrier,
         stats: Arc<StatsTable>,
+        slots: Arc<SlotsTable>,
     ) -> Self {
-        Self { clients: papaya::HashMap::default(), stats, simulator, journal_barrier }
+        Self { clients: papaya::HashMap::default(), stats, slots, simulator, journal_barrier }
     }
 
     /// Returns the client of `upstream`. The client and its connections are kept until the catalogue entry
@@ -91,6 +95,7 @@ impl UpstreamClients {
             simulator,
             journal_barrier,
             self.stats.get_or_create(upstream),
+            self.slots.find(upstream),
         )?;
         let upstream_client = Arc::new(upstream_client);
         clients.insert(upstream.name.clone(), upstream_client.clone());
@@ -143,6 +148,7 @@ mod tests {
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
             ca_certificates: None,
+            connection_bound: None,
             created_at: Timestamp::UNIX_EPOCH,
         })
     }
@@ -154,7 +160,7 @@ mod tests {
         let worker = || {
             let dialer = SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into()));
             let journal_barrier = JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new());
-            UpstreamClients::new(dialer, journal_barrier, stats.clone())
+            UpstreamClients::new(dialer, journal_barrier, stats.clone(), Arc::default())
         };
         let (one, other) = (worker(), worker());
         let (outdated, current) = (entry(), entry());

@@ -21,6 +21,7 @@ use super::driven::DrivenConnection;
 use super::early_response::EarlyResponseStream;
 use super::error::{Phase, UpstreamError};
 use super::outbound::Outbound;
+use super::slots::{Slot, Slots};
 use crate::coalescing_writer::CoalescingWriter;
 use crate::journal_barrier::JournalBarrier;
 
@@ -46,13 +47,15 @@ pub(super) struct Pool {
     connect_timeout: Duration,
     journal_barrier: JournalBarrier,
     idle: Arc<Idle>,
+    /// `None` if the connections are not bounded.
+    slots: Option<Arc<Slots>>,
     /// Held while a connection is opened to a server that has chosen HTTP/2 before, because one is enough.
     connecting: tokio::sync::Mutex<()>,
 }
 
 /// The connections that can take a request.
 #[derive(Default)]
-struct Idle(Mutex<IdleConnections>);
+pub(super) struct Idle(Mutex<IdleConnections>);
 
 #[derive(Default)]
 struct IdleConnections {
@@ -101,18 +104,35 @@ pub(super) struct PooledConnection {
 
 impl Pool {
     /// Creates a pool of the connections that `connector` opens, which write through `journal_barrier`. A request
-    /// waits for one up to `connect_timeout`.
+    /// waits for one up to `connect_timeout`. `slots` bound the connections of all workers.
     pub(super) fn new(
         connector: Box<dyn Connect>,
         connect_timeout: Duration,
         journal_barrier: JournalBarrier,
+        slots: Option<Arc<Slots>>,
     ) -> Self {
+        let idle = Arc::default();
+        if let Some(slots) = &slots {
+            slots.add_pool(&idle);
+        }
         Self {
             connector,
             connect_timeout,
             journal_barrier,
-            idle: Arc::default(),
+            idle,
+            slots,
             connecting: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Takes a slot for a request, to be kept until its answer has ended; `None` if connections are not bounded.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Overloaded`] if there is none within the connect timeout.
+    pub(super) async fn slot(&self) -> Result<Option<Slot>, UpstreamError> {
+        match &self.slots {
+            Some(slots) => slots.take(self.connect_timeout).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -176,6 +196,9 @@ impl Pool {
         let _connecting = if is_http2 { Some(self.connecting.lock().await) } else { None };
         if is_http2 && let Some(connection) = self.idle.take() {
             return Ok(connection);
+        }
+        if let Some(slots) = &self.slots {
+            slots.make_room();
         }
         let Connected { stream, protocol } =
             self.connector.connect().await.map_err(UpstreamError::Unreachable)?;
@@ -245,8 +268,8 @@ impl PooledConnection {
     }
 
     /// Returns the connection, whose answer was read to the end, to the pool. If it still sends the request,
-    /// this happens once that has been sent.
-    pub(super) fn put_back(mut self) {
+    /// this happens once that has been sent. `slot` is freed afterwards.
+    pub(super) fn put_back(mut self, slot: Option<Slot>) {
         if Handle::try_current().is_err() {
             // The runtime has ended, and with it the connection.
             return;
@@ -255,6 +278,7 @@ impl PooledConnection {
             self.idle.put(self.connection, self.max_idle);
         } else if !self.connection.is_closed() {
             spawn_detached(async move {
+                let _slot = slot;
                 if let Ok(true) = timeout(READY_TIMEOUT, self.connection.ready()).await
                     && self.connection.is_ready()
                 {
@@ -289,6 +313,21 @@ impl Idle {
             kept.http1.push((connection, Instant::now() + max_idle));
             self.start_sweeper(&mut kept);
         }
+    }
+
+    /// Returns the number of HTTP/1.1 connections.
+    pub(super) fn count(&self) -> usize {
+        self.lock().http1.len()
+    }
+
+    /// Closes the HTTP/1.1 connection that was not used for the longest time. Returns whether there was one.
+    pub(super) fn drop_oldest(&self) -> bool {
+        let mut kept = self.lock();
+        if kept.http1.is_empty() {
+            return false;
+        }
+        kept.http1.remove(0);
+        true
     }
 
     /// Keeps an HTTP/2 connection for all requests, unless another one was opened meanwhile. Returns the one to

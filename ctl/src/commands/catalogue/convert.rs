@@ -37,6 +37,8 @@ impl From<v1::Upstream> for Upstream {
             first_byte_ms: deadlines.first_byte_ms,
             idle_ms: deadlines.idle_ms,
             ca_certificates: non_empty(upstream.ca_certificates),
+            max_connections: upstream.max_connections,
+            max_waiting: upstream.max_waiting,
             credential: upstream.credential.and_then(|it| it.source).map(|source| match source {
                 Source::Env(name) => Credential::Env(name),
                 Source::File(path) => Credential::File(path),
@@ -183,6 +185,8 @@ impl Upstream {
                 idle_ms: self.idle_ms,
             }),
             ca_certificates: self.ca_certificates.clone().unwrap_or_default(),
+            max_connections: self.max_connections,
+            max_waiting: self.max_waiting,
             ..v1::Upstream::default()
         }
     }
@@ -203,6 +207,10 @@ impl Upstream {
                 before.ca_certificates.as_deref(),
                 self.ca_certificates.as_deref(),
             ),
+            max_connections: changed(&before.max_connections, &self.max_connections)
+                .map(Option::unwrap_or_default),
+            // Without connections to wait for, it goes with them.
+            max_waiting: self.max_waiting.filter(|_| before.max_waiting != self.max_waiting),
         }
     }
 

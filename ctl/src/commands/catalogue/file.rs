@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::limits::Limits;
 use crate::commands::non_empty;
 
+/// The gateway's default of `max_waiting`.
+const DEFAULT_WAITING: u32 = 100;
+
 /// Plans, upstreams and models by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -46,6 +49,8 @@ pub(super) struct Upstream {
     pub(super) idle_ms: Option<u64>,
     /// The PEM certificates to trust instead of the host's and the public ones.
     pub(super) ca_certificates: Option<String>,
+    pub(super) max_connections: Option<u32>,
+    pub(super) max_waiting: Option<u32>,
     pub(super) credential: Option<Credential>,
 }
 
@@ -172,6 +177,10 @@ impl Catalogue {
                 *deadline = deadline.filter(|ms| *ms > 0);
             }
             upstream.ca_certificates = upstream.ca_certificates.take().and_then(non_empty);
+            upstream.max_connections = upstream.max_connections.filter(|number| *number > 0);
+            if upstream.max_connections.is_some() {
+                upstream.max_waiting.get_or_insert(DEFAULT_WAITING);
+            }
         }
         for (id, model) in &mut self.models {
             model.normalize(id);
@@ -253,12 +262,13 @@ mod tests {
         };
         let brief = normalized(
             "[plans.free]\nmodels = ['b', 'fast']\n\
-             [upstreams.u]\nurl = 'sim:'\n\
+             [upstreams.u]\nurl = 'sim:'\nmax_connections = 4\n\
              [models.a]\ninput_usd = '0.10'\naliases = ['fast']\ndeployments = [{ upstream = 'u' }]\n",
         );
         let explicit = normalized(
             "[plans.free]\ntrial_credit_usd = '0.00'\nmodels = ['a', 'b']\nlimits = { rpm = 0 }\n\
              [upstreams.u]\nurl = 'sim:'\nprofile = 'generic'\nidle_ms = 0\n\
+             max_connections = 4\nmax_waiting = 100\n\
              [models.a]\ninput_usd = '0.1'\ncached_usd = '0.1'\noutput_usd = '0'\naliases = ['fast']\n\
              display_name = ' '\ncontext_window = 0\n\
              deployments = [{ upstream = 'u', upstream_model = 'a', weight = 1, priority = 0 }]\n",

@@ -58,6 +58,8 @@ fn upstream(name: &str) -> Upstream {
         created_at: at(0, 0),
         problem: "environment variable `EXAMPLE_KEY` is not set".to_owned(),
         ca_certificates: String::new(),
+        max_connections: None,
+        max_waiting: None,
     }
 }
 

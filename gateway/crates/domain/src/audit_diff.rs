@@ -125,8 +125,16 @@ impl Audited for Model {
 
 impl Audited for Upstream {
     fn audited_fields(&self) -> Vec<Field> {
-        let Self { name: _, url, credential, profile, deadlines, ca_certificates, created_at: _ } =
-            self;
+        let Self {
+            name: _,
+            url,
+            credential,
+            profile,
+            deadlines,
+            ca_certificates,
+            connection_bound,
+            created_at: _,
+        } = self;
         let Deadlines { connect, first_byte, idle } = deadlines;
         let credential = match credential {
             CredentialSource::None => None,
@@ -151,6 +159,8 @@ impl Audited for Upstream {
             ("first_byte_ms", milliseconds(first_byte)),
             ("idle_ms", milliseconds(idle)),
             ("ca_certificates", ca_certificates.as_deref().map(checksum)),
+            ("max_connections", connection_bound.map(|bound| bound.max_connections.to_string())),
+            ("max_waiting", connection_bound.map(|bound| bound.max_waiting.to_string())),
         ]
     }
 }

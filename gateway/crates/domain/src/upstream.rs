@@ -22,8 +22,24 @@ pub struct Upstream {
     pub deadlines: Deadlines,
     /// The trusted CA certificates, in PEM, in place of the system's and the public ones.
     pub ca_certificates: Option<String>,
+    /// The bound on its connections; `None` means unbounded.
+    pub connection_bound: Option<ConnectionBound>,
     /// The time at which the upstream was added.
     pub created_at: Timestamp,
+}
+
+/// The bound on the connections to an upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionBound {
+    /// The most connections of all workers, or with HTTP/2 the most requests.
+    pub max_connections: u32,
+    /// The most requests that wait for one of them.
+    pub max_waiting: u32,
+}
+
+impl ConnectionBound {
+    /// The default of [`max_waiting`](Self::max_waiting).
+    pub const DEFAULT_WAITING: u32 = 100;
 }
 
 /// The source of a credential.

@@ -178,6 +178,8 @@ pub(in super::super) fn new_upstream(
         profile: Some(profile(upstream.profile)?),
         deadlines: deadlines(upstream.deadlines),
         ca_certificates: Some(upstream.ca_certificates).filter(|pem| !pem.is_empty()),
+        max_connections: upstream.max_connections,
+        max_waiting: upstream.max_waiting,
     };
     Ok((UpstreamName::parse(&upstream.name)?, change))
 }
@@ -191,6 +193,8 @@ pub(in super::super) fn upstream_change(
         profile: request.profile.map(profile).transpose()?,
         deadlines: deadlines(request.deadlines),
         ca_certificates: request.ca_certificates,
+        max_connections: request.max_connections,
+        max_waiting: request.max_waiting,
     };
     Ok((request.name, change))
 }

@@ -203,6 +203,8 @@ pub(in super::super) fn upstream(view: UpstreamView) -> v1::Upstream {
         created_at: Some(time(upstream.created_at)),
         problem: view.problem,
         ca_certificates: upstream.ca_certificates.clone().unwrap_or_default(),
+        max_connections: upstream.connection_bound.map(|bound| bound.max_connections),
+        max_waiting: upstream.connection_bound.map(|bound| bound.max_waiting),
     }
 }
 

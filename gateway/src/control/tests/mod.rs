@@ -116,6 +116,7 @@ impl Bench {
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),
                 JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new()),
                 Arc::new(StatsTable::new().0),
+                Arc::default(),
             )),
             limiter: Arc::default(),
             traffic: Arc::default(),

@@ -25,6 +25,9 @@ use crate::journal_barrier::FlushJournal;
 use crate::upstream::SendStatus;
 use crate::upstream::connect::TcpConnector;
 use crate::upstream::error::BoxError;
+use crate::upstream::slots::SlotsTable;
+use crate::upstream::tests::entry;
+use domain::upstream::{ConnectionBound, Upstream};
 use domain::wire::splice::splice;
 
 /// A server that counts its connections.
@@ -58,8 +61,12 @@ impl Server {
 }
 
 fn pool_of(connector: impl Connect + 'static) -> Pool {
+    bounded_pool_of(connector, None)
+}
+
+fn bounded_pool_of(connector: impl Connect + 'static, slots: Option<Arc<Slots>>) -> Pool {
     let journal_barrier = JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new());
-    Pool::new(Box::new(connector), Duration::from_secs(10), journal_barrier)
+    Pool::new(Box::new(connector), Duration::from_secs(10), journal_barrier, slots)
 }
 
 async fn answer(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), answers: usize) {
@@ -487,4 +494,26 @@ impl Connect for OnceConnector {
         let stream = Box::new(TokioIo::new(self.0.lock().unwrap().take().unwrap()));
         Box::pin(ready(Ok(Connected { stream, protocol: Protocol::Http2 })))
     }
+}
+
+/// An idle connection of one worker is closed before another worker opens one.
+#[tokio::test]
+async fn a_bound_counts_the_idle_connections_of_all_workers() {
+    let server = Server::start().await;
+    let mut upstream = Upstream::clone(&entry());
+    upstream.connection_bound = Some(ConnectionBound { max_connections: 1, max_waiting: 0 });
+    let table = SlotsTable::default();
+    let pool =
+        || bounded_pool_of(TcpConnector::plain(server.address.clone()), table.find(&upstream));
+    let (one, other) = (pool(), pool());
+    for pool in [&one, &other] {
+        let slot = pool.slot().await.unwrap();
+        assert!(matches!(other.slot().await, Err(UpstreamError::Overloaded)));
+        let response = pool.send(&request).await.unwrap();
+        let mut body = response.into_body().with_slot(slot);
+        while body.frame().await.is_some() {}
+        drop(body);
+        until_kept(pool).await;
+    }
+    assert_eq!((one.idle.count(), other.idle.count()), (0, 1));
 }

@@ -10,7 +10,7 @@ use domain::model::{Ability, Deployment, Modality, Model, Routing};
 use domain::money::Nanos;
 use domain::plan::Plan;
 use domain::price::Price;
-use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
+use domain::upstream::{ConnectionBound, CredentialSource, Deadlines, Profile, Upstream};
 use domain::usage::Tokens;
 
 pub(super) async fn run(store: &dyn Store) {
@@ -153,7 +153,8 @@ fn upstream(name: &str, credential: CredentialSource) -> Upstream {
             first_byte: None,
             idle: Some(Duration::ZERO),
         },
-        ca_certificates: None,
+        ca_certificates: Some("a certificate".to_owned()),
+        connection_bound: Some(ConnectionBound { max_connections: u32::MAX, max_waiting: 7 }),
         created_at: at(0),
     }
 }

@@ -12,7 +12,7 @@ use domain::audit::AuditEntry;
 use domain::id::{ModelId, UpstreamName};
 use domain::model::Model;
 use domain::plan::Plan;
-use domain::upstream::{CredentialSource, Deadlines, Upstream};
+use domain::upstream::{ConnectionBound, CredentialSource, Deadlines, Upstream};
 
 #[async_trait]
 impl Catalogue for SqliteStore {
@@ -123,6 +123,7 @@ pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
                 idle: span("idle")?,
             },
             ca_certificates: row.column("ca_certificates")?,
+            connection_bound: connection_bound(row)?,
             created_at: row.column::<At>("created_at")?.0,
         })
     };
@@ -154,11 +155,12 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         CredentialSource::Sealed(bytes) => ("sealed", bytes),
     };
     // REPLACE would delete the row first and so violate the deployments' references.
-    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
         url = excluded.url, credential_kind = excluded.credential_kind, \
         credential = excluded.credential, profile = excluded.profile, \
         connect = excluded.connect, first_byte = excluded.first_byte, idle = excluded.idle, \
-        created_at = excluded.created_at, ca_certificates = excluded.ca_certificates";
+        created_at = excluded.created_at, ca_certificates = excluded.ca_certificates, \
+        max_connections = excluded.max_connections, max_waiting = excluded.max_waiting";
     tx.prepare_cached(sql)?.execute(parameters![
         upstream.name,
         upstream.url,
@@ -169,7 +171,9 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         upstream.deadlines.first_byte.map(Micros),
         upstream.deadlines.idle.map(Micros),
         At(upstream.created_at),
-        upstream.ca_certificates
+        upstream.ca_certificates,
+        upstream.connection_bound.map(|bound| bound.max_connections),
+        upstream.connection_bound.map(|bound| bound.max_waiting)
     ])?;
     Ok(())
 }
@@ -186,6 +190,12 @@ fn remove_upstream(tx: &Connection, name: &UpstreamName) -> Result<(), StoreErro
         0 => Err(StoreError::NotFound),
         _ => Ok(()),
     }
+}
+
+fn connection_bound(row: &Row<'_>) -> rusqlite::Result<Option<ConnectionBound>> {
+    let columns = (row.column("max_connections")?, row.column("max_waiting")?);
+    let bound = |(max_connections, max_waiting)| ConnectionBound { max_connections, max_waiting };
+    Ok(Option::zip(columns.0, columns.1).map(bound))
 }
 
 fn credential(row: &Row<'_>) -> rusqlite::Result<CredentialSource> {

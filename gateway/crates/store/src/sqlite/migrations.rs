@@ -21,6 +21,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0012_upstream_ca.sql")),
     M::up(include_str!("migrations/0013_inputs.sql")),
     M::up(include_str!("migrations/0014_routing.sql")),
+    M::up(include_str!("migrations/0015_connection_bound.sql")),
 ];
 
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer
