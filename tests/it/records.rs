@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
 use serde_json::json;
 use tests::http::{Answer, PendingAnswer};
-use tests::{Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
+use tests::{Call, Product, RawUpstream, Session, chunk, json_answer, question, stream_head};
 
 const PIECE: &str =
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hello world\"}}]}\n\n";
@@ -196,6 +196,63 @@ async fn a_timeout_is_recorded_and_cancels_the_upstream_request() {
     let (answer, ()) = tokio::join!(product.chat(&key, &question("asked", "hi")).answer(), silent);
     assert_eq!((answer.status, &answer.error()["code"]), (504, &json!("upstream_timeout")));
     check(&alice.record().await, RequestStatus::Failed, Some(504), Some("upstream_timeout"));
+}
+
+/// An upstream that goes on for longer than the whole answer may take.
+#[tokio::test]
+async fn an_answer_beyond_its_deadline_is_ended_and_recorded() {
+    let total = Duration::from_secs(30);
+    let (product, upstream) = (Product::on_test_clock().await, RawUpstream::start().await);
+    let operator = product.operator().await;
+    operator.add_model_on("asked", &[&upstream.url]).await;
+    let deadlines = v1::Deadlines { total_ms: Some(30_000), ..Default::default() };
+    let request = v1::UpdateUpstreamRequest {
+        name: "up-asked-0".to_owned(),
+        deadlines: Some(deadlines),
+        ..Default::default()
+    };
+    operator.upstreams().update_upstream(request).await.unwrap();
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let pass = async |call: &mut Call| {
+        tokio::time::pause();
+        tokio::time::advance(total).await;
+        tokio::time::resume();
+        call.closed().await;
+    };
+
+    let mut body = question("asked", "hi");
+    let cut_off = async {
+        let mut call = upstream.call().await;
+        call.send(&json_answer(200, &" ".repeat(1_000))[..500]).await;
+        pass(&mut call).await;
+    };
+    let (answer, ()) = tokio::join!(product.chat(&key, &body).answer(), cut_off);
+    assert_eq!((answer.status, &answer.error()["code"]), (504, &json!("upstream_timeout")));
+    check(&alice.record().await, RequestStatus::Failed, Some(504), Some("upstream_timeout"));
+
+    body["stream"] = json!(true);
+    let (mut answer, mut call) = {
+        let begin = async {
+            let mut call = upstream.call().await;
+            call.send(format!("{}{}", stream_head(), chunk(PIECE))).await;
+            call
+        };
+        tokio::join!(product.chat(&key, &body).send(), begin)
+    };
+    answer.event().await.unwrap();
+    let (events, ()) = tokio::join!(answer.events(), pass(&mut call));
+    assert!(events.last().unwrap().contains("upstream_timeout"), "{events:?}");
+    let record = alice.records(2).await.pop().unwrap();
+    check(&record, RequestStatus::Failed, Some(200), Some("upstream_timeout"));
+    assert_eq!(
+        (record.usage_basis(), record.tokens.unwrap().output),
+        (UsageBasis::Counted, Some(2))
+    );
+    let request = v1::ListUpstreamHealthRequest {};
+    let health = operator.traffic().list_upstream_health(request).await.unwrap().into_inner();
+    let failures = health.upstreams.iter().map(|upstream| upstream.failures).sum::<u64>();
+    assert_eq!(failures, 0, "the requests may have asked for long answers");
 }
 
 #[tokio::test]

@@ -58,6 +58,9 @@ pub(crate) struct Deadlines {
     /// Idle timeout within the response body, in milliseconds; 0 for the default of 300,000
     #[arg(long, value_name = "MS")]
     pub(crate) idle_ms: Option<u64>,
+    /// Timeout for the whole response, in milliseconds; 0, the default, for none
+    #[arg(long, value_name = "MS")]
+    pub(crate) total_ms: Option<u64>,
 }
 
 /// The bound on the connections to an upstream.

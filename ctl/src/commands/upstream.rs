@@ -35,6 +35,7 @@ struct UpstreamRecord {
     connect_ms: Option<u64>,
     first_byte_ms: Option<u64>,
     idle_ms: Option<u64>,
+    total_ms: Option<u64>,
     created_at: Option<String>,
     problem: Option<String>,
     /// The PEM certificates that are trusted instead of the host's and the public ones.
@@ -177,6 +178,7 @@ fn deadlines(given: &cli::Deadlines) -> Option<Deadlines> {
         connect_ms: given.connect_ms,
         first_byte_ms: given.first_byte_ms,
         idle_ms: given.idle_ms,
+        total_ms: given.total_ms,
     };
     (deadlines != Deadlines::default()).then_some(deadlines)
 }
@@ -202,6 +204,7 @@ impl From<Upstream> for UpstreamRecord {
             connect_ms: deadlines.connect_ms,
             first_byte_ms: deadlines.first_byte_ms,
             idle_ms: deadlines.idle_ms,
+            total_ms: deadlines.total_ms,
             created_at: rfc3339(upstream.created_at),
             problem: non_empty(upstream.problem),
             ca_certificates: non_empty(upstream.ca_certificates),
@@ -222,6 +225,7 @@ impl Record for UpstreamRecord {
         "connect_ms",
         "first_byte_ms",
         "idle_ms",
+        "total_ms",
         "created_at",
         "problem",
         "ca_certificates",

@@ -197,6 +197,7 @@ impl Control {
             connect: check_deadline("deadlines.connect_ms", new.connect, old.connect)?,
             first_byte: check_deadline("deadlines.first_byte_ms", new.first_byte, old.first_byte)?,
             idle: check_deadline("deadlines.idle_ms", new.idle, old.idle)?,
+            total: check_deadline("deadlines.total_ms", new.total, old.total)?,
         };
         let credential = match change.credential {
             Some(credential) => self.check_credential(credential)?,

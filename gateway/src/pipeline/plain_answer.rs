@@ -111,5 +111,5 @@ fn poll_frame(
         return Poll::Ready(Err(UpstreamError::TimedOut(Phase::Idle)));
     };
     idle_timeout.reset();
-    Poll::Ready(read.transpose().map_err(|_| UpstreamError::CutOff))
+    Poll::Ready(read.transpose())
 }

@@ -299,7 +299,7 @@ impl Relay {
                     self.unprocessed = frame.into_data().unwrap_or_default();
                     read_bytes += self.unprocessed.len().max(MIN_FRAME_COST);
                 }
-                Some(Err(_)) => self.failure = Some(UpstreamError::CutOff.into()),
+                Some(Err(error)) => self.failure = Some(error.into()),
                 None => {
                     self.source = Source::Ended;
                     self.adapt(context, StreamAdapter::finish_input);

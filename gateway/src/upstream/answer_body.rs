@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep};
 
+use super::error::{Phase, UpstreamError};
 use super::pool::PooledConnection;
 use super::slots::Slot;
 
@@ -20,6 +22,8 @@ pub struct AnswerBody {
     is_at_end: bool,
     /// The slot of the request, if the upstream has a bound.
     slot: Option<Slot>,
+    /// The end of the time for the whole answer, if the upstream has such a deadline.
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 // === impl AnswerBody ===
@@ -28,18 +32,25 @@ impl AnswerBody {
     /// Creates a body that drives its connection.
     pub(super) fn with_connection(connection: PooledConnection, incoming: Incoming) -> Self {
         let is_at_end = incoming.is_end_stream();
-        Self { incoming, connection: Some(connection), is_at_end, slot: None }
+        Self { incoming, connection: Some(connection), is_at_end, slot: None, deadline: None }
     }
 
     /// Creates a body whose connection has a task.
     pub(super) fn with_task(incoming: Incoming) -> Self {
-        Self { incoming, connection: None, is_at_end: false, slot: None }
+        Self { incoming, connection: None, is_at_end: false, slot: None, deadline: None }
     }
 
     /// Keeps the slot of the request until the body is dropped.
     pub(super) fn with_slot(self, slot: Option<Slot>) -> Self {
         let mut body = self;
         body.slot = slot;
+        body
+    }
+
+    /// Sets the time by which the answer must have ended.
+    pub(super) fn with_deadline(self, deadline: Option<Instant>) -> Self {
+        let mut body = self;
+        body.deadline = deadline.map(|deadline| Box::pin(tokio::time::sleep_until(deadline)));
         body
     }
 
@@ -51,13 +62,18 @@ impl AnswerBody {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = UpstreamError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Self { incoming, connection, is_at_end, slot: _ } = &mut *self;
+    ) -> Poll<Option<Result<Frame<Bytes>, UpstreamError>>> {
+        let Self { incoming, connection, is_at_end, slot: _, deadline } = &mut *self;
+        if let Some(deadline) = deadline
+            && deadline.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(Some(Err(UpstreamError::TimedOut(Phase::Total))));
+        }
         let mut read = |context: &mut Context<'_>| Pin::new(&mut *incoming).poll_frame(context);
         let polled = match connection {
             Some(connection) => connection.poll_read(context, read),
@@ -66,7 +82,7 @@ impl Body for AnswerBody {
         if let Poll::Ready(frame) = &polled {
             *is_at_end = frame.is_none() || incoming.is_end_stream();
         }
-        polled
+        polled.map_err(|_| UpstreamError::CutOff)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -11,6 +11,7 @@ use hyper::http::uri::Scheme;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
+use tokio::time::Instant;
 
 use super::answer_body::AnswerBody;
 use super::connect::{Protocol, SimulatorDialer, TcpConnector};
@@ -212,6 +213,7 @@ impl UpstreamClient {
         };
         // The deadline of the upstream begins once it may get the request.
         let slot = self.pool.slot().await?;
+        let deadline = self.upstream.deadlines.total.map(|total| Instant::now() + total);
         let sent = self.pool.send(&request);
         let response = tokio::time::timeout(self.upstream.deadlines.first_byte(), sent)
             .await
@@ -223,7 +225,7 @@ impl UpstreamClient {
                 }
                 error => error,
             })?
-            .map(|body| body.with_slot(slot));
+            .map(|body| body.with_slot(slot).with_deadline(deadline));
         if response.status().is_success() {
             check_encoding(response.headers())?;
             return Ok(response);

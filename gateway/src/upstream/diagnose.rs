@@ -72,7 +72,7 @@ impl UpstreamClient {
         loop {
             let read = tokio::time::timeout(self.idle_deadline(), body.frame()).await;
             let frame = read.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
-            let frame = frame.ok_or(UpstreamError::CutOff)?.map_err(|_| UpstreamError::CutOff)?;
+            let frame = frame.ok_or(UpstreamError::CutOff)??;
             let mut begun = false;
             let data = frame.data_ref().map_or(&[][..], |data| data);
             let split = splitter.push(data, |event| begun |= is_piece(event));

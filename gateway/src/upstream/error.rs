@@ -69,6 +69,8 @@ pub enum Phase {
     FirstByte,
     /// The next bytes of the answer.
     Idle,
+    /// The end of an answer that has begun.
+    Total,
 }
 
 impl UpstreamError {
@@ -85,7 +87,7 @@ impl UpstreamError {
                 matches!(status, 401..=404 | 408 | 429 | 500..)
             }
             Self::JournalUnavailable(_)
-            | Self::TimedOut(Phase::Idle)
+            | Self::TimedOut(Phase::Idle | Phase::Total)
             | Self::Reported(_)
             | Self::ConstraintViolation(_)
             | Self::CutOff => false,
@@ -96,8 +98,10 @@ impl UpstreamError {
     /// caused by the request, and a constraint violation is the model's, not the server's.
     pub fn is_upstream_fault(&self) -> bool {
         match self {
-            Self::TimedOut(_) | Self::CutOff => true,
-            Self::JournalUnavailable(_)
+            Self::TimedOut(Phase::Connect | Phase::FirstByte | Phase::Idle) | Self::CutOff => true,
+            // The request may have asked for a long answer.
+            Self::TimedOut(Phase::Total)
+            | Self::JournalUnavailable(_)
             | Self::Overloaded
             | Self::Reported(_)
             | Self::ConstraintViolation(_)
@@ -128,6 +132,7 @@ impl UpstreamError {
             Self::TimedOut(Phase::Connect) => "connect_timeout",
             Self::TimedOut(Phase::FirstByte) => "first_byte_timeout",
             Self::TimedOut(Phase::Idle) => "idle_timeout",
+            Self::TimedOut(Phase::Total) => "total_timeout",
             Self::Refused { status, .. } => return Cow::Owned(format!("http_{status}")),
             Self::Reported(_) => "reported_error",
             Self::Invalid(_) => "invalid_answer",
@@ -169,6 +174,7 @@ impl std::fmt::Display for Phase {
             Self::Connect => "to accept a connection",
             Self::FirstByte => "before its answer began",
             Self::Idle => "in the middle of its answer",
+            Self::Total => "to complete its answer",
         })
     }
 }

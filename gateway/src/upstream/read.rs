@@ -14,7 +14,7 @@ use super::error::UpstreamError;
 pub(super) async fn read_whole(mut body: AnswerBody, limit: usize) -> Result<Bytes, UpstreamError> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| UpstreamError::CutOff)?.into_data() else { continue };
+        let Ok(data) = frame?.into_data() else { continue };
         if whole.len() + data.len() > limit {
             return Err(UpstreamError::Invalid(format!("its answer is longer than {limit} bytes")));
         }

@@ -36,6 +36,7 @@ impl From<v1::Upstream> for Upstream {
             connect_ms: deadlines.connect_ms,
             first_byte_ms: deadlines.first_byte_ms,
             idle_ms: deadlines.idle_ms,
+            total_ms: deadlines.total_ms,
             ca_certificates: non_empty(upstream.ca_certificates),
             max_connections: upstream.max_connections,
             max_waiting: upstream.max_waiting,
@@ -183,6 +184,7 @@ impl Upstream {
                 connect_ms: self.connect_ms,
                 first_byte_ms: self.first_byte_ms,
                 idle_ms: self.idle_ms,
+                total_ms: self.total_ms,
             }),
             ca_certificates: self.ca_certificates.clone().unwrap_or_default(),
             max_connections: self.max_connections,
@@ -202,6 +204,7 @@ impl Upstream {
                 connect_ms: changed_number(before.connect_ms, self.connect_ms),
                 first_byte_ms: changed_number(before.first_byte_ms, self.first_byte_ms),
                 idle_ms: changed_number(before.idle_ms, self.idle_ms),
+                total_ms: changed_number(before.total_ms, self.total_ms),
             }),
             ca_certificates: changed_text(
                 before.ca_certificates.as_deref(),

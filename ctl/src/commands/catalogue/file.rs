@@ -47,6 +47,7 @@ pub(super) struct Upstream {
     pub(super) connect_ms: Option<u64>,
     pub(super) first_byte_ms: Option<u64>,
     pub(super) idle_ms: Option<u64>,
+    pub(super) total_ms: Option<u64>,
     /// The PEM certificates to trust instead of the host's and the public ones.
     pub(super) ca_certificates: Option<String>,
     pub(super) max_connections: Option<u32>,
@@ -171,9 +172,12 @@ impl Catalogue {
             plan.limits = plan.limits.normalized();
         }
         for upstream in self.upstreams.values_mut() {
-            for deadline in
-                [&mut upstream.connect_ms, &mut upstream.first_byte_ms, &mut upstream.idle_ms]
-            {
+            for deadline in [
+                &mut upstream.connect_ms,
+                &mut upstream.first_byte_ms,
+                &mut upstream.idle_ms,
+                &mut upstream.total_ms,
+            ] {
                 *deadline = deadline.filter(|ms| *ms > 0);
             }
             upstream.ca_certificates = upstream.ca_certificates.take().and_then(non_empty);
@@ -267,7 +271,7 @@ mod tests {
         );
         let explicit = normalized(
             "[plans.free]\ntrial_credit_usd = '0.00'\nmodels = ['a', 'b']\nlimits = { rpm = 0 }\n\
-             [upstreams.u]\nurl = 'sim:'\nprofile = 'generic'\nidle_ms = 0\n\
+             [upstreams.u]\nurl = 'sim:'\nprofile = 'generic'\nidle_ms = 0\ntotal_ms = 0\n\
              max_connections = 4\nmax_waiting = 100\n\
              [models.a]\ninput_usd = '0.1'\ncached_usd = '0.1'\noutput_usd = '0'\naliases = ['fast']\n\
              display_name = ' '\ncontext_window = 0\n\

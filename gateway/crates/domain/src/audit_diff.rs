@@ -135,7 +135,7 @@ impl Audited for Upstream {
             connection_bound,
             created_at: _,
         } = self;
-        let Deadlines { connect, first_byte, idle } = deadlines;
+        let Deadlines { connect, first_byte, idle, total } = deadlines;
         let credential = match credential {
             CredentialSource::None => None,
             CredentialSource::Env(name) => Some(format!("env {}", in_quotes(name))),
@@ -158,6 +158,7 @@ impl Audited for Upstream {
             ("connect_ms", milliseconds(connect)),
             ("first_byte_ms", milliseconds(first_byte)),
             ("idle_ms", milliseconds(idle)),
+            ("total_ms", milliseconds(total)),
             ("ca_certificates", ca_certificates.as_deref().map(checksum)),
             ("max_connections", connection_bound.map(|bound| bound.max_connections.to_string())),
             ("max_waiting", connection_bound.map(|bound| bound.max_waiting.to_string())),

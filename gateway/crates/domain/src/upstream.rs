@@ -82,6 +82,8 @@ pub struct Deadlines {
     pub first_byte: Option<Duration>,
     /// Between two reads of the response body.
     pub idle: Option<Duration>,
+    /// From sending the request to the end of the answer; no timeout by default.
+    pub total: Option<Duration>,
 }
 
 impl Deadlines {
@@ -91,9 +93,10 @@ impl Deadlines {
     }
 
     /// Returns the timeout for the response head; 600 s by default, because local servers process a
-    /// long prompt for minutes before they respond.
+    /// long prompt for minutes before they respond. It is no longer than that for the whole response.
     pub fn first_byte(&self) -> Duration {
-        self.first_byte.unwrap_or(Duration::from_mins(10))
+        let first_byte = self.first_byte.unwrap_or(Duration::from_mins(10));
+        self.total.map_or(first_byte, |total| total.min(first_byte))
     }
 
     /// Returns the timeout between two reads; 300 s by default.

@@ -228,6 +228,7 @@ fn deadlines(deadlines: Option<v1::Deadlines>) -> Deadlines {
         connect: deadlines.connect_ms.map(Duration::from_millis),
         first_byte: deadlines.first_byte_ms.map(Duration::from_millis),
         idle: deadlines.idle_ms.map(Duration::from_millis),
+        total: deadlines.total_ms.map(Duration::from_millis),
     }
 }
 

@@ -214,6 +214,7 @@ fn deadlines(deadlines: &Deadlines) -> v1::Deadlines {
         connect_ms: deadlines.connect.map(millis),
         first_byte_ms: deadlines.first_byte.map(millis),
         idle_ms: deadlines.idle.map(millis),
+        total_ms: deadlines.total.map(millis),
     }
 }
 

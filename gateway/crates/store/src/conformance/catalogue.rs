@@ -152,6 +152,7 @@ fn upstream(name: &str, credential: CredentialSource) -> Upstream {
             connect: Some(Duration::from_millis(1_500)),
             first_byte: None,
             idle: Some(Duration::ZERO),
+            total: Some(Duration::from_micros(7)),
         },
         ca_certificates: Some("a certificate".to_owned()),
         connection_bound: Some(ConnectionBound { max_connections: u32::MAX, max_waiting: 7 }),

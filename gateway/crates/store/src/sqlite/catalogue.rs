@@ -121,6 +121,7 @@ pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
                 connect: span("connect")?,
                 first_byte: span("first_byte")?,
                 idle: span("idle")?,
+                total: span("total")?,
             },
             ca_certificates: row.column("ca_certificates")?,
             connection_bound: connection_bound(row)?,
@@ -155,12 +156,13 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         CredentialSource::Sealed(bytes) => ("sealed", bytes),
     };
     // REPLACE would delete the row first and so violate the deployments' references.
-    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
         url = excluded.url, credential_kind = excluded.credential_kind, \
         credential = excluded.credential, profile = excluded.profile, \
         connect = excluded.connect, first_byte = excluded.first_byte, idle = excluded.idle, \
         created_at = excluded.created_at, ca_certificates = excluded.ca_certificates, \
-        max_connections = excluded.max_connections, max_waiting = excluded.max_waiting";
+        max_connections = excluded.max_connections, max_waiting = excluded.max_waiting, \
+        total = excluded.total";
     tx.prepare_cached(sql)?.execute(parameters![
         upstream.name,
         upstream.url,
@@ -173,7 +175,8 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         At(upstream.created_at),
         upstream.ca_certificates,
         upstream.connection_bound.map(|bound| bound.max_connections),
-        upstream.connection_bound.map(|bound| bound.max_waiting)
+        upstream.connection_bound.map(|bound| bound.max_waiting),
+        upstream.deadlines.total.map(Micros)
     ])?;
     Ok(())
 }
