@@ -218,7 +218,7 @@ pub async fn run(
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 
     let bodies = BodyReceiver::new(config.max_body_bytes, config.body_memory_bytes);
-    let edge = Arc::new(EdgeState::new(bodies));
+    let edge = Arc::new(EdgeState::new(bodies, config.cors.clone()));
     let abort = CancellationToken::new();
     let mut workers = Workers::new(seams.worker_runtime);
     let mut queues = Vec::new();

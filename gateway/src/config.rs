@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use crate::connections::ConnectionLimits;
 use crate::control::Registration;
+use crate::http::CorsOrigins;
 use crate::retention::RecordRetention;
 use crate::tls::TlsFiles;
 use crate::workers::default_workers;
@@ -73,6 +74,14 @@ pub struct Settings {
     /// Private key of the certificate, as a PEM file
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_KEY")]
     pub tls_key: Option<PathBuf>,
+    /// Listen without TLS on addresses that other hosts can reach, where keys and prompts can be read on the way: on
+    /// a trusted network, or behind a proxy that terminates TLS
+    #[arg(long, env = "TOLLGATE_ALLOW_PLAINTEXT", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub allow_plaintext: Option<bool>,
+    /// Origins whose web pages may use the API (CORS), such as `https://app.example`, or `*` for all; repeatable
+    /// [default: none]
+    #[arg(long, value_name = "ORIGIN", env = "TOLLGATE_CORS_ORIGINS", value_delimiter = ',')]
+    pub cors_origins: Option<Vec<String>>,
     /// Which callers may register accounts [default: open if the admin plane is on a loopback address, else
     /// invite]
     #[arg(long, value_name = "MODE", env = "TOLLGATE_REGISTRATION")]
@@ -168,6 +177,8 @@ pub struct Config {
     pub public_url: Option<String>,
     /// The certificate of both listeners, and its key.
     pub tls: Option<TlsFiles>,
+    /// The origins whose pages may use the API; `None` turns CORS off.
+    pub cors: Option<CorsOrigins>,
     /// The registration mode.
     pub registration: Registration,
     /// The maximum number of registrations per client address and hour; zero means no limit.
@@ -221,6 +232,8 @@ impl Settings {
             public_url: self.public_url.or(lower.public_url),
             tls_cert: self.tls_cert.or(lower.tls_cert),
             tls_key: self.tls_key.or(lower.tls_key),
+            allow_plaintext: self.allow_plaintext.or(lower.allow_plaintext),
+            cors_origins: self.cors_origins.or(lower.cors_origins),
             registration: self.registration.or(lower.registration),
             registrations_per_hour: self.registrations_per_hour.or(lower.registrations_per_hour),
             trial_daily_usd: self.trial_daily_usd.or(lower.trial_daily_usd),
@@ -246,7 +259,8 @@ impl Settings {
     /// Validates the settings and adds the defaults.
     ///
     /// # Errors
-    /// A setting is invalid or out of range, a certificate is set without its key or a key without its certificate,
+    /// A setting is invalid or out of range, an address is reachable for other hosts without TLS and without
+    /// `allow_plaintext`, a certificate is set without its key or a key without its certificate,
     /// or neither a data directory nor a home directory is known.
     pub fn resolve(self) -> Result<Config> {
         let non_empty = |file: Option<PathBuf>| file.filter(|path| !path.as_os_str().is_empty());
@@ -262,6 +276,18 @@ impl Settings {
             (None, None) => None,
             _ => bail!("set both `tls_cert` and `tls_key`, or neither"),
         };
+        if tls.is_none() && !self.allow_plaintext.unwrap_or_default() {
+            for (name, is_local) in
+                [("listen", listen.ip().is_loopback()), ("admin_listen", admin_listen.is_local())]
+            {
+                ensure!(
+                    is_local,
+                    "`{name}` is an address that other hosts can reach, and there is no certificate: set `tls_cert` \
+                     and `tls_key`, or `allow_plaintext = true` (--allow-plaintext) on a trusted network or behind a \
+                     proxy that terminates TLS"
+                );
+            }
+        }
         let registration = match self.registration {
             Some(RegistrationMode::Open) => Registration::Open,
             Some(RegistrationMode::Closed) => Registration::Closed,
@@ -306,6 +332,7 @@ impl Settings {
             admin_listen,
             public_url,
             tls,
+            cors: address::cors_origins(&self.cors_origins.unwrap_or_default())?,
             registration,
             registrations_per_hour: self
                 .registrations_per_hour
@@ -388,11 +415,52 @@ mod tests {
             settings.resolve().unwrap().registration
         };
         assert_eq!(resolve(""), Registration::Open);
-        assert_eq!(resolve("admin_listen = \"0.0.0.0:8081\""), Registration::Invite);
-        assert_eq!(
-            resolve("admin_listen = \"0.0.0.0:8081\"\nregistration = \"open\""),
-            Registration::Open
-        );
+        let public = "admin_listen = \"0.0.0.0:8081\"\nallow_plaintext = true";
+        assert_eq!(resolve(public), Registration::Invite);
+        assert_eq!(resolve(&format!("{public}\nregistration = \"open\"")), Registration::Open);
+    }
+
+    #[test]
+    fn an_address_that_other_hosts_can_reach_requires_tls_or_permission() {
+        let resolve =
+            |text: &str| Settings { data_dir: Some("d".into()), ..parse(text).unwrap() }.resolve();
+        for address in
+            ["listen = \"0.0.0.0:1\"", "listen = \"[::]:1\"", "admin_listen = \"192.0.2.1:1\""]
+        {
+            let error = resolve(address).unwrap_err().to_string();
+            let name = address.split(' ').next().unwrap();
+            assert!(error.starts_with(&format!("`{name}` ")), "{error}");
+            assert!(error.contains("`tls_cert`") && error.contains("--allow-plaintext"), "{error}");
+            assert!(resolve(&format!("{address}\nallow_plaintext = true")).is_ok());
+            assert!(resolve(&format!("{address}\nallow_plaintext = false")).is_err());
+            assert!(resolve(&format!("{address}\ntls_cert = \"c\"\ntls_key = \"k\"")).is_ok());
+        }
+        for address in ["listen = \"[::1]:1\"", "admin_listen = \"unix:/run/admin.sock\""] {
+            assert!(resolve(address).is_ok(), "{address}");
+        }
+    }
+
+    #[test]
+    fn origins_have_a_scheme_and_a_host() {
+        let resolve = |list: &str| {
+            let settings = parse(&format!("cors_origins = {list}")).unwrap();
+            Settings { data_dir: Some("d".into()), ..settings }.resolve().map(|config| config.cors)
+        };
+        assert_eq!(resolve("[]").unwrap(), None);
+        assert_eq!(resolve("[\"*\"]").unwrap(), Some(CorsOrigins::Any));
+        let listed = resolve("[\"https://App.example\", \"http://localhost:5173/\"]").unwrap();
+        let expected = ["https://app.example", "http://localhost:5173"];
+        let expected = expected.map(http::HeaderValue::from_static).to_vec();
+        assert_eq!(listed, Some(CorsOrigins::Listed(expected)));
+        for wrong in [
+            "[\"app.example\"]",
+            "[\"https://a/b\"]",
+            "[\"*\", \"https://a\"]",
+            "[\"https://u@a\"]",
+        ] {
+            let error = resolve(wrong).unwrap_err().to_string();
+            assert!(error.contains("cors_origins") && error.contains("https://"), "{error}");
+        }
     }
 
     #[test]

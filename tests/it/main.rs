@@ -16,6 +16,7 @@ mod chat;
 mod cli;
 mod client_gone;
 mod connections;
+mod cors;
 mod crash;
 mod data_dir;
 mod demo;

@@ -5,7 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use anyhow::{Context, Result};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Uri};
 use serde::Deserialize;
+
+use crate::http::CorsOrigins;
 
 /// The listen address of the admin plane, written as `127.0.0.1:8081` or `unix:/path`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -60,6 +65,36 @@ where
 {
     let text = String::deserialize(input)?;
     listen_address(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+/// Validates the origins whose pages may use the API. An empty list means none.
+///
+/// # Errors
+/// One is not `SCHEME://HOST[:PORT]`, or `*` is not the only one.
+pub(super) fn cors_origins(origins: &[String]) -> Result<Option<CorsOrigins>> {
+    let origins: Vec<_> = origins.iter().filter(|origin| !origin.is_empty()).collect();
+    match origins[..] {
+        [] => return Ok(None),
+        [any] if any == "*" => return Ok(Some(CorsOrigins::Any)),
+        _ => {}
+    }
+    let parse = |origin: &String| {
+        let uri = origin.parse::<Uri>().ok()?;
+        let (scheme, authority) = (uri.scheme_str()?, uri.authority()?.as_str());
+        let is_origin = matches!(uri.path_and_query().map(PathAndQuery::as_str), None | Some("/"))
+            && !authority.contains('@');
+        let text = format!("{scheme}://{authority}").to_ascii_lowercase();
+        is_origin.then(|| HeaderValue::try_from(text).ok()).flatten()
+    };
+    let listed = origins.into_iter().map(|origin| {
+        parse(origin).with_context(|| {
+            format!(
+                "`cors_origins` contains `{origin}`; write origins such as https://app.example, without a path, or \
+                 only `*` for all"
+            )
+        })
+    });
+    Ok(Some(CorsOrigins::Listed(listed.collect::<Result<_>>()?)))
 }
 
 impl AdminAddress {

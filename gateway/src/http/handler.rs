@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use serde_json::json;
 
 use super::body::Reply;
+use super::cors::{self, CorsOrigins};
 use super::error_reply::ErrorReply;
 use super::grpc;
 use super::models;
@@ -44,13 +45,15 @@ pub struct EdgeState {
     bodies: BodyReceiver,
     stored: StoredReader,
     shutdown: Arc<Shutdown>,
+    cors: Option<CorsOrigins>,
 }
 
 impl EdgeState {
-    /// Creates the state of an edge that receives request bodies through `bodies`.
-    pub fn new(bodies: BodyReceiver) -> Self {
+    /// Creates the state of an edge that receives request bodies through `bodies`, and that pages of the origins
+    /// `cors` may use.
+    pub fn new(bodies: BodyReceiver, cors: Option<CorsOrigins>) -> Self {
         let stored = StoredReader::new(bodies.budget().clone());
-        Self { bodies, stored, shutdown: Arc::new(Shutdown::new()) }
+        Self { bodies, stored, shutdown: Arc::new(Shutdown::new()), cors }
     }
 
     /// Returns the shutdown that requests observe.
@@ -84,12 +87,17 @@ impl Handler {
         request: Request<Incoming>,
     ) -> Result<Response<Reply>, Infallible> {
         let arrival = Arrival::now(&self.app);
+        let cors = self.edge.cors.as_ref();
+        let cors = cors.map(|origins| (origins, origins.permitted(request.headers())));
         let outcome = AssertUnwindSafe(self.dispatch(arrival, request)).catch_unwind().await;
         let mut response = outcome.unwrap_or_else(|_| {
             tracing::error!(request_id = %arrival.id, "a request panicked");
             respond::error(ErrorReply::internal())
         });
         response.headers_mut().insert(REQUEST_ID, arrival.id_header());
+        if let Some((origins, permitted)) = cors {
+            origins.add_headers(permitted, response.headers_mut());
+        }
         Ok(response)
     }
 
@@ -99,6 +107,12 @@ impl Handler {
             let message = "an HTTP/1.1 request must have exactly one `Host` header";
             let refusal = Refusal::invalid(RequestFault::InvalidValue, None, message);
             return respond::error(ErrorReply::from(&refusal));
+        }
+        if let Some(origins) = &self.edge.cors
+            && cors::is_preflight(&head)
+            && origins.permitted(&head.headers).is_some()
+        {
+            return cors::preflight(&head);
         }
         let path = head.uri.path();
         match path {

@@ -7,6 +7,7 @@ mod body;
 mod body_budget;
 mod codex;
 mod connection;
+mod cors;
 mod error_reply;
 mod grpc;
 pub mod handler;
@@ -19,3 +20,5 @@ mod shutdown;
 mod stored;
 mod target;
 pub mod worker;
+
+pub use cors::CorsOrigins;

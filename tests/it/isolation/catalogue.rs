@@ -53,6 +53,12 @@ pub(super) async fn attempt(rpc: &str, caller: &Session) -> Option<Case> {
             all.push(shown(caller.models().update_model(request).await));
             Rule::Operator
         }
+        "ModelService/ExplainRoute" => {
+            let model = "sim-chat".to_owned();
+            let request = v1::ExplainRouteRequest { model, prompt_cache_key: None };
+            all.push(shown(caller.models().explain_route(request).await));
+            Rule::Operator
+        }
         "ModelService/RemoveModel" => {
             let request = v1::RemoveModelRequest { id: "sim-chat".to_owned() };
             all.push(shown(caller.models().remove_model(request).await));
