@@ -25,6 +25,7 @@ pub fn simulated(now: Timestamp) -> Seed {
         profile: Profile::Generic,
         deadlines: Deadlines::default(),
         ca_certificates: None,
+        client_certificate: None,
         connection_bound: None,
         created_at: now,
     };

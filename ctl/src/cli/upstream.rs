@@ -75,6 +75,19 @@ pub(crate) struct Bound {
     pub(crate) max_waiting: Option<u32>,
 }
 
+/// The certificate with which the gateway identifies itself.
+#[derive(Debug, Args)]
+pub(crate) struct ClientCertificate {
+    /// PEM file on this host with a certificate chain that identifies the gateway to this
+    /// upstream; the gateway stores it
+    #[arg(long = "client-cert", value_name = "FILE")]
+    pub(crate) chain: Option<PathBuf>,
+    /// PEM file on this host with the key of that certificate, which the gateway stores encrypted;
+    /// not needed if the key is stored
+    #[arg(long = "client-key", value_name = "FILE", requires = "chain")]
+    pub(crate) key: Option<PathBuf>,
+}
+
 /// Arguments of `ctl upstream add`.
 #[derive(Debug, Args)]
 pub(crate) struct Add {
@@ -92,6 +105,8 @@ pub(crate) struct Add {
     /// host's and the public CAs; the gateway stores them
     #[arg(long, value_name = "FILE")]
     pub(crate) upstream_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) client_certificate: ClientCertificate,
     #[command(flatten)]
     pub(crate) deadlines: Deadlines,
     #[command(flatten)]
@@ -121,6 +136,11 @@ pub(crate) struct Update {
     /// Trust the host's and the public CAs again
     #[arg(long, conflicts_with = "upstream_ca_file")]
     pub(crate) no_upstream_ca: bool,
+    /// Remove the certificate that identifies the gateway
+    #[arg(long, conflicts_with = "chain")]
+    pub(crate) no_client_cert: bool,
+    #[command(flatten)]
+    pub(crate) client_certificate: ClientCertificate,
     #[command(flatten)]
     pub(crate) deadlines: Deadlines,
     #[command(flatten)]

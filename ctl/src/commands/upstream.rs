@@ -7,8 +7,8 @@ use std::path::Path;
 use proto::v1::credential::Source;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::{
-    AddUpstreamRequest, Credential, Deadlines, ListUpstreamsRequest, RemoveUpstreamRequest,
-    UpdateUpstreamRequest, Upstream,
+    AddUpstreamRequest, ClientCertificate, Credential, Deadlines, ListUpstreamsRequest,
+    RemoveUpstreamRequest, UpdateUpstreamRequest, Upstream,
 };
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -40,6 +40,10 @@ struct UpstreamRecord {
     problem: Option<String>,
     /// The PEM certificates that are trusted instead of the host's and the public ones.
     ca_certificates: Option<String>,
+    /// The certificate chain that identifies the gateway, in PEM.
+    client_certificate: Option<String>,
+    client_subject: Option<String>,
+    client_expires_at: Option<String>,
     max_connections: Option<u32>,
     max_waiting: Option<u32>,
     /// The state of the circuit breaker; only in lists.
@@ -90,6 +94,7 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
             .map(certificates)
             .transpose()?
             .unwrap_or_default(),
+        client_certificate: client_certificate(&input.client_certificate)?,
         max_connections: input.bound.max_connections,
         max_waiting: input.bound.max_waiting,
     };
@@ -114,6 +119,11 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         ca_certificates: match input.upstream_ca_file {
             Some(path) => Some(certificates(&path)?),
             None => input.no_upstream_ca.then(String::new),
+        },
+        client_certificate: if input.no_client_cert {
+            Some(ClientCertificate::default())
+        } else {
+            client_certificate(&input.client_certificate)?
         },
         max_connections: input.bound.max_connections,
         max_waiting: input.bound.max_waiting,
@@ -173,6 +183,21 @@ fn certificates(path: &Path) -> Result<String, Failure> {
     Ok(pem)
 }
 
+/// Reads the files of a certificate that identifies the gateway.
+fn client_certificate(
+    given: &cli::ClientCertificate,
+) -> Result<Option<ClientCertificate>, Failure> {
+    let Some(chain) = &given.chain else { return Ok(None) };
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).map_err(|error| {
+            let advice = "give PEM files with --client-cert FILE --client-key FILE";
+            Failure::file("reading", path, &error).advise(advice)
+        })
+    };
+    let key = given.key.as_deref().map(read).transpose()?.unwrap_or_default();
+    Ok(Some(ClientCertificate { chain: read(chain)?, key, ..ClientCertificate::default() }))
+}
+
 fn deadlines(given: &cli::Deadlines) -> Option<Deadlines> {
     let deadlines = Deadlines {
         connect_ms: given.connect_ms,
@@ -195,6 +220,7 @@ impl From<Upstream> for UpstreamRecord {
             None => (None, None),
         };
         let deadlines = upstream.deadlines.unwrap_or_default();
+        let client_certificate = upstream.client_certificate.unwrap_or_default();
         Self {
             name: upstream.name,
             url: upstream.url,
@@ -208,6 +234,9 @@ impl From<Upstream> for UpstreamRecord {
             created_at: rfc3339(upstream.created_at),
             problem: non_empty(upstream.problem),
             ca_certificates: non_empty(upstream.ca_certificates),
+            client_certificate: non_empty(client_certificate.chain),
+            client_subject: non_empty(client_certificate.subject),
+            client_expires_at: rfc3339(client_certificate.expires_at),
             max_connections: upstream.max_connections,
             max_waiting: upstream.max_waiting,
             breaker: None,
@@ -229,6 +258,9 @@ impl Record for UpstreamRecord {
         "created_at",
         "problem",
         "ca_certificates",
+        "client_certificate",
+        "client_subject",
+        "client_expires_at",
         "max_connections",
         "max_waiting",
         "breaker",

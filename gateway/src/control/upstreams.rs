@@ -3,18 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
-use trust::Trust;
+use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
+use trust::{Identity, Trust};
 
 use super::change::{ChangeContext, ReplayExt};
 use super::{Caller, Control, ControlError};
 use crate::directory::Catalogue;
 use crate::secrets::bearer_token_problem;
+use crate::upstream::certificate;
 use domain::ValidationError;
 use domain::audit::AuditAction;
 use domain::audit_diff;
 use domain::id::UpstreamName;
-use domain::upstream::{ConnectionBound, CredentialSource, Deadlines, Profile, Upstream};
+use domain::upstream::{
+    ClientCertificate, ConnectionBound, CredentialSource, Deadlines, Profile, Upstream,
+};
 use store::StoreError;
 
 const MAX_URL_BYTES: usize = 2_048;
@@ -38,6 +42,8 @@ pub struct UpstreamChange {
     pub deadlines: Deadlines,
     /// The trusted CA certificates, in PEM; an empty text selects the host's and the public ones.
     pub ca_certificates: Option<String>,
+    /// The certificate that it demands of the gateway.
+    pub client_certificate: Option<NewClientCertificate>,
     /// The most connections; zero removes the bound.
     pub max_connections: Option<u32>,
     /// The most requests that wait for a connection.
@@ -57,6 +63,15 @@ pub enum NewCredential {
     Secret(SecretString),
 }
 
+/// A requested certificate of the gateway.
+#[derive(Debug)]
+pub struct NewClientCertificate {
+    /// The certificate chain in PEM; an empty text removes the certificate.
+    pub chain: String,
+    /// The private key in PEM; `None` for the stored one.
+    pub key: Option<SecretString>,
+}
+
 /// An upstream with the state of its credential.
 #[derive(Clone, Debug)]
 pub struct UpstreamView {
@@ -64,6 +79,10 @@ pub struct UpstreamView {
     pub upstream: Arc<Upstream>,
     /// Why its credential cannot be used; empty if it can.
     pub problem: String,
+    /// The subject of the gateway's certificate; empty without one.
+    pub client_subject: String,
+    /// The end of its validity.
+    pub client_expires_at: Option<Timestamp>,
 }
 
 impl Control {
@@ -180,6 +199,7 @@ impl Control {
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
             ca_certificates: None,
+            client_certificate: None,
             connection_bound: None,
             created_at: self.clock.now(),
         };
@@ -212,6 +232,15 @@ impl Control {
             let message = "`ca_certificates` are for an upstream whose `url` begins with `https:`";
             return Err(ValidationError::new("ca_certificates", message));
         }
+        let client_certificate = match change.client_certificate {
+            Some(new) => self.check_client_certificate(new, upstream)?,
+            None => upstream.client_certificate.clone(),
+        };
+        if client_certificate.is_some() && !url.starts_with("https:") {
+            let message =
+                "`client_certificate` is for an upstream whose `url` begins with `https:`";
+            return Err(ValidationError::new("client_certificate", message));
+        }
         let bound = upstream.connection_bound;
         Ok(Upstream {
             name: upstream.name.clone(),
@@ -220,6 +249,7 @@ impl Control {
             profile: change.profile.unwrap_or(upstream.profile),
             deadlines,
             ca_certificates,
+            client_certificate,
             connection_bound: changed_bound(bound, change.max_connections, change.max_waiting)?,
             created_at: upstream.created_at,
         })
@@ -300,9 +330,54 @@ impl Control {
         }
     }
 
+    /// Validates a certificate of the gateway for `upstream`; `None` if its chain is empty.
+    fn check_client_certificate(
+        &self,
+        NewClientCertificate { chain, key }: NewClientCertificate,
+        upstream: &Upstream,
+    ) -> Result<Option<ClientCertificate>, ValidationError> {
+        let invalid = |why: &dyn std::fmt::Display| {
+            let message = format!("`client_certificate` cannot be used: {why}");
+            ValidationError::new("client_certificate", message)
+        };
+        if chain.is_empty() {
+            return Ok(None);
+        }
+        if chain.len() > MAX_CA_BYTES {
+            return Err(invalid(&format_args!("it has more than {MAX_CA_BYTES} bytes")));
+        }
+        let stored = upstream.client_certificate.as_ref();
+        let (key, sealed_key) = match (key, stored) {
+            (Some(key), _) => {
+                let sealed = self.credentials.seal_bytes(&key);
+                (key, sealed)
+            }
+            (None, Some(stored)) => {
+                let key = self.credentials.open_sealed(&stored.sealed_key);
+                (key.map_err(|problem| invalid(&problem))?, stored.sealed_key.clone())
+            }
+            (None, None) => {
+                let why = "its key is not stored; give both files with `ctl upstream update NAME \
+                    --client-cert FILE --client-key FILE`";
+                return Err(invalid(&why));
+            }
+        };
+        Identity::new(chain.as_bytes(), key.expose_secret().as_bytes())
+            .map_err(|error| invalid(&error))?;
+        certificate::subject_and_end(&chain).map_err(|problem| invalid(&problem))?;
+        Ok(Some(ClientCertificate { chain, sealed_key }))
+    }
+
     fn upstream_view(&self, upstream: &Arc<Upstream>) -> UpstreamView {
-        let problem = self.credentials.problem(upstream);
-        UpstreamView { upstream: upstream.clone(), problem }
+        let certificate = upstream.client_certificate.as_ref();
+        let shown = certificate.and_then(|it| certificate::subject_and_end(&it.chain).ok());
+        let (client_subject, client_expires_at) = shown.unzip();
+        UpstreamView {
+            upstream: upstream.clone(),
+            problem: self.credentials.problem(upstream),
+            client_subject: client_subject.unwrap_or_default(),
+            client_expires_at,
+        }
     }
 }
 

@@ -16,8 +16,17 @@ use domain::upstream::{CredentialSource, Upstream};
 /// The maximum number of bytes read from a credential file.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 
-/// A credential, `None` if the upstream needs none, or the reason why it could not be resolved.
-pub type ResolvedCredential = Result<Option<SecretString>, String>;
+/// The secrets of an upstream.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamSecrets {
+    /// The credential; `None` if the upstream needs none.
+    pub credential: Option<SecretString>,
+    /// The private key of the gateway's certificate, in PEM.
+    pub client_key: Option<SecretString>,
+}
+
+/// The secrets of an upstream, or the reason why they could not be resolved.
+pub type ResolvedSecrets = Result<UpstreamSecrets, String>;
 
 /// The credentials of all upstreams. Reads take no lock.
 ///
@@ -28,11 +37,11 @@ pub struct Credentials {
     resolved: ArcSwap<Vec<Resolved>>,
 }
 
-/// The credential of an upstream with this catalogue entry.
+/// The secrets of an upstream with this catalogue entry.
 #[derive(Clone)]
 struct Resolved {
     upstream: Arc<Upstream>,
-    credential: Arc<ResolvedCredential>,
+    secrets: Arc<ResolvedSecrets>,
 }
 
 impl Credentials {
@@ -41,14 +50,14 @@ impl Credentials {
         Self { sealer, resolved: ArcSwap::default() }
     }
 
-    /// Returns the credential of an upstream with exactly this address and source; `None` if it is not known.
-    pub fn find(&self, upstream: &Upstream) -> Option<Arc<ResolvedCredential>> {
+    /// Returns the secrets of an upstream with exactly this address, source and certificate; `None` if it is not known.
+    pub fn find(&self, upstream: &Upstream) -> Option<Arc<ResolvedSecrets>> {
         let resolved = self.resolved.load();
-        resolved.iter().find(|it| it.belongs_to(upstream)).map(|it| it.credential.clone())
+        resolved.iter().find(|it| it.belongs_to(upstream)).map(|it| it.secrets.clone())
     }
 
-    /// Returns the credential of an upstream with exactly this address and source, or why there is none.
-    pub fn resolved(&self, upstream: &Upstream) -> ResolvedCredential {
+    /// Returns the secrets of an upstream with exactly this address, source and certificate, or why there are none.
+    pub fn resolved(&self, upstream: &Upstream) -> ResolvedSecrets {
         match self.find(upstream) {
             Some(credential) => credential.as_ref().clone(),
             None => Err("its credential is not known yet".to_owned()),
@@ -73,14 +82,14 @@ impl Credentials {
         let mut resolved = Vec::with_capacity(upstreams.len());
         let mut changed = Vec::new();
         for upstream in upstreams {
-            let credential = self.resolve(&upstream.credential).await;
-            if let Err(problem) = &credential {
+            let secrets = self.resolve(&upstream).await;
+            if let Err(problem) = &secrets {
                 tracing::warn!(upstream = %upstream.name, problem, "cannot resolve a credential");
             }
-            if self.find(&upstream).is_some_and(|before| !is_same(&before, &credential)) {
+            if self.find(&upstream).is_some_and(|before| !is_same(&before, &secrets)) {
                 changed.push(upstream.clone());
             }
-            resolved.push(Resolved { upstream, credential: Arc::new(credential) });
+            resolved.push(Resolved { upstream, secrets: Arc::new(secrets) });
         }
         self.resolved.store(Arc::new(resolved));
         changed
@@ -100,17 +109,36 @@ impl Credentials {
 
     /// Encrypts a credential for the store.
     pub(crate) fn seal(&self, secret: &SecretString) -> CredentialSource {
-        CredentialSource::Sealed(self.sealer.seal(secret))
+        CredentialSource::Sealed(self.seal_bytes(secret))
     }
 
-    async fn resolve(&self, source: &CredentialSource) -> ResolvedCredential {
+    /// Encrypts any secret of an upstream for the store.
+    pub(crate) fn seal_bytes(&self, secret: &SecretString) -> Vec<u8> {
+        self.sealer.seal(secret)
+    }
+
+    /// Decrypts a secret that [`seal_bytes`](Self::seal_bytes) encrypted.
+    pub(crate) fn open_sealed(&self, sealed: &[u8]) -> Result<SecretString, String> {
+        self.sealer.open_sealed(sealed).map_err(|error| error.to_string())
+    }
+
+    async fn resolve(&self, upstream: &Upstream) -> ResolvedSecrets {
+        let key = upstream.client_certificate.as_ref();
+        let client_key = key.map(|it| self.open_sealed(&it.sealed_key)).transpose()?;
+        let credential = self.resolve_credential(&upstream.credential).await?;
+        Ok(UpstreamSecrets { credential, client_key })
+    }
+
+    async fn resolve_credential(
+        &self,
+        source: &CredentialSource,
+    ) -> Result<Option<SecretString>, String> {
         let (secret, from) = match source {
             CredentialSource::None => return Ok(None),
             CredentialSource::Env(name) => (read_env(name)?, format!("variable `{name}`")),
             CredentialSource::File(path) => (read_file(path).await?, format!("file `{path}`")),
             CredentialSource::Sealed(sealed) => {
-                let secret = self.sealer.open_sealed(sealed).map_err(|error| error.to_string())?;
-                (secret, "stored credential".to_owned())
+                (self.open_sealed(sealed)?, "stored credential".to_owned())
             }
         };
         match bearer_token_problem(&secret) {
@@ -126,14 +154,18 @@ impl Resolved {
         own.name == upstream.name
             && own.url == upstream.url
             && own.credential == upstream.credential
+            && own.client_certificate == upstream.client_certificate
     }
 }
 
-fn is_same(one: &ResolvedCredential, other: &ResolvedCredential) -> bool {
+fn is_same(one: &ResolvedSecrets, other: &ResolvedSecrets) -> bool {
     match (one, other) {
         (Ok(one), Ok(other)) => {
-            let [one, other] = [one, other].map(|it| it.as_ref().map(ExposeSecret::expose_secret));
-            one == other
+            let exposed = |secret: &Option<SecretString>| {
+                secret.as_ref().map(|it| it.expose_secret().to_owned()).map(Zeroizing::new)
+            };
+            // A key belongs to its certificate, which is part of the entry.
+            exposed(&one.credential) == exposed(&other.credential)
         }
         (Err(one), Err(other)) => one == other,
         (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
@@ -182,6 +214,7 @@ mod tests {
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
             ca_certificates: None,
+            client_certificate: None,
             connection_bound: None,
             created_at: Timestamp::UNIX_EPOCH,
         })
@@ -220,7 +253,7 @@ mod tests {
             match (&*resolved, expected) {
                 (Ok(secret), Ok(expected)) => {
                     assert_eq!(
-                        secret.as_ref().map(ExposeSecret::expose_secret),
+                        secret.credential.as_ref().map(ExposeSecret::expose_secret),
                         *expected,
                         "{source:?}"
                     );
@@ -254,7 +287,7 @@ mod tests {
         let half_new = Upstream { url: new.url.clone(), ..(*old).clone() };
         credentials.refresh([old.clone(), Arc::new(new.clone())]).await;
         let secret = |upstream: &Upstream| match &*credentials.find(upstream)? {
-            Ok(Some(secret)) => Some(secret.expose_secret().to_owned()),
+            Ok(secrets) => Some(secrets.credential.as_ref()?.expose_secret().to_owned()),
             other => panic!("{other:?}"),
         };
         assert_eq!(secret(&old).as_deref(), Some("old"));

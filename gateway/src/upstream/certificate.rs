@@ -56,6 +56,16 @@ pub fn file_expires_at(path: &Path) -> Result<Timestamp, String> {
     not_after(&certificate)
 }
 
+/// Returns the subject and the expiry time of the first certificate in a PEM text.
+///
+/// # Errors
+/// Returns why it cannot be read.
+pub fn subject_and_end(pem: &str) -> Result<(String, Timestamp), String> {
+    let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())?;
+    let (_, certificate) = X509Certificate::from_der(&der).map_err(|error| error.to_string())?;
+    Ok((certificate.subject().to_string(), not_after(&der)?))
+}
+
 /// Reads the `notAfter` time of a DER certificate.
 fn not_after(der: &[u8]) -> Result<Timestamp, String> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;

@@ -22,6 +22,7 @@ use super::read::read_whole;
 use super::slots::Slots;
 use super::stats::{InFlight, StatsTable, UpstreamStats};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
+use crate::secrets::UpstreamSecrets;
 use domain::upstream::{Profile, Upstream};
 use domain::wire::error::ReportedError;
 use domain::wire::splice::Payload;
@@ -57,7 +58,7 @@ pub(super) struct Target {
 impl UpstreamClient {
     pub(super) fn new(
         upstream: Arc<Upstream>,
-        credential: Option<&SecretString>,
+        secrets: &UpstreamSecrets,
         simulator: &SimulatorDialer,
         journal_barrier: &JournalBarrier,
         stats: Arc<UpstreamStats>,
@@ -70,7 +71,7 @@ impl UpstreamClient {
             address.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
         };
         let (chat_completions, models) = (below("/chat/completions")?, below("/models")?);
-        let mut headers = headers(credential)?;
+        let mut headers = headers(secrets.credential.as_ref())?;
         headers.insert(HOST, host(&chat_completions)?);
         let connect_timeout = upstream.deadlines.connect();
         let pool =
@@ -79,7 +80,9 @@ impl UpstreamClient {
             pool(Box::new(simulator.clone()))
         } else if chat_completions.scheme() == Some(&Scheme::HTTPS) {
             let trust = super::trust(&upstream).map_err(UpstreamError::Misconfigured)?;
-            let connector = TcpConnector::tls(chat_completions.clone(), &trust);
+            let identity = super::identity(&upstream, secrets);
+            let identity = identity.map_err(UpstreamError::Misconfigured)?;
+            let connector = TcpConnector::tls(chat_completions.clone(), &trust, identity.as_ref());
             pool(Box::new(connector.map_err(UpstreamError::Misconfigured)?))
         } else {
             pool(Box::new(TcpConnector::plain(chat_completions.clone())))
@@ -89,7 +92,7 @@ impl UpstreamClient {
             chat_completions: Target::new(chat_completions),
             models: Target::new(models),
             headers,
-            credential: credential.cloned(),
+            credential: secrets.credential.clone(),
             pool,
             flush_journal: journal_barrier.flush_journal(),
             stats,
@@ -349,11 +352,12 @@ mod tests {
             dialled.send(theirs).map_err(std::io::Error::other)?;
             Ok(ours)
         });
-        let credential = SecretString::from("sk-upstream");
+        let credential = Some(SecretString::from("sk-upstream"));
+        let secrets = UpstreamSecrets { credential, client_key: None };
         let journal_barrier = JournalBarrier::new(flush_journal, TaskTracker::new());
         let upstream_client = UpstreamClient::new(
             entry(),
-            Some(&credential),
+            &secrets,
             &simulator,
             &journal_barrier,
             Arc::default(),

@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::UnixStream;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
-use trust::Trust;
+use trust::{Identity, Trust};
 
 use super::error::BoxError;
 
@@ -81,16 +81,24 @@ impl TcpConnector {
         Self { tcp, address, tls: None }
     }
 
-    /// Creates a connector for a server with TLS, to which HTTP/2 and HTTP/1.1 are offered.
+    /// Creates a connector for a server with TLS, to which HTTP/2 and HTTP/1.1 are offered, and `identity` if it
+    /// asks for a certificate.
     ///
     /// # Errors
     /// The host of `address` is neither a DNS name nor an IP address.
-    pub(super) fn tls(address: Uri, trust: &Trust) -> Result<Self, String> {
+    pub(super) fn tls(
+        address: Uri,
+        trust: &Trust,
+        identity: Option<&Identity>,
+    ) -> Result<Self, String> {
         let host = address.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| format!("the host of its URL: {error}"))?;
         let mut config = trust.client_config();
+        if let Some(identity) = identity {
+            identity.apply(&mut config);
+        }
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let tls = Some((TlsConnector::from(Arc::new(config)), name));
         Ok(Self { tls, ..Self::plain(address) })

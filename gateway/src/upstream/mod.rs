@@ -24,10 +24,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use secrecy::SecretString;
-use trust::Trust;
+use secrecy::ExposeSecret;
+use trust::{Identity, Trust};
 
 use crate::journal_barrier::JournalBarrier;
+use crate::secrets::UpstreamSecrets;
 use domain::health::Health;
 use domain::id::UpstreamName;
 use domain::upstream::Upstream;
@@ -45,6 +46,18 @@ pub use stats::{InFlight, Load, StatsTable};
 fn trust(upstream: &Upstream) -> Result<Trust, String> {
     let own = upstream.ca_certificates.as_deref().map(str::as_bytes);
     Trust::of(own).map_err(|error| format!("its certificate authorities: {error}"))
+}
+
+/// Returns the certificate with which the gateway identifies itself to an upstream, if it has one.
+fn identity(upstream: &Upstream, secrets: &UpstreamSecrets) -> Result<Option<Identity>, String> {
+    let Some((certificate, key)) =
+        upstream.client_certificate.as_ref().zip(secrets.client_key.as_ref())
+    else {
+        return Ok(None);
+    };
+    Identity::new(certificate.chain.as_bytes(), key.expose_secret().as_bytes())
+        .map(Some)
+        .map_err(|error| format!("its client certificate: {error}"))
 }
 
 /// One worker's clients of all upstreams, created on first use. Their connections belong to the worker's
@@ -71,14 +84,14 @@ impl UpstreamClients {
     }
 
     /// Returns the client of `upstream`. The client and its connections are kept until the catalogue entry
-    /// changes; `credential` is evaluated only when a new client is created.
+    /// changes; `secrets` is evaluated only when a new client is created.
     ///
     /// # Errors
     /// [`UpstreamError::Misconfigured`] if the credential is not available or the URL is invalid.
     pub fn upstream_client(
         &self,
         upstream: &Arc<Upstream>,
-        credential: impl FnOnce() -> Result<Option<SecretString>, String>,
+        secrets: impl FnOnce() -> Result<UpstreamSecrets, String>,
     ) -> Result<Arc<UpstreamClient>, UpstreamError> {
         let clients = self.clients.pin();
         if let Some(upstream_client) = clients
@@ -87,11 +100,11 @@ impl UpstreamClients {
         {
             return Ok(upstream_client.clone());
         }
-        let credential = credential().map_err(UpstreamError::Misconfigured)?;
+        let secrets = secrets().map_err(UpstreamError::Misconfigured)?;
         let (simulator, journal_barrier) = (&self.simulator, &self.journal_barrier);
         let upstream_client = UpstreamClient::new(
             upstream.clone(),
-            credential.as_ref(),
+            &secrets,
             simulator,
             journal_barrier,
             self.stats.get_or_create(upstream),
@@ -148,6 +161,7 @@ mod tests {
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
             ca_certificates: None,
+            client_certificate: None,
             connection_bound: None,
             created_at: Timestamp::UNIX_EPOCH,
         })
@@ -165,7 +179,7 @@ mod tests {
         let (one, other) = (worker(), worker());
         let (outdated, current) = (entry(), entry());
         let client = |worker: &UpstreamClients, entry| {
-            worker.upstream_client(entry, || Ok(None)).ok().unwrap()
+            worker.upstream_client(entry, || Ok(UpstreamSecrets::default())).ok().unwrap()
         };
         client(&one, &current);
         client(&other, &outdated);

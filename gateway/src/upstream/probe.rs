@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::breaker::PROBE_TIMEOUT;
 use super::{Phase, UpstreamClients, UpstreamError};
 use crate::clock::Clock;
-use crate::secrets::ResolvedCredential;
+use crate::secrets::ResolvedSecrets;
 use domain::upstream::Upstream;
 
 /// The upstreams that must be probed. A breaker queues its upstream once per pause, when a request finds that the
@@ -21,19 +21,18 @@ impl DueProbes {
         Self(queue)
     }
 
-    /// Probes upstreams concurrently until the queue is closed, through `clients` and with what `credential`
-    /// returns.
+    /// Probes upstreams concurrently until the queue is closed, through `clients` and with what `secrets` returns.
     pub async fn run(
         mut self,
         clients: Arc<UpstreamClients>,
-        credential: impl Fn(&Upstream) -> ResolvedCredential,
+        secrets: impl Fn(&Upstream) -> ResolvedSecrets,
         clock: Arc<dyn Clock>,
     ) {
         let mut probes = JoinSet::new();
         while let Some(upstream) = self.0.recv().await {
             while probes.try_join_next().is_some() {}
             // Requests find out for themselves if the entry cannot work; the breaker asks again.
-            let client = clients.upstream_client(&upstream, || credential(&upstream));
+            let client = clients.upstream_client(&upstream, || secrets(&upstream));
             let Ok(client) = client else { continue };
             let clock = clock.clone();
             probes.spawn(async move {

@@ -4,6 +4,7 @@
 //! [`Trust`] builds a rustls configuration, [`TlsProblem`] explains a failed connection, and [`speaks_tls`]
 //! determines whether a server that was addressed in plaintext expects TLS.
 
+mod identity;
 mod pinned;
 mod probe;
 mod problem;
@@ -17,6 +18,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use pinned::PinnedVerifier;
 
+pub use identity::{Identity, IdentityError};
 pub use probe::speaks_tls;
 pub use problem::TlsProblem;
 

@@ -38,6 +38,7 @@ impl From<v1::Upstream> for Upstream {
             idle_ms: deadlines.idle_ms,
             total_ms: deadlines.total_ms,
             ca_certificates: non_empty(upstream.ca_certificates),
+            client_certificate: upstream.client_certificate.and_then(|it| non_empty(it.chain)),
             max_connections: upstream.max_connections,
             max_waiting: upstream.max_waiting,
             credential: upstream.credential.and_then(|it| it.source).map(|source| match source {
@@ -187,6 +188,7 @@ impl Upstream {
                 total_ms: self.total_ms,
             }),
             ca_certificates: self.ca_certificates.clone().unwrap_or_default(),
+            client_certificate: self.client_certificate.clone().map(client_certificate),
             max_connections: self.max_connections,
             max_waiting: self.max_waiting,
             ..v1::Upstream::default()
@@ -210,6 +212,11 @@ impl Upstream {
                 before.ca_certificates.as_deref(),
                 self.ca_certificates.as_deref(),
             ),
+            client_certificate: changed_text(
+                before.client_certificate.as_deref(),
+                self.client_certificate.as_deref(),
+            )
+            .map(client_certificate),
             max_connections: changed(&before.max_connections, &self.max_connections)
                 .map(Option::unwrap_or_default),
             // Without connections to wait for, it goes with them.
@@ -291,6 +298,11 @@ impl Model {
         let deployments = self.deployments.iter().cloned().map(Into::into).collect();
         v1::DeploymentList { deployments }
     }
+}
+
+/// Returns a certificate whose key is stored in the gateway.
+fn client_certificate(chain: String) -> v1::ClientCertificate {
+    v1::ClientCertificate { chain, ..v1::ClientCertificate::default() }
 }
 
 /// Returns the new value if it differs.

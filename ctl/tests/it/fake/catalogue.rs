@@ -58,6 +58,7 @@ fn upstream(name: &str) -> Upstream {
         created_at: at(0, 0),
         problem: "environment variable `EXAMPLE_KEY` is not set".to_owned(),
         ca_certificates: String::new(),
+        client_certificate: None,
         max_connections: None,
         max_waiting: None,
     }

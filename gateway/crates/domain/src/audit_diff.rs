@@ -132,6 +132,7 @@ impl Audited for Upstream {
             profile,
             deadlines,
             ca_certificates,
+            client_certificate,
             connection_bound,
             created_at: _,
         } = self;
@@ -160,6 +161,7 @@ impl Audited for Upstream {
             ("idle_ms", milliseconds(idle)),
             ("total_ms", milliseconds(total)),
             ("ca_certificates", ca_certificates.as_deref().map(checksum)),
+            ("client_certificate", client_certificate.as_ref().map(|it| checksum(&it.chain))),
             ("max_connections", connection_bound.map(|bound| bound.max_connections.to_string())),
             ("max_waiting", connection_bound.map(|bound| bound.max_waiting.to_string())),
         ]

@@ -22,10 +22,21 @@ pub struct Upstream {
     pub deadlines: Deadlines,
     /// The trusted CA certificates, in PEM, in place of the system's and the public ones.
     pub ca_certificates: Option<String>,
+    /// The certificate that it demands of the gateway.
+    pub client_certificate: Option<ClientCertificate>,
     /// The bound on its connections; `None` means unbounded.
     pub connection_bound: Option<ConnectionBound>,
     /// The time at which the upstream was added.
     pub created_at: Timestamp,
+}
+
+/// A certificate with which the gateway identifies itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The certificate chain in PEM, end-entity certificate first.
+    pub chain: String,
+    /// The private key in PEM, encrypted like [`CredentialSource::Sealed`].
+    pub sealed_key: Vec<u8>,
 }
 
 /// The bound on the connections to an upstream.

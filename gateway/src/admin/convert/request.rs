@@ -9,7 +9,7 @@ use crate::control::audit::AuditQuery;
 use crate::control::keys::NewKey;
 use crate::control::models::{CachedPrice, ModelChange, NewDeployment};
 use crate::control::plans::NewPlan;
-use crate::control::upstreams::{NewCredential, UpstreamChange};
+use crate::control::upstreams::{NewClientCertificate, NewCredential, UpstreamChange};
 use domain::ValidationError;
 use domain::id::{ModelId, PlanName, UpstreamName};
 use domain::key::{ClientGone, Translation};
@@ -178,6 +178,7 @@ pub(in super::super) fn new_upstream(
         profile: Some(profile(upstream.profile)?),
         deadlines: deadlines(upstream.deadlines),
         ca_certificates: Some(upstream.ca_certificates).filter(|pem| !pem.is_empty()),
+        client_certificate: upstream.client_certificate.map(client_certificate),
         max_connections: upstream.max_connections,
         max_waiting: upstream.max_waiting,
     };
@@ -193,6 +194,7 @@ pub(in super::super) fn upstream_change(
         profile: request.profile.map(profile).transpose()?,
         deadlines: deadlines(request.deadlines),
         ca_certificates: request.ca_certificates,
+        client_certificate: request.client_certificate.map(client_certificate),
         max_connections: request.max_connections,
         max_waiting: request.max_waiting,
     };
@@ -208,6 +210,11 @@ fn credential(credential: v1::Credential) -> NewCredential {
         Some(Source::File(path)) => NewCredential::File(path),
         Some(Source::Secret(secret)) => NewCredential::Secret(secret.into()),
     }
+}
+
+fn client_certificate(certificate: v1::ClientCertificate) -> NewClientCertificate {
+    let key = (!certificate.key.is_empty()).then(|| certificate.key.into());
+    NewClientCertificate { chain: certificate.chain, key }
 }
 
 fn profile(number: i32) -> Result<Profile, ValidationError> {

@@ -203,6 +203,12 @@ pub(in super::super) fn upstream(view: UpstreamView) -> v1::Upstream {
         created_at: Some(time(upstream.created_at)),
         problem: view.problem,
         ca_certificates: upstream.ca_certificates.clone().unwrap_or_default(),
+        client_certificate: upstream.client_certificate.as_ref().map(|it| v1::ClientCertificate {
+            chain: it.chain.clone(),
+            key: String::new(),
+            subject: view.client_subject,
+            expires_at: view.client_expires_at.map(time),
+        }),
         max_connections: upstream.connection_bound.map(|bound| bound.max_connections),
         max_waiting: upstream.connection_bound.map(|bound| bound.max_waiting),
     }

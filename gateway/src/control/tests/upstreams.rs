@@ -73,7 +73,7 @@ async fn a_credential_is_stored_only_in_encrypted_form() {
     let check = |bench: &Bench| {
         let entry = bench.control.directory.catalogue().upstreams["u"].clone();
         let found = bench.control.credentials.find(&entry).unwrap();
-        let secret = found.as_ref().as_ref().unwrap().as_ref().unwrap().expose_secret();
+        let secret = found.as_ref().as_ref().unwrap().credential.as_ref().unwrap().expose_secret();
         assert_eq!(secret, "sk-very-hidden");
     };
     check(&bench);

@@ -325,7 +325,7 @@ async fn a_request_that_an_idle_connection_took_before_it_closed_is_sent_again_o
 async fn a_server_that_accepts_but_does_not_greet_is_given_up_at_the_connect_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let pool = pool_of(TcpConnector::tls(address, &Trust::of_host()).unwrap());
+    let pool = pool_of(TcpConnector::tls(address, &Trust::of_host(), None).unwrap());
     let error = pool.send(&request).await.unwrap_err();
     assert!(matches!(error, UpstreamError::TimedOut(Phase::Connect)), "{error:?}");
     assert!(error.is_retryable() && error.is_upstream_fault());

@@ -10,7 +10,9 @@ use domain::model::{Ability, Deployment, Modality, Model, Routing};
 use domain::money::Nanos;
 use domain::plan::Plan;
 use domain::price::Price;
-use domain::upstream::{ConnectionBound, CredentialSource, Deadlines, Profile, Upstream};
+use domain::upstream::{
+    ClientCertificate, ConnectionBound, CredentialSource, Deadlines, Profile, Upstream,
+};
 use domain::usage::Tokens;
 
 pub(super) async fn run(store: &dyn Store) {
@@ -155,6 +157,10 @@ fn upstream(name: &str, credential: CredentialSource) -> Upstream {
             total: Some(Duration::from_micros(7)),
         },
         ca_certificates: Some("a certificate".to_owned()),
+        client_certificate: Some(ClientCertificate {
+            chain: "a chain".to_owned(),
+            sealed_key: vec![1, 0, 255],
+        }),
         connection_bound: Some(ConnectionBound { max_connections: u32::MAX, max_waiting: 7 }),
         created_at: at(0),
     }

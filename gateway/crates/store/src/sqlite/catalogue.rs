@@ -12,7 +12,7 @@ use domain::audit::AuditEntry;
 use domain::id::{ModelId, UpstreamName};
 use domain::model::Model;
 use domain::plan::Plan;
-use domain::upstream::{ConnectionBound, CredentialSource, Deadlines, Upstream};
+use domain::upstream::{ClientCertificate, ConnectionBound, CredentialSource, Deadlines, Upstream};
 
 #[async_trait]
 impl Catalogue for SqliteStore {
@@ -124,6 +124,7 @@ pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
                 total: span("total")?,
             },
             ca_certificates: row.column("ca_certificates")?,
+            client_certificate: client_certificate(row)?,
             connection_bound: connection_bound(row)?,
             created_at: row.column::<At>("created_at")?.0,
         })
@@ -156,13 +157,14 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         CredentialSource::Sealed(bytes) => ("sealed", bytes),
     };
     // REPLACE would delete the row first and so violate the deployments' references.
-    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
         url = excluded.url, credential_kind = excluded.credential_kind, \
         credential = excluded.credential, profile = excluded.profile, \
         connect = excluded.connect, first_byte = excluded.first_byte, idle = excluded.idle, \
         created_at = excluded.created_at, ca_certificates = excluded.ca_certificates, \
         max_connections = excluded.max_connections, max_waiting = excluded.max_waiting, \
-        total = excluded.total";
+        total = excluded.total, client_certificate = excluded.client_certificate, \
+        client_key = excluded.client_key";
     tx.prepare_cached(sql)?.execute(parameters![
         upstream.name,
         upstream.url,
@@ -176,7 +178,9 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         upstream.ca_certificates,
         upstream.connection_bound.map(|bound| bound.max_connections),
         upstream.connection_bound.map(|bound| bound.max_waiting),
-        upstream.deadlines.total.map(Micros)
+        upstream.deadlines.total.map(Micros),
+        upstream.client_certificate.as_ref().map(|it| it.chain.clone()),
+        upstream.client_certificate.as_ref().map(|it| it.sealed_key.clone())
     ])?;
     Ok(())
 }
@@ -193,6 +197,12 @@ fn remove_upstream(tx: &Connection, name: &UpstreamName) -> Result<(), StoreErro
         0 => Err(StoreError::NotFound),
         _ => Ok(()),
     }
+}
+
+fn client_certificate(row: &Row<'_>) -> rusqlite::Result<Option<ClientCertificate>> {
+    let columns = (row.column("client_certificate")?, row.column("client_key")?);
+    let certificate = |(chain, sealed_key)| ClientCertificate { chain, sealed_key };
+    Ok(Option::zip(columns.0, columns.1).map(certificate))
 }
 
 fn connection_bound(row: &Row<'_>) -> rusqlite::Result<Option<ConnectionBound>> {

@@ -23,6 +23,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0014_routing.sql")),
     M::up(include_str!("migrations/0015_connection_bound.sql")),
     M::up(include_str!("migrations/0016_total_deadline.sql")),
+    M::up(include_str!("migrations/0017_client_certificate.sql")),
 ];
 
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer
