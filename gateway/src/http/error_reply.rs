@@ -79,25 +79,6 @@ impl ErrorReply {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message)
     }
 
-    /// Returns the reply to a request that hyper cannot parse; `None` for a status that it does not give.
-    pub(super) fn protocol_error(status: StatusCode) -> Option<Self> {
-        let (code, message) = match status {
-            StatusCode::BAD_REQUEST => (
-                "malformed_request",
-                "the request is not valid HTTP/1.1; check its request line and its headers",
-            ),
-            StatusCode::URI_TOO_LONG => {
-                ("uri_too_long", "the request's URL is too long; send its parameters in the body")
-            }
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => (
-                "headers_too_large",
-                "the request line and headers are too large, or too many; send at most 64 KiB and 100 headers",
-            ),
-            _ => return None,
-        };
-        Some(Self::new(status, "invalid_request_error", code, message))
-    }
-
     /// Adds the state of the request's limits to the headers.
     pub(super) fn show(&mut self, limits: &LimitStatus) {
         rate_limit_headers::insert(&mut self.headers, limits);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::FutureExt;
-use http::header::{HOST, HeaderName, HeaderValue};
+use http::header::{HOST, HeaderName};
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -71,11 +71,6 @@ impl Handler {
     /// Returns the shutdown that requests observe.
     pub(super) fn shutdown(&self) -> Arc<Shutdown> {
         self.edge.shutdown.clone()
-    }
-
-    /// Returns the id of a request that cannot be parsed.
-    pub(super) fn new_request_id(&self) -> HeaderValue {
-        Arrival::now(&self.app).id_header()
     }
 
     /// Answers one request. A panic is answered as well, and its drop settles the request.

@@ -13,7 +13,6 @@ mod grpc;
 pub mod handler;
 pub mod listen;
 mod models;
-mod protocol_error;
 pub mod receive;
 mod respond;
 mod shutdown;

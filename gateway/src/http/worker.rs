@@ -21,7 +21,6 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::{ClientBody, ServedConnection, StreamExecutor, StreamProgress};
 use super::handler::Handler;
-use super::protocol_error::ProtocolErrorIo;
 use crate::coalescing_writer::CoalescingWriter;
 use crate::connections::{Accepted, Activity, ClientIo, IdlePolicy, Timeouts};
 use crate::journal_barrier::JournalBarrier;
@@ -200,7 +199,6 @@ impl Server {
     {
         let shutdown = self.handler.shutdown();
         let stream = self.journal_barrier.connection(stream);
-        let stream = ProtocolErrorIo::new(stream, self.handler.clone());
         let (handler, requests, load) = (self.handler, self.activity.clone(), self.load);
         let service = service_fn(move |request: Request<Incoming>| {
             let guard = requests.begin();
