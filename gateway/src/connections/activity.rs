@@ -9,7 +9,6 @@ pub struct Activity {
     started: AtomicU64,
     ended: AtomicU64,
     is_multiplexed: AtomicBool,
-    is_write_blocked: AtomicBool,
 }
 
 /// A request in progress. Dropping it ends the request.
@@ -31,16 +30,6 @@ impl Activity {
     /// Returns whether the connection is known to be multiplexed.
     pub fn is_multiplexed(&self) -> bool {
         self.is_multiplexed.load(Ordering::Relaxed)
-    }
-
-    /// Records whether bytes wait for the client to take some.
-    pub(super) fn set_write_blocked(&self, is_blocked: bool) {
-        self.is_write_blocked.store(is_blocked, Ordering::Relaxed);
-    }
-
-    /// Returns whether bytes wait for the client to take some.
-    pub fn is_write_blocked(&self) -> bool {
-        self.is_write_blocked.load(Ordering::Relaxed)
     }
 
     /// Returns whether a request has arrived.

@@ -113,10 +113,6 @@ impl<S> ClientIo<S> {
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        // The load avoids a store for each write.
-        if self.activity.is_write_blocked() != written.is_pending() {
-            self.activity.set_write_blocked(written.is_pending());
-        }
         if written.is_ready() {
             self.write.progressed();
             return written;

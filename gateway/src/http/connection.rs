@@ -26,9 +26,6 @@ use crate::connections::{Activity, ActivityGuard, IDLE_TIMEOUT, StallTimer};
 /// How long an idle connection may take to end after it was asked to.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a client may take in a shutdown for the rest of a request that it has begun to send.
-const DRAIN_INTERVAL: Duration = Duration::from_secs(1);
-
 task_local! {
     /// The stream whose task is running.
     static STREAM: Arc<StreamProgress>;
@@ -51,8 +48,6 @@ enum IdleWatch {
     Watching(Pin<Box<Sleep>>, u64),
     /// The connection was asked to end, and is dropped at this time.
     Closing(Pin<Box<Sleep>>),
-    /// A shutdown has begun; the time of the next check whether the connection only waits for a request.
-    Draining(Pin<Box<Sleep>>),
 }
 
 /// Spawns the requests of HTTP/2 connections as tasks that a shutdown waits for.
@@ -124,20 +119,13 @@ impl<C: GracefulConnection> ServedConnection<C> {
                     timer.as_mut().reset(Instant::now() + IDLE_TIMEOUT);
                 }
                 IdleWatch::Closing(timer) => return timer.as_mut().poll(context),
-                IdleWatch::Draining(timer) => {
-                    ready!(timer.as_mut().poll(context));
-                    if self.activity.is_idle() && !self.activity.is_write_blocked() {
-                        return Poll::Ready(());
-                    }
-                    timer.as_mut().reset(Instant::now() + DRAIN_INTERVAL);
-                }
             }
         }
     }
 }
 
 impl<C: GracefulConnection> Future for ServedConnection<C> {
-    /// `None` if the connection was dropped because it had no request.
+    /// `None` if the connection was dropped because it was idle.
     type Output = Option<Result<(), C::Error>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -151,11 +139,6 @@ impl<C: GracefulConnection> Future for ServedConnection<C> {
                 // themselves.
                 Poll::Ready(Phase::Draining | Phase::Ending) => {
                     this.connection.as_mut().graceful_shutdown();
-                    // hyper ends an idle connection, but waits for the rest of a head or of a preface. It knows
-                    // when the streams of HTTP/2 have ended.
-                    if !this.activity.is_multiplexed() {
-                        this.idle = IdleWatch::Draining(Box::pin(sleep(DRAIN_INTERVAL)));
-                    }
                 }
                 Poll::Ready(Phase::Serving) => {}
                 Poll::Pending => return this.poll_idle(context).map(|()| None),
