@@ -33,6 +33,7 @@ mod ledger;
 mod limits;
 mod output_caps;
 mod power_durability;
+mod protocol_errors;
 mod quotas;
 mod readme;
 mod records;

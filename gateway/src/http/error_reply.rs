@@ -79,6 +79,30 @@ impl ErrorReply {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message)
     }
 
+    /// Returns the reply to a head of a request that HTTP/1 cannot read, or that does not arrive in time.
+    pub(super) fn protocol(status: StatusCode) -> Self {
+        let (code, message) = match status {
+            StatusCode::REQUEST_TIMEOUT => (
+                "request_timeout",
+                "the head of the request did not arrive in time; send it again, on a new connection",
+            ),
+            StatusCode::URI_TOO_LONG => {
+                ("uri_too_long", "the URL is too long; send its parameters in the body")
+            }
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => (
+                "headers_too_large",
+                "the head of the request is too long or has too many headers; send fewer or shorter ones, such \
+                 as fewer cookies",
+            ),
+            _ => (
+                "malformed_request",
+                "this is not a valid HTTP/1.1 request; check its request line and headers, and whether the URL \
+                 must begin with `https:`",
+            ),
+        };
+        Self::new(status, "invalid_request_error", code, message)
+    }
+
     /// Adds the state of the request's limits to the headers.
     pub(super) fn show(&mut self, limits: &LimitStatus) {
         rate_limit_headers::insert(&mut self.headers, limits);

@@ -7,8 +7,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::{HOST, HeaderName};
+use http::header::HOST;
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -31,8 +32,6 @@ use crate::pipeline::outcome::RequestOutcome;
 use crate::pipeline::serve::serve;
 use crate::pipeline::{AppState, Fault, admit};
 use domain::refusal::{Refusal, RequestFault};
-
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Serves requests. One for each worker.
 pub struct Handler {
@@ -73,6 +72,12 @@ impl Handler {
         self.edge.shutdown.clone()
     }
 
+    /// Returns the whole answer, head and body, to a head of HTTP/1 that cannot be read. The connection ends with
+    /// it.
+    pub(super) fn protocol_error(&self, status: StatusCode) -> Bytes {
+        respond::encoded(&ErrorReply::protocol(status), &Arrival::now(&self.app))
+    }
+
     /// Answers one request. A panic is answered as well, and its drop settles the request.
     ///
     /// # Errors
@@ -89,7 +94,7 @@ impl Handler {
             tracing::error!(request_id = %arrival.id, "a request panicked");
             respond::error(ErrorReply::internal())
         });
-        response.headers_mut().insert(REQUEST_ID, arrival.id_header());
+        response.headers_mut().insert(respond::REQUEST_ID, arrival.id_header());
         if let Some((origins, permitted)) = cors {
             origins.add_headers(permitted, response.headers_mut());
         }

@@ -13,6 +13,7 @@ mod grpc;
 pub mod handler;
 pub mod listen;
 mod models;
+mod protocol_io;
 pub mod receive;
 mod respond;
 mod shutdown;

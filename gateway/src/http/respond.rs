@@ -7,11 +7,15 @@ use http::{HeaderMap, Response};
 use super::body::Reply;
 use super::error_reply::ErrorReply;
 use crate::pipeline::answer::Answer;
+use crate::pipeline::open_request::Arrival;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The id of a request, on every answer.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Converts an answer into a response.
 pub(super) fn answer(answer: Answer) -> Response<Reply> {
@@ -61,4 +65,17 @@ pub(super) fn error(reply: ErrorReply) -> Response<Reply> {
     let mut response = json_with(headers, body);
     *response.status_mut() = status;
     response
+}
+
+/// Encodes an error for HTTP/1 that ends the connection, where hyper has no request to answer.
+pub(super) fn encoded(reply: &ErrorReply, arrival: &Arrival) -> Bytes {
+    let (status, body) = (reply.status, reply.body().to_json());
+    let id = arrival.id.0.hyphenated();
+    let date = arrival.at.strftime("%a, %d %b %Y %H:%M:%S GMT");
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{REQUEST_ID}: {id}\r\n\
+         connection: close\r\ncontent-length: {}\r\ndate: {date}\r\n\r\n",
+        body.len()
+    );
+    [head.into_bytes(), body].concat().into()
 }

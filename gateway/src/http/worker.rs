@@ -21,11 +21,12 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::{ClientBody, ServedConnection, StreamExecutor, StreamProgress};
 use super::handler::Handler;
+use super::protocol_io::ProtocolIo;
 use crate::coalescing_writer::CoalescingWriter;
 use crate::connections::{Accepted, Activity, ClientIo, IdlePolicy, Timeouts};
 use crate::journal_barrier::JournalBarrier;
 
-/// How long a client may take to send the head of a request.
+/// How long a client may take from the end of one request of HTTP/1 to the head of the next.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest head, and the most that is read ahead of a request's body, in bytes.
 const MAX_BUFFER: usize = 64 * 1024;
@@ -126,8 +127,8 @@ impl WorkerContext {
         });
         builder
             .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
+            // `ProtocolIo` has the deadline of a head.
+            .header_read_timeout(None)
             .max_buf_size(MAX_BUFFER);
         builder
             .http2()
@@ -198,8 +199,11 @@ impl Server {
         S: Read + Write + Unpin + Send + 'static,
     {
         let shutdown = self.handler.shutdown();
-        let stream = self.journal_barrier.connection(stream);
+        let stream = TokioIo::new(self.journal_barrier.connection(stream));
         let (handler, requests, load) = (self.handler, self.activity.clone(), self.load);
+        let answering = handler.clone();
+        let render = move |status| answering.protocol_error(status);
+        let stream = ProtocolIo::new(stream, self.activity.clone(), HEAD_TIMEOUT, render);
         let service = service_fn(move |request: Request<Incoming>| {
             let guard = requests.begin();
             if request.version() == Version::HTTP_2 {
@@ -215,7 +219,7 @@ impl Server {
                 )
             })
         });
-        let connection = self.builder.serve_connection(stream, service).into_owned();
+        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let connection = ServedConnection::new(connection, self.activity, &shutdown);
         async move {
             let ended = connection.await;

@@ -1,0 +1,347 @@
+//! Connection IO between hyper and a client that answers protocol errors of HTTP/1.
+//!
+//! hyper answers a head that it cannot read with a status and no body, and has no hook for it. [`ProtocolIo`]
+//! recognizes such an answer and writes an error of the API instead. It also closes a connection whose client
+//! does not complete a head, with an error if part of one has arrived.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http::StatusCode;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::connections::Activity;
+
+/// The IO of one connection, which hyper reads and writes.
+pub(super) struct ProtocolIo<S, R> {
+    stream: S,
+    activity: Arc<Activity>,
+    /// Returns the whole answer, head and body, for a status.
+    render: R,
+    /// The time between two requests of HTTP/1, to the end of the head of the second.
+    head_timeout: Duration,
+    protocol: Protocol,
+    /// Whether bytes were read after the last write.
+    has_unanswered: bool,
+    /// Whether `stream` accepted all of the last write.
+    is_accepted: bool,
+    /// The time at which the next head must be complete, and the number of requests before it.
+    deadline: Option<(Pin<Box<Sleep>>, u64)>,
+    /// The part of an error that is not written yet.
+    reply: Bytes,
+    /// Whether the connection ends after `reply`, because a head has not been completed in time.
+    is_late: bool,
+}
+
+/// The protocol of a connection, which its first written bytes show.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    /// Nothing was written: an HTTP/2 server begins with its settings, so this is not HTTP/2 yet.
+    Unknown,
+    Http1,
+    Http2,
+}
+
+impl<S, R> ProtocolIo<S, R> {
+    /// Wraps a new connection, whose requests are reported to `activity`.
+    pub(super) fn new(
+        stream: S,
+        activity: Arc<Activity>,
+        head_timeout: Duration,
+        render: R,
+    ) -> Self {
+        Self {
+            stream,
+            activity,
+            render,
+            head_timeout,
+            protocol: Protocol::Unknown,
+            has_unanswered: false,
+            is_accepted: true,
+            deadline: None,
+            reply: Bytes::new(),
+            is_late: false,
+        }
+    }
+
+    /// Ready when the next head of HTTP/1 is late. The deadline of the first is below this layer. Called when
+    /// there is nothing to read or to write.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.protocol != Protocol::Http1 || !self.activity.is_idle() {
+            return Poll::Pending;
+        }
+        let (started, timeout) = (self.activity.started(), self.head_timeout);
+        let (timer, seen) =
+            self.deadline.get_or_insert_with(|| (Box::pin(sleep(timeout)), started));
+        if std::mem::replace(seen, started) != started {
+            timer.as_mut().reset(Instant::now() + timeout);
+        }
+        timer.as_mut().poll(context)
+    }
+
+    /// Records what `stream` accepted of a write.
+    fn observe_write(
+        &mut self,
+        first: Option<&u8>,
+        length: usize,
+        written: &Poll<io::Result<usize>>,
+    ) {
+        if self.protocol == Protocol::Unknown {
+            let is_http1 = first == Some(&b'H');
+            self.protocol = if is_http1 { Protocol::Http1 } else { Protocol::Http2 };
+        }
+        self.has_unanswered = false;
+        self.is_accepted = matches!(written, Poll::Ready(Ok(taken)) if *taken == length);
+    }
+}
+
+impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes> ProtocolIo<S, R> {
+    /// Ends a connection whose head is late: with an error if part of the head has arrived and nothing else is
+    /// to be written, so that a client never takes the error for the answer to its next request.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        if !self.is_late {
+            self.is_late = true;
+            if self.has_unanswered
+                && self.is_accepted
+                && self.protocol != Protocol::Http2
+                && self.activity.is_idle()
+            {
+                self.reply = (self.render)(StatusCode::REQUEST_TIMEOUT);
+            }
+        }
+        if !self.reply.is_empty() {
+            // The connection ends in any case.
+            _ = ready!(self.poll_reply(context));
+            self.reply.clear();
+            _ = ready!(Pin::new(&mut self.stream).poll_shutdown(context));
+        }
+        let late = "the client does not complete the head of a request";
+        Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, late))
+    }
+
+    /// Writes the rest of an error.
+    fn poll_reply(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.reply.has_remaining() {
+            match ready!(Pin::new(&mut self.stream).poll_write(context, &self.reply))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                taken => self.reply.advance(taken),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> AsyncRead
+    for ProtocolIo<S, R>
+{
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if !this.is_late {
+            let before = buffer.filled().len();
+            match Pin::new(&mut this.stream).poll_read(context, buffer) {
+                Poll::Ready(Ok(())) => {
+                    this.has_unanswered |= buffer.filled().len() > before;
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Err(error)) if error.kind() != io::ErrorKind::TimedOut => {
+                    return Poll::Ready(Err(error));
+                }
+                Poll::Ready(Err(_)) => {}
+                Poll::Pending => ready!(this.poll_late(context)),
+            }
+        }
+        this.poll_end(context).map(Err)
+    }
+}
+
+impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> AsyncWrite for ProtocolIo<S, R> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        ready!(this.poll_reply(context))?;
+        // The rest of a write is never the beginning of an answer.
+        if this.is_accepted
+            && this.protocol != Protocol::Http2
+            && let Some(status) = protocol_error(buffers)
+            && this.activity.is_idle()
+        {
+            this.protocol = Protocol::Http1;
+            this.reply = (this.render)(status);
+            return Poll::Ready(Ok(buffers[0].len()));
+        }
+        let written = Pin::new(&mut this.stream).poll_write_vectored(context, buffers);
+        let length = buffers.iter().map(|buffer| buffer.len()).sum();
+        this.observe_write(buffers.iter().find_map(|buffer| buffer.first()), length, &written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        ready!(this.poll_reply(context))?;
+        ready!(Pin::new(&mut this.stream).poll_flush(context))?;
+        // hyper need not read again after an answer, so the deadline of the next head is registered here.
+        if this.poll_late(context).is_ready() {
+            context.waker().wake_by_ref();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_reply(context))?;
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// Returns the status if `buffers` are an answer by hyper to a head that it cannot read: a head alone, without a
+/// body and without the request id that every other answer has. An answer of a handler has two buffers or an id.
+fn protocol_error(buffers: &[IoSlice<'_>]) -> Option<StatusCode> {
+    let [head] = buffers else { return None };
+    let rest = head.strip_prefix(b"HTTP/1.")?;
+    let status = rest.get(1..5)?.strip_prefix(b" ")?;
+    let contains = |text: &[u8]| head.windows(text.len()).any(|window| window == text);
+    let is_error = status[0] == b'4'
+        && head.ends_with(b"\r\n\r\n")
+        && contains(b"\r\ncontent-length: 0\r\n")
+        && !contains(b"\r\nx-request-id:");
+    is_error.then(|| StatusCode::from_bytes(status).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+
+    const HEAD_TIMEOUT: Duration = Duration::from_secs(7);
+    const ERROR: &[u8] =
+        b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+    /// Returns a connection that buffers `buffer` bytes until its client reads.
+    fn connection(
+        buffer: usize,
+    ) -> (DuplexStream, ProtocolIo<DuplexStream, impl Fn(StatusCode) -> Bytes>) {
+        let (client, server) = duplex(buffer);
+        let render = |status: StatusCode| format!("[error {}]", status.as_u16()).into();
+        (client, ProtocolIo::new(server, Arc::default(), HEAD_TIMEOUT, render))
+    }
+
+    /// Writes all of `writes`, closes the connection, and returns what the client read, a byte at a time.
+    async fn written(writes: &[&[u8]], with_request: bool) -> String {
+        let (mut client, mut server) = connection(1);
+        let _request = with_request.then(|| server.activity.begin());
+        let write = async {
+            for bytes in writes {
+                server.write_all(bytes).await.unwrap();
+            }
+            server.shutdown().await.unwrap();
+        };
+        let mut read = String::new();
+        let (read_all, ()) = tokio::join!(client.read_to_string(&mut read), write);
+        read_all.unwrap();
+        read
+    }
+
+    #[tokio::test]
+    async fn an_error_head_of_hyper_is_replaced() {
+        assert_eq!(written(&[ERROR], false).await, "[error 431]");
+        let after_http_1_0 = std::str::from_utf8(ERROR).unwrap().replace("1.1", "1.0");
+        assert_eq!(written(&[after_http_1_0.as_bytes()], false).await, "[error 431]");
+    }
+
+    #[tokio::test]
+    async fn anything_else_is_written_as_it_is() {
+        let text = std::str::from_utf8(ERROR).unwrap();
+        let with_id = text.replace("connection", "x-request-id: 1\r\nconnection");
+        let with_body = text.replace("length: 0", "length: 10");
+        for other in [&with_id, &with_body, &text.replace("431", "200"), &text[1..], &text[..60]] {
+            assert_eq!(&written(&[other.as_bytes()], false).await, other);
+        }
+        assert_eq!(written(&[ERROR], true).await, text, "a request is in progress");
+        // HTTP/2 begins with a frame of settings.
+        assert_eq!(written(&[b"\0\0", ERROR], false).await, format!("\0\0{text}"));
+    }
+
+    #[tokio::test]
+    async fn the_rest_of_a_partial_write_is_not_replaced() {
+        let (mut client, mut server) = connection(4);
+        let answer = [b"body", ERROR].concat();
+        let mut context = Context::from_waker(Waker::noop());
+        let taken = Pin::new(&mut server).poll_write(&mut context, &answer);
+        assert!(matches!(taken, Poll::Ready(Ok(4))));
+        let mut read = vec![0; answer.len()];
+        let (rest, all) =
+            tokio::join!(server.write_all(&answer[4..]), client.read_exact(&mut read));
+        rest.unwrap();
+        all.unwrap();
+        assert_eq!(read, answer);
+    }
+
+    #[tokio::test]
+    async fn several_buffers_are_never_replaced() {
+        let (mut client, mut server) = connection(1_024);
+        let buffers = [IoSlice::new(ERROR), IoSlice::new(b"body")];
+        assert_eq!(server.write_vectored(&buffers).await.unwrap(), ERROR.len() + 4);
+        let mut read = vec![0; ERROR.len() + 4];
+        client.read_exact(&mut read).await.unwrap();
+        assert_eq!(read, [ERROR, b"body"].concat());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_head_is_answered_only_if_a_part_has_arrived() {
+        for (part, expected) in [("", ""), ("GET / HT", "[error 408]")] {
+            let (mut client, mut server) = connection(1_024);
+            drop(server.activity.begin());
+            server.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+            client.write_all(part.as_bytes()).await.unwrap();
+            let began = Instant::now();
+            let error = server.read_to_end(&mut Vec::new()).await.unwrap_err();
+            assert_eq!(
+                (error.kind(), began.elapsed() >= HEAD_TIMEOUT),
+                (io::ErrorKind::TimedOut, true)
+            );
+            drop(server);
+            let mut read = String::new();
+            client.read_to_string(&mut read).await.unwrap();
+            assert_eq!(read.strip_prefix("HTTP/1.1 200 OK\r\n\r\n"), Some(expected));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_head_is_late_while_a_request_is_in_progress() {
+        let (mut client, mut server) = connection(1_024);
+        server.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.unwrap();
+        client.write_all(b"body").await.unwrap();
+        let request = server.activity.begin();
+        let mut read = Vec::new();
+        let long = tokio::time::timeout(HEAD_TIMEOUT * 10, server.read_to_end(&mut read)).await;
+        assert!(long.is_err());
+        drop(request);
+        assert!(server.read_to_end(&mut read).await.is_err());
+    }
+}
