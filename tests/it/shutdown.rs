@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 use tests::http::Request;
 use tests::process::Gateway;
 use tests::{
-    FEW_TOKENS, Product, RawUpstream, Session, chunk, question, stream_head, with_timeout,
+    Certificate, FEW_TOKENS, Product, RawUpstream, Session, chunk, question, stream_head,
+    with_timeout,
 };
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 const PIECE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
 
@@ -185,4 +187,49 @@ async fn a_request_without_an_answer_gets_503_at_a_shutdown() {
         let record = record_of(product).await;
         assert_eq!((record.status(), record.http_status), (RequestStatus::Interrupted, Some(503)));
     }
+}
+
+/// Waits until the gateway has closed a connection, and checks that no deadline had to pass for that.
+async fn closed_promptly(product: &Product, mut stream: TcpStream) {
+    tokio::time::pause();
+    let began = Instant::now();
+    product.shutdown.cancel();
+    let mut rest = Vec::new();
+    _ = with_timeout("the end of a connection", stream.read_to_end(&mut rest)).await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    tokio::time::resume();
+}
+
+/// Regression test: the shutdown waited for half of a head until a deadline of its client passed.
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_half_of_a_request() {
+    let health = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+    for sent in ["", "G", "GET /healthz HTTP/1.1\r\nhost:", "PRI * HT", health] {
+        let product = Product::on_test_clock().await;
+        let mut stream = TcpStream::connect(product.http).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        // The gateway has read what was sent before.
+        assert_eq!(product.get("/healthz").answer().await.status, 200);
+        closed_promptly(&product, stream).await;
+        product.stop().await;
+    }
+}
+
+/// Regression test: as above, for half of a TLS handshake.
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_half_of_a_handshake() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = Certificate::create(dir.path());
+    let files = certificate.files.clone();
+    let product = Product::with(|setup| {
+        setup.config.tls = Some(files);
+        setup.worker_runtime = WorkerRuntime::Current;
+    })
+    .await;
+    let mut stream = TcpStream::connect(product.http).await.unwrap();
+    stream.write_all(&[22, 3, 1]).await.unwrap();
+    let health = product.get("/healthz").tls(certificate.client_config("http/1.1"));
+    assert_eq!(health.answer().await.status, 200);
+    closed_promptly(&product, stream).await;
+    product.stop().await;
 }

@@ -2,7 +2,8 @@
 //!
 //! hyper answers a head that it cannot read with a status and no body, and has no hook for it. [`ProtocolIo`]
 //! recognizes such an answer and writes an error of the API instead. It also closes a connection whose client
-//! does not complete a head, with an error if part of one has arrived.
+//! does not complete a head, with an error if part of one has arrived, and a connection without a request when a
+//! shutdown begins.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -15,12 +16,14 @@ use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::shutdown::Shutdown;
 use crate::connections::Activity;
 
 /// The IO of one connection, which hyper reads and writes.
 pub(super) struct ProtocolIo<S, R> {
     stream: S,
     activity: Arc<Activity>,
+    shutdown: Arc<Shutdown>,
     /// Returns the whole answer, head and body, for a status.
     render: R,
     /// The time between two requests of HTTP/1, to the end of the head of the second.
@@ -52,12 +55,14 @@ impl<S, R> ProtocolIo<S, R> {
     pub(super) fn new(
         stream: S,
         activity: Arc<Activity>,
+        shutdown: Arc<Shutdown>,
         head_timeout: Duration,
         render: R,
     ) -> Self {
         Self {
             stream,
             activity,
+            shutdown,
             render,
             head_timeout,
             protocol: Protocol::Unknown,
@@ -82,6 +87,12 @@ impl<S, R> ProtocolIo<S, R> {
             timer.as_mut().reset(Instant::now() + timeout);
         }
         timer.as_mut().poll(context)
+    }
+
+    /// Returns whether the connection has no request and gets none, because the gateway shuts down. hyper itself
+    /// closes HTTP/2.
+    fn is_drained(&self) -> bool {
+        self.shutdown.is_draining() && self.protocol != Protocol::Http2 && self.activity.is_idle()
     }
 
     /// Records what `stream` accepted of a write.
@@ -156,6 +167,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> Asyn
                     return Poll::Ready(Err(error));
                 }
                 Poll::Ready(Err(_)) => {}
+                Poll::Pending if this.is_drained() => {
+                    // The client has no request to lose; what was written before is written to its end.
+                    return Pin::new(&mut this.stream).poll_shutdown(context);
+                }
                 Poll::Pending => ready!(this.poll_late(context)),
             }
         }
@@ -234,8 +249,10 @@ fn protocol_error(buffers: &[IoSlice<'_>]) -> Option<StatusCode> {
 mod tests {
     use std::task::Waker;
 
+    use futures_util::FutureExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
+    use super::super::shutdown::Phase;
     use super::*;
 
     const HEAD_TIMEOUT: Duration = Duration::from_secs(7);
@@ -248,7 +265,8 @@ mod tests {
     ) -> (DuplexStream, ProtocolIo<DuplexStream, impl Fn(StatusCode) -> Bytes>) {
         let (client, server) = duplex(buffer);
         let render = |status: StatusCode| format!("[error {}]", status.as_u16()).into();
-        (client, ProtocolIo::new(server, Arc::default(), HEAD_TIMEOUT, render))
+        let shutdown = Arc::new(Shutdown::new());
+        (client, ProtocolIo::new(server, Arc::default(), shutdown, HEAD_TIMEOUT, render))
     }
 
     /// Writes all of `writes`, closes the connection, and returns what the client read, a byte at a time.
@@ -343,5 +361,19 @@ mod tests {
         assert!(long.is_err());
         drop(request);
         assert!(server.read_to_end(&mut read).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_shutdown_closes_a_connection_without_a_request() {
+        let (mut client, mut server) = connection(4);
+        client.write_all(b"GET").await.unwrap();
+        let request = server.activity.begin();
+        server.shutdown.enter(Phase::Draining);
+        let mut read = [0; 3];
+        server.read_exact(&mut read).await.unwrap();
+        assert!(server.read_u8().now_or_never().is_none(), "a request is in progress");
+        drop(request);
+        assert_eq!(server.read(&mut [0]).await.unwrap(), 0);
+        assert_eq!(client.read(&mut read).await.unwrap(), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! The phases of the shutdown.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -64,6 +64,21 @@ impl Shutdown {
     /// Returns whether requests in progress must end now.
     pub(super) fn is_ending(&self) -> bool {
         self.entered.load(Ordering::Acquire) == Phase::Ending as u8
+    }
+
+    /// Returns whether connections end with their requests in progress.
+    pub(super) fn is_draining(&self) -> bool {
+        self.entered.load(Ordering::Acquire) != Phase::Serving as u8
+    }
+
+    /// Returns the output of `work`, or `None` if connections end before.
+    pub(super) async fn unless_draining<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut phase = self.watch();
+        tokio::select! {
+            biased;
+            output = work => Some(output),
+            _ = poll_fn(|context| phase.poll_changed(context)) => None,
+        }
     }
 
     /// Enters `phase`, and wakes the watchers.

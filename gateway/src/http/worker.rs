@@ -169,10 +169,12 @@ impl WorkerContext {
             Some(tls) => {
                 // The deadline of the first request applies to the handshake.
                 let handshake = tls.accept(stream);
+                let shutdown = server.handler.shutdown();
                 let connection = async move {
-                    match handshake.await {
-                        Ok(stream) => server.serve(TokioIo::new(stream)).await,
-                        Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+                    match shutdown.unless_draining(handshake).await {
+                        Some(Ok(stream)) => server.serve(TokioIo::new(stream)).await,
+                        Some(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+                        None => {}
                     }
                 };
                 connections.spawn(self.tasks.track_future(connection));
@@ -203,7 +205,8 @@ impl Server {
         let (handler, requests, load) = (self.handler, self.activity.clone(), self.load);
         let answering = handler.clone();
         let render = move |status| answering.protocol_error(status);
-        let stream = ProtocolIo::new(stream, self.activity.clone(), HEAD_TIMEOUT, render);
+        let stream =
+            ProtocolIo::new(stream, self.activity.clone(), shutdown.clone(), HEAD_TIMEOUT, render);
         let service = service_fn(move |request: Request<Incoming>| {
             let guard = requests.begin();
             if request.version() == Version::HTTP_2 {
