@@ -280,3 +280,28 @@ async fn a_client_that_closes_its_sending_side_is_recorded_as_gone() {
     assert_eq!(answer, b"", "{}", String::from_utf8_lossy(&answer));
     assert_eq!(alice.record().await.status(), RequestStatus::Cancelled);
 }
+
+/// Regression test: a request that arrived together with the end of its connection had neither an answer nor a
+/// record.
+#[tokio::test]
+async fn a_request_whose_client_closes_its_side_at_once_is_recorded() {
+    let product = Product::on_test_clock().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    for stream in [false, true] {
+        let mut body = question("sim-chat", "hi");
+        body["stream"] = json!(stream);
+        let request = product.chat(&key, &body);
+        let mut client = request.connect().await.unwrap();
+        // The gateway runs on this thread, so that it sees both at once.
+        client.write_all(&request.bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        _ = with_timeout("the end of a connection", client.read_to_end(&mut answer)).await;
+        assert_eq!(String::from_utf8_lossy(&answer), "");
+    }
+    for record in alice.records(2).await {
+        assert_eq!(record.status(), RequestStatus::Cancelled, "{record:?}");
+        assert_eq!(record.notes, ["client_gone:cancelled"]);
+    }
+}

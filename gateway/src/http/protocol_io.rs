@@ -37,6 +37,8 @@ pub(super) struct ProtocolIo<S, R> {
     deadline: Option<(Pin<Box<Sleep>>, u64)>,
     /// The part of an error that is not written yet.
     reply: Bytes,
+    /// The number of requests that hyper has polled: it polls a request, then flushes.
+    polled_requests: u64,
     /// Whether the connection ends after `reply`, because a head has not been completed in time.
     is_late: bool,
 }
@@ -70,6 +72,7 @@ impl<S, R> ProtocolIo<S, R> {
             is_accepted: true,
             deadline: None,
             reply: Bytes::new(),
+            polled_requests: 0,
             is_late: false,
         }
     }
@@ -160,7 +163,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> Asyn
             let before = buffer.filled().len();
             match Pin::new(&mut this.stream).poll_read(context, buffer) {
                 Poll::Ready(Ok(())) => {
-                    this.has_unanswered |= buffer.filled().len() > before;
+                    let is_end = buffer.filled().len() == before;
+                    this.has_unanswered |= !is_end;
+                    // hyper drops a request when the input ends. One that was not polled has no record yet.
+                    if is_end
+                        && this.protocol != Protocol::Http2
+                        && this.polled_requests != this.activity.started()
+                    {
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Ready(Err(error)) if error.kind() != io::ErrorKind::TimedOut => {
@@ -216,6 +228,7 @@ impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> AsyncWrite for P
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        this.polled_requests = this.activity.started();
         ready!(this.poll_reply(context))?;
         ready!(Pin::new(&mut this.stream).poll_flush(context))?;
         // hyper need not read again after an answer, so the deadline of the next head is registered here.
