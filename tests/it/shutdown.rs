@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tests::http::Request;
 use tests::process::Gateway;
 use tests::{
-    Certificate, FEW_TOKENS, Product, RawUpstream, Session, chunk, question, stream_head,
-    with_timeout,
+    Certificate, FEW_TOKENS, Product, RawUpstream, Session, chunk, json_answer, question,
+    stream_head, with_timeout,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -140,6 +140,29 @@ async fn a_stream_cut_off_while_its_client_does_not_read_is_recorded_as_interrup
     let record = record_of(product).await;
     assert_eq!((record.status(), record.http_status), (RequestStatus::Interrupted, Some(200)));
     assert_eq!(record.error_code.as_deref(), Some("server_shutting_down"), "{record:?}");
+}
+
+/// Regression test: the connection was closed once the whole answer was with the gateway's HTTP layer.
+#[tokio::test]
+async fn a_slow_reader_gets_the_whole_of_a_large_answer_in_a_shutdown() {
+    let product = Product::start().await;
+    let upstream = RawUpstream::start().await;
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let key = product.member("alice").await.key().await.secret;
+    let request = product.chat(&key, &question("asked", "hi"));
+    let request = request.socket(|socket| socket.set_recv_buffer_size(4 * 1_024));
+    let mut client = request.connect().await.unwrap();
+    client.write_all(&request.bytes()).await.unwrap();
+    let text = FEW_TOKENS.repeat(1_000_000);
+    let body = json!({ "choices": [{ "message": { "content": text }, "finish_reason": "stop" }] });
+    let (_call, mut begun) = (upstream.answer(json_answer(200, &body.to_string())).await, [0; 1]);
+    with_timeout("the answer", client.read_exact(&mut begun)).await.unwrap();
+    product.shutdown.cancel();
+    let mut rest = Vec::new();
+    with_timeout("the rest", client.read_to_end(&mut rest)).await.unwrap();
+    assert!(rest.len() > text.len(), "{} of {}", rest.len(), text.len());
+    assert!(rest.ends_with(b"}"), "it is complete");
+    product.stop().await;
 }
 
 /// A Responses stream whose head was sent before the upstream answered.

@@ -92,10 +92,13 @@ impl<S, R> ProtocolIo<S, R> {
         timer.as_mut().poll(context)
     }
 
-    /// Returns whether the connection has no request and gets none, because the gateway shuts down. hyper itself
-    /// closes HTTP/2.
+    /// Returns whether the connection has no request and gets none, because the gateway shuts down, and the client
+    /// has taken all of the last answer from hyper. hyper itself closes HTTP/2.
     fn is_drained(&self) -> bool {
-        self.shutdown.is_draining() && self.protocol != Protocol::Http2 && self.activity.is_idle()
+        self.shutdown.is_draining()
+            && self.protocol != Protocol::Http2
+            && self.is_accepted
+            && self.activity.is_idle()
     }
 
     /// Records what `stream` accepted of a write.
