@@ -80,6 +80,11 @@ pub async fn run(
         args.admin_listen.is_local(),
         "the demo uses open registration: set --admin-listen (TOLLGATE_ADMIN_LISTEN) to a loopback address"
     );
+    ensure!(
+        args.listen.ip().is_loopback(),
+        "the demo serves without TLS: set --listen (TOLLGATE_LISTEN) to a loopback address, or run `gateway` with \
+         a certificate"
+    );
     let listeners = Listeners::bind(args.listen, args.admin_listen).await?;
     let gateway = DemoGateway {
         api: format!("http://{}/v1", listeners.http.local_addr()?),

@@ -91,7 +91,11 @@ async fn the_demo_listens_at_the_address_in_the_environment() {
     let admin = format!("unix:{}", socket.display());
     let printed = demonstrate(|demo| _ = demo.env("TOLLGATE_ADMIN_LISTEN", &admin)).await;
     assert!(printed.contains(&format!("export TOLLGATE_SERVER={admin}\n")), "{printed}");
-    let public = command("gateway").args(["demo", "--admin-listen", "0.0.0.0:0"]).output().await;
-    let stderr = String::from_utf8(public.unwrap().stderr).unwrap();
-    assert!(stderr.contains("TOLLGATE_ADMIN_LISTEN"), "{stderr}");
+    for (option, variable) in
+        [("--listen", "TOLLGATE_LISTEN"), ("--admin-listen", "TOLLGATE_ADMIN_LISTEN")]
+    {
+        let public = command("gateway").args(["demo", option, "0.0.0.0:0"]).output().await.unwrap();
+        let stderr = String::from_utf8(public.stderr).unwrap();
+        assert!(!public.status.success() && stderr.contains(variable), "{stderr}");
+    }
 }

@@ -118,6 +118,33 @@ async fn a_busy_upstreams_retry_after_is_relayed() {
     assert_eq!(refused.header("retry-after"), "7");
     let refused = check(&answer(503), 503, "server_overloaded", "busy").await;
     assert_eq!(refused.header("retry-after"), "7");
+    let headers = "content-type: application/json\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+        retry-after: Sun, 06 Nov 1994 08:49:46 GMT\r\n";
+    let sent = raw_answer(429, headers, &error_body("busy"));
+    let refused = check(&sent, 429, "rate_limit_exceeded", "busy").await;
+    assert_eq!(refused.header("retry-after"), "9");
+}
+
+/// Regression test: hyper read an endless row of interim answers in one poll, and the worker served nothing else
+/// meanwhile.
+#[tokio::test]
+async fn endless_interim_answers_end_the_request() {
+    let (product, upstream) = (Product::start().await, RawUpstream::start().await);
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let key = product.member("alice").await.key().await.secret;
+    let request = product.chat(&key, &question("asked", "hi"));
+    let flood = async {
+        let mut call = upstream.call().await;
+        let hints = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".repeat(1_000);
+        while call.try_send(&hints).await {}
+    };
+    let (answer, ()) = tokio::join!(request.answer(), flood);
+    let error = answer.error();
+    assert_eq!(
+        (answer.status, error["code"].as_str()),
+        (502, Some("upstream_unreachable")),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::answer_body::AnswerBody;
 use super::connect::{Protocol, SimulatorDialer, TcpConnector};
-use super::error::{Phase, UpstreamError};
+use super::error::{Phase, UpstreamError, convert_retry_date};
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
 use super::read::read_whole;
@@ -238,7 +238,8 @@ impl UpstreamClient {
     }
 
     async fn refusal(&self, response: Response<AnswerBody>) -> UpstreamError {
-        let (head, body) = response.into_parts();
+        let (mut head, body) = response.into_parts();
+        convert_retry_date(&mut head.headers);
         let read = read_whole(body, MAX_ERROR_BODY_BYTES);
         let read = tokio::time::timeout(self.idle_deadline(), read).await;
         let body = match (read, check_encoding(&head.headers)) {

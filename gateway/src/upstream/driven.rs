@@ -16,6 +16,7 @@ use hyper::client::conn::http1::SendRequest;
 use hyper::{Request, Response};
 use tokio::task::coop;
 
+use super::head_limit::HeadLimit;
 use super::outbound::Outbound;
 
 /// How often one poll of the request polls a connection that wakes itself meanwhile. Beyond this, the task yields.
@@ -25,6 +26,7 @@ const MAX_POLLS: usize = 4;
 pub(super) struct DrivenConnection {
     sender: SendRequest<Outbound>,
     driver: Driver,
+    head_limit: HeadLimit,
 }
 
 /// Polls the connection's IO.
@@ -56,16 +58,18 @@ const WOKEN: u8 = 2;
 // === impl DrivenConnection ===
 
 impl DrivenConnection {
-    /// Combines the two halves of a connection.
+    /// Combines the two halves of a connection whose stream has `head_limit`.
     pub(super) fn new(
         sender: SendRequest<Outbound>,
         connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
+        head_limit: HeadLimit,
     ) -> Self {
         let wake_state = Arc::<WakeState>::default();
         let waker = Waker::from(wake_state.clone());
         Self {
             sender,
             driver: Driver { connection: Some(Box::pin(connection)), wake_state, waker },
+            head_limit,
         }
     }
 
@@ -80,7 +84,12 @@ impl DrivenConnection {
         // With a cooperative budget, the channel of the head could be pending although the head is in it.
         let mut response = pin!(coop::unconstrained(self.sender.try_send_request(request)));
         let driver = &mut self.driver;
-        poll_fn(|context| driver.poll(context, |context| response.as_mut().poll(context))).await
+        self.head_limit.set();
+        let sent =
+            poll_fn(|context| driver.poll(context, |context| response.as_mut().poll(context)));
+        let response = sent.await;
+        self.head_limit.clear();
+        response
     }
 
     /// Drives the connection while `read` waits for something that the connection does.
@@ -106,7 +115,7 @@ impl DrivenConnection {
 
     /// Waits until the connection can take a request. Returns whether it can.
     pub(super) async fn ready(&mut self) -> bool {
-        let Self { sender, driver } = self;
+        let Self { sender, driver, .. } = self;
         poll_fn(|context| driver.poll(context, |context| sender.poll_ready(context))).await.is_ok()
     }
 

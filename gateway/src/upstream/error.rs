@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderName};
+use http::header::{DATE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use jiff::Zoned;
+use jiff::fmt::rfc2822;
 
 use domain::wire::error::ReportedError;
 
@@ -14,6 +16,22 @@ pub const RETRY_AFTER_HEADERS: [(HeaderName, Duration); 2] = [
     (HeaderName::from_static("retry-after-ms"), Duration::from_millis(1)),
     (RETRY_AFTER, Duration::from_secs(1)),
 ];
+
+/// Replaces a date in the `retry-after` header of an answer with the seconds from the answer's own `date` to it. The
+/// upstream's clock may differ from ours, so a date without that reference is removed.
+pub(super) fn convert_retry_date(headers: &mut HeaderMap) {
+    let date = |name| -> Option<Zoned> {
+        rfc2822::DateTimeParser::new().parse_zoned(headers.get(name)?.to_str().ok()?.trim()).ok()
+    };
+    let Some(until) = date(RETRY_AFTER) else { return };
+    match date(DATE) {
+        Some(answered) => {
+            let seconds = until.timestamp().as_second() - answered.timestamp().as_second();
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(0)));
+        }
+        None => _ = headers.remove(RETRY_AFTER),
+    }
+}
 
 /// Any error.
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -176,5 +194,33 @@ impl std::fmt::Display for Phase {
             Self::Idle => "in the middle of its answer",
             Self::Total => "to complete its answer",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_date_becomes_the_seconds_after_the_answer() {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let cases = [
+            ("Sun, 06 Nov 1994 08:50:07 GMT", Some(date), Some("30")),
+            ("Sun, 06 Nov 1994 08:49:07 GMT", Some(date), Some("0")),
+            ("Sun, 06 Nov 1994 08:50:07 GMT", None, None),
+            ("Sun, 06 Nov 1994 08:50:07 GMT", Some("now"), None),
+            ("30", Some(date), Some("30")),
+            ("soon", Some(date), Some("soon")),
+        ];
+        for (until, answered, expected) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(until));
+            if let Some(answered) = answered {
+                headers.insert(DATE, HeaderValue::from_static(answered));
+            }
+            convert_retry_date(&mut headers);
+            let left = headers.get(RETRY_AFTER).map(|value| value.to_str().unwrap());
+            assert_eq!(left, expected, "{until}, {answered:?}");
+        }
     }
 }

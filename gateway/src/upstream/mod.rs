@@ -12,6 +12,7 @@ mod diagnose;
 mod driven;
 mod early_response;
 mod error;
+mod head_limit;
 mod outbound;
 mod pool;
 mod probe;

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper::rt::Executor;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::runtime::Handle;
 use tokio::task::coop;
 use tokio::time::{Instant, timeout};
@@ -20,6 +20,7 @@ use super::connect::{Connect, Connected, Protocol};
 use super::driven::DrivenConnection;
 use super::early_response::EarlyResponseStream;
 use super::error::{Phase, UpstreamError};
+use super::head_limit::{HeadLimit, HeadLimitedStream};
 use super::outbound::Outbound;
 use super::slots::{Slot, Slots};
 use crate::coalescing_writer::CoalescingWriter;
@@ -202,14 +203,17 @@ impl Pool {
         }
         let Connected { stream, protocol } =
             self.connector.connect().await.map_err(UpstreamError::Unreachable)?;
-        let stream = CoalescingWriter::new(EarlyResponseStream::new(stream));
+        let head_limit = HeadLimit::new();
+        let stream = HeadLimitedStream::new(TokioIo::new(stream), head_limit.clone());
+        let stream = CoalescingWriter::new(EarlyResponseStream::new(TokioIo::new(stream)));
         let stream = self.journal_barrier.connection(stream);
         let unreachable = |error: hyper::Error| UpstreamError::Unreachable(error.into());
         match protocol {
             Protocol::Http1 => {
                 let (sender, connection) = http1::handshake(stream).await.map_err(unreachable)?;
                 self.idle.lock().is_http2 = false;
-                Ok(Connection::Http1(Box::new(DrivenConnection::new(sender, connection))))
+                let connection = DrivenConnection::new(sender, connection, head_limit);
+                Ok(Connection::Http1(Box::new(connection)))
             }
             Protocol::Http2 => {
                 let handshake = http2::Builder::new(TokioExecutor::new())
