@@ -8,6 +8,7 @@ use tests::drill::clients_gone::{ClientCounts, ClientsGone};
 use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Figure, Round};
+use tests::drill::upstream::HostileUpstreams;
 
 fn check(round: &Round) {
     assert!(round.verdict.differences.is_empty(), "{round}");
@@ -42,6 +43,11 @@ async fn honest_clients_are_served_during_attacks_of_every_kind() {
     let duration = Duration::from_secs(2);
     let attack = Attack { duration, kinds, clients: 6, max_slowdown: None };
     check(&Hostile::prepare(attack).await.round().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_upstreams_cause_no_false_success() {
+    check(&HostileUpstreams::prepare(104, 4, None).await.round().await);
 }
 
 #[cfg(target_os = "linux")]

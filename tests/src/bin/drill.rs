@@ -12,6 +12,7 @@ use tests::drill::disk_full::{Disk, DiskFull};
 use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Total};
+use tests::drill::upstream::HostileUpstreams;
 
 /// Puts the real gateway under load and faults, and reports lost and duplicated data.
 #[derive(Debug, Parser)]
@@ -62,6 +63,18 @@ enum Command {
         #[arg(long, default_value_t = 120)]
         max_slowdown: usize,
     },
+    /// Serve requests from upstreams that stall, cut, reset and break the protocol
+    Upstream {
+        /// How many requests are sent in a round
+        #[arg(long, default_value_t = 10_000)]
+        requests: usize,
+        /// How many concurrent clients there are
+        #[arg(long, default_value_t = 16)]
+        clients: usize,
+        /// How many seconds a request may take; its deadlines add up to 2.5
+        #[arg(long, default_value_t = 10)]
+        max_wait_seconds: u64,
+    },
     /// Fill the gateway's disk under load, and free it again
     #[cfg(target_os = "linux")]
     DiskFull {
@@ -105,6 +118,10 @@ async fn main() -> ExitCode {
             let duration = Duration::from_secs(seconds);
             let attack = Attack { duration, kinds, clients, max_slowdown };
             play(&mut Hostile::prepare(attack).await, rounds).await
+        }
+        Command::Upstream { requests, clients, max_wait_seconds } => {
+            let max_wait = Some(Duration::from_secs(max_wait_seconds));
+            play(&mut HostileUpstreams::prepare(requests, clients, max_wait).await, rounds).await
         }
         #[cfg(target_os = "linux")]
         Command::DiskFull { limit_files } => {

@@ -1,7 +1,7 @@
 //! Drills: the real binaries under load and faults, and a reconciliation of their logs afterwards.
 //!
 //! `cargo run --release -p tests --bin drill -- crash --rounds 100`. Each drill is a file:
-//! [`crash`], [`overspend`], [`clients_gone`], [`hostile`], [`disk_full`]. All run on a [`rig`].
+//! [`crash`], [`overspend`], [`clients_gone`], [`hostile`], [`disk_full`], [`upstream`]. All run on a [`rig`].
 //! [`client`] sends requests and notes the complete responses, [`reconcile`] compares them with the
 //! logs of the upstream and the ledger, and [`round`] sums up the results.
 
@@ -22,6 +22,7 @@ pub mod round;
 mod spellings;
 pub mod tampering;
 mod truth;
+pub mod upstream;
 
 use gateway::clock::{Entropy, SystemEntropy};
 
