@@ -39,6 +39,7 @@ mod readme;
 mod records;
 mod replay;
 mod request_bodies;
+mod request_framing;
 mod responses;
 mod retention;
 mod routing;

@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::HOST;
+use http::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -103,10 +103,14 @@ impl Handler {
 
     async fn dispatch(&self, arrival: Arrival, request: Request<Incoming>) -> Response<Reply> {
         let (head, incoming) = request.into_parts();
-        if !has_valid_host(&head) {
-            let message = "an HTTP/1.1 request must have exactly one `Host` header";
+        if let Some(message) = ambiguity(&head) {
             let refusal = Refusal::invalid(RequestFault::InvalidValue, None, message);
-            return respond::error(ErrorReply::from(&refusal));
+            let mut response = respond::error(ErrorReply::from(&refusal));
+            // What follows could be meant as a part of the body.
+            if head.version < Version::HTTP_2 {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            return response;
         }
         if let Some(origins) = &self.edge.cors
             && cors::is_preflight(&head)
@@ -244,13 +248,18 @@ impl Handler {
     }
 }
 
-/// Returns whether the request has one `Host` header, or none where none is needed (RFC 9112, 3.2). Two servers that
-/// read different ones could be made to treat a request differently.
-fn has_valid_host(head: &Parts) -> bool {
-    match head.headers.get_all(HOST).iter().count() {
-        0 => head.version != Version::HTTP_11,
-        count => count == 1,
+/// Returns what two servers could read differently in a request, so that one behind the other could be made to take a
+/// part of it for another request: the host (RFC 9112, 3.2), or a transfer coding besides `chunked` (6.1), which hyper
+/// would not decode.
+fn ambiguity(head: &Parts) -> Option<&'static str> {
+    let hosts = head.headers.get_all(HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && head.version == Version::HTTP_11) {
+        return Some("an HTTP/1.1 request must have exactly one `Host` header");
     }
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    let is_plain = codings.next().is_none_or(is_chunked) && codings.next().is_none();
+    (!is_plain).then_some("`Transfer-Encoding` must be `chunked`, once, or be left out")
 }
 
 /// Answers a health check, which needs no key.
