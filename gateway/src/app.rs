@@ -217,7 +217,8 @@ pub async fn run(
     let (reporting, stop) = (control.clone(), recorder_stop.clone());
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 
-    let bodies = BodyReceiver::new(config.max_body_bytes, config.body_memory_bytes);
+    let bodies =
+        BodyReceiver::new(config.max_body_bytes, config.body_memory_bytes, config.edge.body_pace);
     let edge = Arc::new(EdgeState::new(bodies, config.cors.clone()));
     let abort = CancellationToken::new();
     let mut workers = Workers::new(seams.worker_runtime);
@@ -233,6 +234,8 @@ pub async fn run(
             journal_barrier,
             tasks: tasks.clone(),
             client_idle: config.client_idle,
+            timeouts: config.edge.timeouts,
+            limits: config.edge.limits,
         });
         workers.start(worker.run(abort.clone())).context("starting a worker")?;
         queues.push(queue);
@@ -256,7 +259,11 @@ pub async fn run(
     let stop = Stop { shutdown: shutdown.clone(), drain_delay, drain, cut_off, abort };
     // Boxed: this future would have to hold each of them.
     let http = Box::pin(port.serve(stop));
-    let settings = admin::Settings { tls: admin_tls, client_idle: config.client_idle };
+    let settings = admin::Settings {
+        tls: admin_tls,
+        client_idle: config.client_idle,
+        timeouts: config.edge.timeouts,
+    };
     let admin = Box::pin(admin::serve(control, listeners.admin, settings, shutdown.clone()));
     let ((), served) = tokio::join!(http, async {
         let outcome = admin.await;

@@ -4,6 +4,7 @@
 //! one source, and [`Config`] the validated result.
 
 mod address;
+mod edge;
 mod responses;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use crate::workers::default_workers;
 pub use address::{AdminAddress, ListenError, listen_address};
 use domain::durability::Durability;
 use domain::money::Nanos;
+pub use edge::{EdgeConfig, EdgeSettings};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 
 /// The default listen address of the API.
@@ -137,6 +139,9 @@ pub struct Settings {
     /// retries as new requests [default: 10]
     #[arg(long, value_name = "MINUTES", env = "TOLLGATE_IDEMPOTENCY_MINUTES")]
     pub idempotency_minutes: Option<u32>,
+    /// The settings of the public edge.
+    #[command(flatten)]
+    pub edge: EdgeSettings,
     /// The settings of `/v1/responses`.
     #[command(flatten)]
     pub responses: ResponsesSettings,
@@ -207,6 +212,8 @@ pub struct Config {
     pub durability: Durability,
     /// The time for which a response is kept under its request's idempotency key; zero disables replay.
     pub idempotency: Duration,
+    /// The configuration of the public edge.
+    pub edge: EdgeConfig,
     /// The configuration of `/v1/responses`.
     pub responses: ResponsesConfig,
 }
@@ -252,6 +259,7 @@ impl Settings {
             records_max_rows: self.records_max_rows.or(lower.records_max_rows),
             durability: self.durability.or(lower.durability),
             idempotency_minutes: self.idempotency_minutes.or(lower.idempotency_minutes),
+            edge: self.edge.or(lower.edge),
             responses: self.responses.or(lower.responses),
         }
     }
@@ -369,6 +377,7 @@ impl Settings {
             idempotency: Duration::from_mins(u64::from(
                 self.idempotency_minutes.unwrap_or(DEFAULT_IDEMPOTENCY_MINUTES),
             )),
+            edge: self.edge.resolve()?,
             responses: self.responses.resolve()?,
         })
     }

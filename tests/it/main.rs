@@ -22,6 +22,7 @@ mod data_dir;
 mod demo;
 mod diagnostics;
 mod drills;
+mod edge_settings;
 mod endpoints;
 mod errors;
 mod examples;

@@ -39,7 +39,8 @@ use super::upstreams::Upstreams;
 use super::usage::Usage;
 use crate::connections::descriptors::MAX_ADMIN_CONNECTIONS;
 use crate::connections::{
-    Acceptor, ClientIo, ConnectionLimits, ConnectionSlots, IdlePolicy, Listen, Timeouts,
+    Acceptor, ClientIo, ConnectionLimits, ConnectionSlots, IdlePolicy, Listen, RequestTimeouts,
+    Timeouts,
 };
 use crate::control::Control;
 use crate::listeners::AdminListener;
@@ -94,6 +95,8 @@ pub struct Settings {
     pub tls: Option<Pem>,
     /// The time without progress after which a write to a client fails; `None` for no limit.
     pub client_idle: Option<Duration>,
+    /// How long requests may be awaited.
+    pub timeouts: RequestTimeouts,
 }
 
 /// Serves the admin plane until `shutdown`, then waits at most five seconds for open calls. Uses TLS on a TCP port
@@ -169,7 +172,11 @@ pub async fn serve(
         shutdown.cancelled().await;
         end_health_watches(health).await;
     };
-    let timeouts = Timeouts { write: settings.client_idle, idle: IdlePolicy::Close };
+    let timeouts = Timeouts {
+        write: settings.client_idle,
+        request: settings.timeouts,
+        idle: IdlePolicy::Close,
+    };
     let serving = async {
         match listener {
             AdminListener::Tcp(listener) => {

@@ -19,6 +19,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
+use crate::connections::RequestTimeouts;
 use crate::control::Registration;
 use crate::control::tests::{Bench, PASSWORD};
 use crate::listeners::AdminListener;
@@ -38,7 +39,8 @@ impl TestServer {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
         let listener = AdminListener::Tcp(listener);
-        let settings = super::Settings { tls: None, client_idle: None };
+        let settings =
+            super::Settings { tls: None, client_idle: None, timeouts: RequestTimeouts::default() };
         let serving = super::serve(bench.control.clone(), listener, settings, shutdown.clone());
         tasks.spawn(async { serving.await.unwrap() });
         Self { bench, url, tasks, shutdown }

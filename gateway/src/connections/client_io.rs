@@ -10,17 +10,19 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::RequestTimeouts;
 use super::acceptor::Accepted;
 use super::activity::Activity;
 use super::slots::ConnectionGuard;
 use super::stall::StallTimer;
-use super::{FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT};
 
 /// How long a client may do nothing, and what happens then.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// How long written bytes may wait without the client taking one; `None` for no limit.
     pub write: Option<Duration>,
+    /// How long a request may be awaited.
+    pub request: RequestTimeouts,
     /// What happens to an idle connection.
     pub idle: IdlePolicy,
 }
@@ -42,6 +44,8 @@ pub struct ClientIo<S> {
     address: Option<SocketAddr>,
     activity: Arc<Activity>,
     waiting: Waiting,
+    /// The interval of idle checks.
+    idle: Duration,
     write: StallTimer,
     _slot: ConnectionGuard,
 }
@@ -65,7 +69,8 @@ impl<S> ClientIo<S> {
             stream,
             address,
             activity: Arc::default(),
-            waiting: Waiting::Opening(Box::pin(sleep(FIRST_REQUEST_TIMEOUT)), timeouts.idle),
+            waiting: Waiting::Opening(Box::pin(sleep(timeouts.request.first)), timeouts.idle),
+            idle: timeouts.request.idle,
             write: StallTimer::new(timeouts.write),
             _slot: slot,
         }
@@ -90,7 +95,7 @@ impl<S> ClientIo<S> {
                 }
                 Waiting::Opening(_, IdlePolicy::Keep) => self.waiting = Waiting::Nothing,
                 Waiting::Opening(_, IdlePolicy::Close) => {
-                    let timer = Box::pin(sleep(IDLE_TIMEOUT));
+                    let timer = Box::pin(sleep(self.idle));
                     self.waiting = Waiting::Idle(timer, self.activity.started());
                 }
                 Waiting::Idle(timer, seen) => {
@@ -100,7 +105,7 @@ impl<S> ClientIo<S> {
                         return Poll::Ready(());
                     }
                     *seen = started;
-                    timer.as_mut().reset(Instant::now() + IDLE_TIMEOUT);
+                    timer.as_mut().reset(Instant::now() + self.idle);
                 }
                 Waiting::Nothing => return Poll::Pending,
             }
@@ -188,7 +193,8 @@ mod tests {
     fn connection(buffer: usize, idle: IdlePolicy) -> (DuplexStream, ClientIo<DuplexStream>) {
         let (client, server) = duplex(buffer);
         let slot = ConnectionSlots::new(ConnectionLimits::default()).take(None).unwrap();
-        let timeouts = Timeouts { write: Some(WRITE_TIMEOUT), idle };
+        let request = RequestTimeouts::default();
+        let timeouts = Timeouts { write: Some(WRITE_TIMEOUT), request, idle };
         (client, ClientIo::new(Accepted { stream: server, address: None, slot }, timeouts))
     }
 
@@ -203,7 +209,7 @@ mod tests {
             server.read_exact(&mut read).await.unwrap();
             let error = server.read_u8().await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{bytes:?}");
-            assert!(began.elapsed() >= FIRST_REQUEST_TIMEOUT);
+            assert!(began.elapsed() >= RequestTimeouts::default().first);
         }
     }
 
@@ -211,12 +217,13 @@ mod tests {
     async fn a_connection_that_had_a_request_is_kept_while_another_is_under_way() {
         let (_client, mut server) = connection(1_024, IdlePolicy::Close);
         let request = server.activity().begin();
-        let long = tokio::time::timeout(IDLE_TIMEOUT * 10, server.read_u8()).await;
+        let idle = RequestTimeouts::default().idle;
+        let long = tokio::time::timeout(idle * 10, server.read_u8()).await;
         assert!(long.is_err(), "a request is under way");
         drop(request);
         let began = Instant::now();
         assert_eq!(server.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert!(began.elapsed() <= IDLE_TIMEOUT * 2);
+        assert!(began.elapsed() <= idle * 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -19,8 +19,24 @@ pub use stall::StallTimer;
 
 use std::time::Duration;
 
-/// How long a client may take from its connection to its first request, TLS handshake included.
-pub const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long an HTTP/2 connection may be without requests. It may take twice as long, because it is checked
-/// once per interval.
-pub const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
+/// How long a client may take to send a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestTimeouts {
+    /// From its connection to its first request, TLS handshake included.
+    pub first: Duration,
+    /// From the end of a request of HTTP/1 to the head of the next one.
+    pub next: Duration,
+    /// How long an HTTP/2 connection may be without requests. It may take twice as long, because it is checked
+    /// once per interval.
+    pub idle: Duration,
+}
+
+impl Default for RequestTimeouts {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_secs(20),
+            next: Duration::from_secs(30),
+            idle: Duration::from_mins(5),
+        }
+    }
+}

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use super::body::Reply;
 use super::shutdown::{Phase, PhaseWatch, Shutdown};
-use crate::connections::{Activity, ActivityGuard, IDLE_TIMEOUT, StallTimer};
+use crate::connections::{Activity, ActivityGuard, StallTimer};
 
 /// How long an idle connection may take to end after it was asked to.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,6 +37,8 @@ pub(super) struct ServedConnection<C> {
     connection: Pin<Box<C>>,
     activity: Arc<Activity>,
     phase: PhaseWatch,
+    /// The interval of idle checks.
+    idle_timeout: Duration,
     idle: IdleWatch,
 }
 
@@ -89,9 +91,15 @@ pub(super) struct ClientBody {
 // === impl ServedConnection ===
 
 impl<C> ServedConnection<C> {
-    pub(super) fn new(connection: C, activity: Arc<Activity>, shutdown: &Shutdown) -> Self {
-        let phase = shutdown.watch();
-        Self { connection: Box::pin(connection), activity, phase, idle: IdleWatch::Off }
+    /// Creates a connection that ends when it has had no request for `idle_timeout` to twice that.
+    pub(super) fn new(
+        connection: C,
+        activity: Arc<Activity>,
+        shutdown: &Shutdown,
+        idle_timeout: Duration,
+    ) -> Self {
+        let (connection, phase) = (Box::pin(connection), shutdown.watch());
+        Self { connection, activity, phase, idle_timeout, idle: IdleWatch::Off }
     }
 }
 
@@ -101,7 +109,7 @@ impl<C: GracefulConnection> ServedConnection<C> {
         loop {
             match &mut self.idle {
                 IdleWatch::Off if self.activity.is_multiplexed() => {
-                    let timer = Box::pin(sleep(IDLE_TIMEOUT));
+                    let timer = Box::pin(sleep(self.idle_timeout));
                     self.idle = IdleWatch::Watching(timer, self.activity.started());
                 }
                 IdleWatch::Off => return Poll::Pending,
@@ -116,7 +124,7 @@ impl<C: GracefulConnection> ServedConnection<C> {
                         return Poll::Pending;
                     }
                     *seen = started;
-                    timer.as_mut().reset(Instant::now() + IDLE_TIMEOUT);
+                    timer.as_mut().reset(Instant::now() + self.idle_timeout);
                 }
                 IdleWatch::Closing(timer) => return timer.as_mut().poll(context),
             }
@@ -270,7 +278,8 @@ mod tests {
         let builder = auto::Builder::new(TokioExecutor::new());
         let connection = builder.serve_connection(TokioIo::new(server), service).into_owned();
         let shutdown = Shutdown::new();
-        let connection = ServedConnection::new(connection, Arc::default(), &shutdown);
+        let connection =
+            ServedConnection::new(connection, Arc::default(), &shutdown, Duration::MAX);
         shutdown.enter(Phase::Draining);
         shutdown.enter(Phase::Ending);
         let ended = tokio::time::timeout(Duration::from_mins(1), connection).await;

@@ -11,6 +11,7 @@ mod cors;
 mod error_reply;
 mod grpc;
 pub mod handler;
+mod limits;
 pub mod listen;
 mod models;
 mod protocol_io;
@@ -22,3 +23,4 @@ mod target;
 pub mod worker;
 
 pub use cors::CorsOrigins;
+pub use limits::{BodyPace, HttpLimits};

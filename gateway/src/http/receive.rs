@@ -16,15 +16,12 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::body_budget::{BodyBudget, BodyMemoryGuard};
+use super::limits::BodyPace;
 use domain::id::AccountId;
 use domain::refusal::Refusal;
 
-/// How long a client may take to send its body.
-const BODY_TIMEOUT: Duration = Duration::from_mins(2);
 /// How long a body may be slower than the minimum rate, counted from its head.
 const RATE_GRACE: Duration = Duration::from_secs(10);
-/// The minimum rate of a body, averaged from its head on, in bytes per second.
-const MIN_RATE: u64 = 1024;
 /// Bodies up to this length, in bytes, do not count against the memory budget if they arrive in one frame:
 /// their connection takes more.
 const UNCOUNTED_BYTES: usize = 16 * 1024;
@@ -43,6 +40,7 @@ const MULTIPART: &str = "multipart/";
 pub struct BodyReceiver {
     /// The longest body that is accepted, in bytes.
     max_body_bytes: usize,
+    pace: BodyPace,
     budget: Arc<BodyBudget>,
 }
 
@@ -55,9 +53,10 @@ pub(super) struct CountedBody<B> {
 // === impl BodyReceiver ===
 
 impl BodyReceiver {
-    /// Creates a receiver of bodies of up to `max_body_bytes`, which together take up to `memory_bytes`.
-    pub fn new(max_body_bytes: usize, memory_bytes: usize) -> Self {
-        Self { max_body_bytes, budget: BodyBudget::new(memory_bytes, max_body_bytes) }
+    /// Creates a receiver of bodies of up to `max_body_bytes`, which together take up to `memory_bytes` and are at
+    /// least as fast as `pace`.
+    pub fn new(max_body_bytes: usize, memory_bytes: usize, pace: BodyPace) -> Self {
+        Self { max_body_bytes, pace, budget: BodyBudget::new(memory_bytes, max_body_bytes) }
     }
 
     /// Returns the budget that bodies count against.
@@ -84,14 +83,14 @@ impl BodyReceiver {
             return Err(self.too_large());
         }
         let began = Instant::now();
-        let first = next_piece(&mut body, began + RATE_GRACE).await?.unwrap_or_default();
+        let wait = began + self.pace.timeout.min(RATE_GRACE);
+        let first = next_piece(&mut body, wait).await?.unwrap_or_default();
         if body.is_end_stream() {
             return self.whole(first, account).await;
         }
         // Boxed, because few requests need it.
         Box::pin(async move {
             // A chunked body ends after its last frame.
-            let wait = began + RATE_GRACE;
             let Some(second) = next_piece(&mut body, wait).await? else {
                 return self.whole(first, account).await;
             };
@@ -137,8 +136,8 @@ impl BodyReceiver {
             self.append(&mut bytes, &piece, &mut memory, max_capacity).await?;
         }
         loop {
-            let paid_for = Duration::from_secs(bytes.len() as u64 / MIN_RATE);
-            let deadline = began + BODY_TIMEOUT.min(RATE_GRACE + paid_for);
+            let paid_for = Duration::from_secs(bytes.len() as u64 / self.pace.bytes_per_second);
+            let deadline = began + self.pace.timeout.min(RATE_GRACE + paid_for);
             let Some(piece) = next_piece(&mut body, deadline).await? else { break };
             self.append(&mut bytes, &piece, &mut memory, max_capacity).await?;
         }
@@ -261,7 +260,7 @@ mod tests {
         let (outcomes, mut outcome) = mpsc::unbounded_channel();
         let service = service_fn(async |request: hyper::Request<Incoming>| {
             let (head, body) = request.into_parts();
-            let receiver = BodyReceiver::new(LIMIT, MEMORY);
+            let receiver = BodyReceiver::new(LIMIT, MEMORY, BodyPace::default());
             let place = || Ok(());
             let account = AccountId(uuid::Uuid::nil());
             outcomes.send(receiver.receive(&head.headers, body, account, place).await).unwrap();

@@ -21,15 +21,12 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::{ClientBody, ServedConnection, StreamExecutor, StreamProgress};
 use super::handler::Handler;
+use super::limits::HttpLimits;
 use super::protocol_io::ProtocolIo;
 use crate::coalescing_writer::CoalescingWriter;
-use crate::connections::{Accepted, Activity, ClientIo, IdlePolicy, Timeouts};
+use crate::connections::{Accepted, Activity, ClientIo, IdlePolicy, RequestTimeouts, Timeouts};
 use crate::journal_barrier::JournalBarrier;
 
-/// How long a client may take from the end of one request of HTTP/1 to the head of the next.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest head, and the most that is read ahead of a request's body, in bytes.
-const MAX_BUFFER: usize = 64 * 1024;
 /// The flow-control windows of one HTTP/2 stream and of one connection, in bytes. An unread frame takes about
 /// a hundred bytes of memory, however short it is.
 const STREAM_WINDOW: u32 = 256 * 1024;
@@ -67,6 +64,10 @@ pub struct WorkerContext {
     pub tasks: TaskTracker,
     /// How long a client may take no byte of an answer; `None` for no limit.
     pub client_idle: Option<Duration>,
+    /// How long requests may be awaited.
+    pub timeouts: RequestTimeouts,
+    /// The limits of the protocols.
+    pub limits: HttpLimits,
 }
 
 // === impl WorkerQueue ===
@@ -129,14 +130,19 @@ impl WorkerContext {
             .http1()
             // `ProtocolIo` has the deadline of a head.
             .header_read_timeout(None)
-            .max_buf_size(MAX_BUFFER);
+            .max_buf_size(self.limits.max_head_bytes as usize);
+        if self.limits.max_headers != HttpLimits::DEFAULT_MAX_HEADERS {
+            builder.http1().max_headers(self.limits.max_headers as usize);
+        }
         builder
             .http2()
             .timer(TokioTimer::new())
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_concurrent_streams(1_000);
+            .max_header_list_size(self.limits.max_head_bytes)
+            .max_concurrent_streams(self.limits.max_streams)
+            .max_pending_accept_reset_streams(self.limits.max_resets as usize);
         builder
     }
 
@@ -152,13 +158,15 @@ impl WorkerContext {
             Ok(stream) => stream,
             Err(error) => return tracing::warn!(%error, "a connection cannot be served"),
         };
-        let timeouts = Timeouts { write: self.client_idle, idle: IdlePolicy::Keep };
+        let request = self.timeouts;
+        let timeouts = Timeouts { write: self.client_idle, request, idle: IdlePolicy::Keep };
         let stream = ClientIo::new(Accepted { stream, address, slot }, timeouts);
         let server = Server {
             builder: builder.clone(),
             handler: self.handler.clone(),
             journal_barrier: self.journal_barrier.clone(),
             activity: stream.activity().clone(),
+            timeouts: self.timeouts,
             load,
         };
         match &self.tls {
@@ -189,6 +197,7 @@ struct Server {
     handler: Arc<Handler>,
     journal_barrier: JournalBarrier,
     activity: Arc<Activity>,
+    timeouts: RequestTimeouts,
     load: Arc<()>,
 }
 
@@ -205,8 +214,8 @@ impl Server {
         let (handler, requests, load) = (self.handler, self.activity.clone(), self.load);
         let answering = handler.clone();
         let render = move |status| answering.protocol_error(status);
-        let stream =
-            ProtocolIo::new(stream, self.activity.clone(), shutdown.clone(), HEAD_TIMEOUT, render);
+        let RequestTimeouts { next, idle, .. } = self.timeouts;
+        let stream = ProtocolIo::new(stream, self.activity.clone(), shutdown.clone(), next, render);
         let service = service_fn(move |request: Request<Incoming>| {
             let guard = requests.begin();
             if request.version() == Version::HTTP_2 {
@@ -223,7 +232,7 @@ impl Server {
             })
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = ServedConnection::new(connection, self.activity, &shutdown);
+        let connection = ServedConnection::new(connection, self.activity, &shutdown, idle);
         async move {
             let ended = connection.await;
             drop(load);

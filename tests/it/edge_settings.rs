@@ -1,0 +1,134 @@
+//! The settings of the table `[edge]` take effect on the wire.
+
+use std::time::Duration;
+
+use tests::http::raw;
+use tests::{Product, question, with_timeout};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+
+/// Sends `bytes` and returns everything until the gateway closes the connection.
+async fn until_closed(product: &Product, bytes: &[u8]) -> Vec<u8> {
+    let mut connection = TcpStream::connect(product.http).await.unwrap();
+    connection.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    // The gateway may reset the connection because of bytes that it has not read.
+    _ = with_timeout("the end of the connection", connection.read_to_end(&mut answer)).await;
+    answer
+}
+
+/// Returns an HTTP/2 frame of a stream.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// Returns the kind and the payload of each HTTP/2 frame in `bytes`.
+fn frames(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let mut frames = Vec::new();
+    while let Some((head, rest)) = bytes.split_first_chunk::<9>() {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let Some((payload, rest)) = rest.split_at_checked(length) else { break };
+        frames.push((head[3], payload.to_vec()));
+        bytes = rest;
+    }
+    frames
+}
+
+#[tokio::test]
+async fn a_head_beyond_the_limits_is_refused() {
+    let product = Product::with(|setup| {
+        setup.config.edge.limits.max_head_bytes = 8 * 1024;
+        setup.config.edge.limits.max_headers = 10;
+    })
+    .await;
+    let request = |fields: &str| {
+        format!("GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{fields}\r\n")
+    };
+    for (fields, status) in [
+        ("x: y\r\n".repeat(8), "200"),
+        ("x: y\r\n".repeat(9), "431"),
+        (format!("x: {}\r\n", "y".repeat(7 * 1024)), "200"),
+        (format!("x: {}\r\n", "y".repeat(9 * 1024)), "431"),
+    ] {
+        let answer = raw(product.http, request(&fields).as_bytes()).await;
+        assert_eq!(answer.get(9..12), Some(status), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn the_deadlines_of_requests_end_connections() {
+    let short = Duration::from_millis(20);
+    let silent = Product::with(|setup| setup.config.edge.timeouts.first = short).await;
+    assert_eq!(until_closed(&silent, b"").await, b"");
+    let product = Product::with(|setup| {
+        setup.config.edge.timeouts.next = short;
+        setup.config.edge.timeouts.idle = short;
+    })
+    .await;
+    let request = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+    let answer = until_closed(&product, request).await;
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
+    // HTTP/2: the request is `GET /`, from the static table of HPACK.
+    let headers = frame(1, 0b101, 1, &[0x82, 0x86, 0x84]);
+    let mut connection = TcpStream::connect(product.http).await.unwrap();
+    let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &headers].concat();
+    connection.write_all(&begin).await.unwrap();
+    let mut answer = Vec::new();
+    while !frames(&answer).iter().any(|(kind, _)| *kind == GOAWAY) {
+        let read = with_timeout("a GOAWAY frame", connection.read_buf(&mut answer)).await.unwrap();
+        assert!(read > 0, "the connection ended without a GOAWAY frame");
+    }
+}
+
+#[tokio::test]
+async fn a_body_slower_than_its_deadline_is_refused() {
+    let product = Product::with(|setup| {
+        setup.config.edge.body_pace.timeout = Duration::from_millis(20);
+    })
+    .await;
+    let key = product.member("alice").await.key().await.secret;
+    assert_eq!(product.chat(&key, &question("sim-chat", "hi")).answer().await.status, 200);
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\ncontent-length: 100\r\n\r\n{{"
+    );
+    let answer = until_closed(&product, head.as_bytes()).await;
+    assert!(answer.starts_with(b"HTTP/1.1 408"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn the_limits_of_streams_apply_to_each_connection() {
+    let product = Product::with(|setup| {
+        setup.config.edge.timeouts.first = Duration::from_millis(50);
+        setup.config.edge.limits.max_streams = 7;
+        setup.config.edge.limits.max_resets = 3;
+    })
+    .await;
+    let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+    let answer = frames(&until_closed(&product, &begin).await);
+    let settings = &answer.iter().find(|(kind, _)| *kind == SETTINGS).unwrap().1;
+    // SETTINGS_MAX_CONCURRENT_STREAMS
+    assert!(settings.chunks(6).any(|setting| setting == [0, 3, 0, 0, 0, 7]), "{settings:?}");
+    // Each stream is reset in the segment that opens it, before it is accepted.
+    let resets = |count: u32| {
+        let streams = (0..count).flat_map(|index| {
+            let id = 2 * index + 1;
+            let open = frame(1, 0b101, id, &[0x82, 0x86, 0x84]);
+            [open, frame(3, 0, id, &8_u32.to_be_bytes())].concat()
+        });
+        [begin.clone(), streams.collect()].concat()
+    };
+    let answer = frames(&until_closed(&product, &resets(4)).await);
+    let goaway = &answer.iter().find(|(kind, _)| *kind == GOAWAY).expect("the flood ends").1;
+    // ENHANCE_YOUR_CALM
+    assert_eq!(goaway.get(4..8), Some(&[0, 0, 0, 11][..]), "{goaway:?}");
+}
