@@ -249,8 +249,9 @@ pub async fn run(
         descriptors::limit(),
         config.workers.get(),
     ));
+    let proxies = Arc::new(config.edge.proxies.clone());
     let port = Port {
-        acceptor: Acceptor::new(listeners.http, "api", slots),
+        acceptor: Acceptor::new(listeners.http, "api", slots).with_proxies(proxies.clone()),
         workers: queues,
         running: workers.running().clone(),
         edge,
@@ -263,6 +264,7 @@ pub async fn run(
         tls: admin_tls,
         client_idle: config.client_idle,
         timeouts: config.edge.timeouts,
+        proxies,
     };
     let admin = Box::pin(admin::serve(control, listeners.admin, settings, shutdown.clone()));
     let ((), served) = tokio::join!(http, async {

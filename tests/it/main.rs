@@ -56,6 +56,7 @@ mod tidy;
 mod token_counts;
 mod traffic;
 mod transports;
+mod trusted_proxies;
 mod upstream;
 mod upstream_bounds;
 mod usage_bounds;

@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
+use super::track::CallAddress;
 use crate::control::{Caller, Control, ControlError};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -58,7 +59,7 @@ async fn authenticate(
 
 /// Returns the client's address; `None` on a Unix socket.
 pub(super) fn address<M>(request: &Request<M>) -> Option<IpAddr> {
-    request.remote_addr().map(|address| address.ip())
+    request.extensions().get::<CallAddress>().and_then(|address| address.0)
 }
 
 /// Returns the caller of a method that needs no token. An invalid token is treated as a missing one.

@@ -40,7 +40,7 @@ use super::usage::Usage;
 use crate::connections::descriptors::MAX_ADMIN_CONNECTIONS;
 use crate::connections::{
     Acceptor, ClientIo, ConnectionLimits, ConnectionSlots, IdlePolicy, Listen, RequestTimeouts,
-    Timeouts,
+    Timeouts, TrustedProxies,
 };
 use crate::control::Control;
 use crate::listeners::AdminListener;
@@ -97,6 +97,8 @@ pub struct Settings {
     pub client_idle: Option<Duration>,
     /// How long requests may be awaited.
     pub timeouts: RequestTimeouts,
+    /// The proxies in front of the listener.
+    pub proxies: Arc<TrustedProxies>,
 }
 
 /// Serves the admin plane until `shutdown`, then waits at most five seconds for open calls. Uses TLS on a TCP port
@@ -130,7 +132,7 @@ pub async fn serve(
         builder = builder.tls_config(ServerTlsConfig::new().identity(identity))?;
     }
     let router = builder
-        .layer(TrackCalls::new(control.clone()))
+        .layer(TrackCalls::new(control.clone(), settings.proxies.clone()))
         .max_concurrent_streams(MAX_STREAMS)
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
@@ -177,14 +179,16 @@ pub async fn serve(
         request: settings.timeouts,
         idle: IdlePolicy::Close,
     };
+    let proxies = settings.proxies;
     let serving = async {
         match listener {
             AdminListener::Tcp(listener) => {
-                let incoming = incoming(listener, timeouts, |stream| stream.set_nodelay(true));
+                let incoming =
+                    incoming(listener, proxies, timeouts, |stream| stream.set_nodelay(true));
                 router.serve_with_incoming_shutdown(incoming, closing).await
             }
             AdminListener::Unix(socket) => {
-                let incoming = incoming(socket, timeouts, |_| Ok(()));
+                let incoming = incoming(socket, proxies, timeouts, |_| Ok(()));
                 router.serve_with_incoming_shutdown(incoming, closing).await
             }
         }
@@ -205,6 +209,7 @@ pub async fn serve(
 /// Returns a stream of the accepted connections of `listener`, each configured by `set_up`.
 fn incoming<L>(
     listener: L,
+    proxies: Arc<TrustedProxies>,
     timeouts: Timeouts,
     set_up: impl Fn(&L::Stream) -> io::Result<()> + Send,
 ) -> impl Stream<Item = io::Result<ClientIo<L::Stream>>> + Send
@@ -217,7 +222,8 @@ where
         per_address: Some(MAX_CONNECTIONS_PER_ADDRESS),
     });
     // Operators must be able to connect even if API clients use up all file descriptors.
-    let acceptor = Acceptor::new(listener, "admin", slots).with_spare_descriptors();
+    let acceptor =
+        Acceptor::new(listener, "admin", slots).with_proxies(proxies).with_spare_descriptors();
     stream::unfold((acceptor, set_up), move |(mut acceptor, set_up)| async move {
         let accepted = acceptor.accept().await;
         let connection = set_up(&accepted.stream).map(|()| ClientIo::new(accepted, timeouts));

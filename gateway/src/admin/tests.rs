@@ -1,5 +1,7 @@
 //! Tests of the admin plane over a TCP connection.
 
+use std::sync::Arc;
+
 use proto::client::{Connection, connect};
 use proto::v1;
 use proto::v1::account_service_client::AccountServiceClient;
@@ -39,8 +41,12 @@ impl TestServer {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
         let listener = AdminListener::Tcp(listener);
-        let settings =
-            super::Settings { tls: None, client_idle: None, timeouts: RequestTimeouts::default() };
+        let settings = super::Settings {
+            tls: None,
+            client_idle: None,
+            timeouts: RequestTimeouts::default(),
+            proxies: Arc::default(),
+        };
         let serving = super::serve(bench.control.clone(), listener, settings, shutdown.clone());
         tasks.spawn(async { serving.await.unwrap() });
         Self { bench, url, tasks, shutdown }

@@ -5,7 +5,7 @@
 //! client to read it. Unauthenticated streams of unlimited duration never count as active. Invariant: a client
 //! cannot keep a connection open without causing work.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -17,17 +17,19 @@ use proto::v1::account_service_server::AccountServiceServer;
 use tokio::time::{Sleep, sleep};
 use tonic::body::Body;
 use tonic::server::NamedService;
-use tonic::transport::server::{Connected, TcpConnectInfo, TlsConnectInfo};
+use tonic::transport::server::{Connected, TlsConnectInfo};
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
 use super::accounts::Accounts;
 use super::auth;
-use crate::connections::{Activity, ActivityGuard, ClientIo};
+use crate::connections::{Activity, ActivityGuard, ClientAddress, ClientIo, TrustedProxies};
 use crate::control::Control;
 
 /// The time in which a client must send a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// The header in which proxies report where a request came from.
+const FORWARDED_FOR: &str = "x-forwarded-for";
 /// The path prefix of the admin services.
 const ADMIN_SERVICES: &str = "/tollgate.admin.v1.";
 const REFLECTION: &str = "/grpc.reflection.";
@@ -36,8 +38,7 @@ const HEALTH_WATCH: &str = "/grpc.health.v1.Health/Watch";
 /// The peer of an admin connection.
 #[derive(Clone)]
 pub struct Peer {
-    /// `None` on a Unix socket.
-    address: Option<SocketAddr>,
+    address: ClientAddress,
     activity: Arc<Activity>,
 }
 
@@ -45,7 +46,7 @@ impl<S> Connected for ClientIo<S> {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
-        Peer { address: self.address(), activity: self.activity().clone() }
+        Peer { address: self.address().clone(), activity: self.activity().clone() }
     }
 }
 
@@ -53,6 +54,7 @@ impl<S> Connected for ClientIo<S> {
 #[derive(Clone)]
 pub(super) struct TrackCalls {
     control: Arc<Control>,
+    proxies: Arc<TrustedProxies>,
 }
 
 /// A service whose calls are authenticated, limited in time and tracked.
@@ -60,7 +62,12 @@ pub(super) struct TrackCalls {
 pub(super) struct TrackedService<S> {
     service: S,
     control: Arc<Control>,
+    proxies: Arc<TrustedProxies>,
 }
+
+/// The address of a call's client; `None` on a Unix socket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallAddress(pub(super) Option<IpAddr>);
 
 /// How the layer handles a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +100,8 @@ pub(super) struct TrackedBody {
 
 impl TrackCalls {
     /// Creates a layer that authenticates calls with `control`.
-    pub(super) const fn new(control: Arc<Control>) -> Self {
-        Self { control }
+    pub(super) const fn new(control: Arc<Control>, proxies: Arc<TrustedProxies>) -> Self {
+        Self { control, proxies }
     }
 }
 
@@ -102,7 +109,8 @@ impl<S> Layer<S> for TrackCalls {
     type Service = TrackedService<S>;
 
     fn layer(&self, service: S) -> TrackedService<S> {
-        TrackedService { service, control: self.control.clone() }
+        let (control, proxies) = (self.control.clone(), self.proxies.clone());
+        TrackedService { service, control, proxies }
     }
 }
 
@@ -125,12 +133,10 @@ where
         let extensions = request.extensions();
         let tls_peer = || extensions.get::<TlsConnectInfo<Peer>>().map(TlsConnectInfo::get_ref);
         let peer = extensions.get::<Peer>().or_else(tls_peer).cloned();
-        let address = peer.as_ref().and_then(|peer| peer.address);
-        if peer.is_some() {
-            // `tonic::Request::remote_addr` reads this extension.
-            let info = TcpConnectInfo { local_addr: None, remote_addr: address };
-            request.extensions_mut().insert(info);
-        }
+        let address = peer.as_ref().and_then(|peer| peer.address.get());
+        let address =
+            address.map(|peer| client_address(&self.proxies, peer.ip(), request.headers()));
+        request.extensions_mut().insert(CallAddress(address));
         let kind = MethodKind::of(request.uri().path());
         let mut active = peer.as_ref().map(|peer| peer.activity.begin());
         let activity = peer.map(|peer| peer.activity).filter(|_| kind.is_tracked());
@@ -147,7 +153,6 @@ where
         Box::pin(async move {
             if kind == MethodKind::Authenticated {
                 // Before the body is read, so that unauthenticated clients cannot use memory.
-                let address = address.map(|address| address.ip());
                 match auth::caller_of_headers(&control, request.headers(), address).await {
                     Ok(caller) => _ = request.extensions_mut().insert(caller),
                     Err(status) => {
@@ -160,6 +165,13 @@ where
             Ok(response.map(|body| TrackedBody { body, activity, active }))
         })
     }
+}
+
+/// Returns the address of a call's client, which a proxy may report in `X-Forwarded-For`.
+fn client_address(proxies: &TrustedProxies, peer: IpAddr, headers: &http::HeaderMap) -> IpAddr {
+    let values = headers.get_all(FORWARDED_FOR).iter().map(|value| value.to_str().unwrap_or(""));
+    let addresses: Vec<_> = values.flat_map(|value| value.split(',')).collect();
+    proxies.client(peer, addresses.into_iter())
 }
 
 // === impl MethodKind ===

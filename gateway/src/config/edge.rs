@@ -3,12 +3,12 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Deserialize;
 
 use super::MAX_WAIT_SECONDS;
-use crate::connections::RequestTimeouts;
+use crate::connections::{RequestTimeouts, TrustedProxies};
 use crate::http::{BodyPace, HttpLimits};
 
 /// The smallest accepted `max_head_bytes`: hyper needs a read buffer of this size.
@@ -19,7 +19,7 @@ const MAX_HEAD_BYTES: u32 = 1024 * 1024;
 const MAX_HEADERS: u32 = 16 * 1024;
 
 /// The settings of one source. `None` means that the source does not contain the setting.
-#[derive(Args, Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EdgeSettings {
     /// Time from a connection to the head of its first request, TLS handshake included, in seconds [default: 20]
@@ -96,10 +96,31 @@ pub struct EdgeSettings {
         env = "TOLLGATE_EDGE_MAX_RESETS"
     )]
     pub max_resets: Option<NonZeroU32>,
+    /// Addresses of proxies in front of the gateway, such as `10.1.2.3` or `10.0.0.0/8`; repeatable. Their clients'
+    /// addresses are taken from the PROXY protocol, or on the admin plane from `X-Forwarded-For` [default: none]
+    #[arg(
+        id = "edge_trusted_proxies",
+        long = "edge-trusted-proxies",
+        value_name = "NETWORK",
+        env = "TOLLGATE_EDGE_TRUSTED_PROXIES",
+        value_delimiter = ','
+    )]
+    pub trusted_proxies: Option<Vec<String>>,
+    /// Whether each connection from a trusted proxy begins with a header of the PROXY protocol, version 1 or 2
+    /// [default: false]
+    #[arg(
+        id = "edge_proxy_protocol",
+        long = "edge-proxy-protocol",
+        env = "TOLLGATE_EDGE_PROXY_PROTOCOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub proxy_protocol: Option<bool>,
 }
 
 /// The validated configuration of the public edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeConfig {
     /// How long clients may take between requests.
     pub timeouts: RequestTimeouts,
@@ -107,6 +128,8 @@ pub struct EdgeConfig {
     pub body_pace: BodyPace,
     /// The limits of the protocols.
     pub limits: HttpLimits,
+    /// The proxies in front of the gateway.
+    pub proxies: TrustedProxies,
 }
 
 impl EdgeSettings {
@@ -123,6 +146,8 @@ impl EdgeSettings {
             max_headers: self.max_headers.or(lower.max_headers),
             max_streams: self.max_streams.or(lower.max_streams),
             max_resets: self.max_resets.or(lower.max_resets),
+            trusted_proxies: self.trusted_proxies.or(lower.trusted_proxies),
+            proxy_protocol: self.proxy_protocol.or(lower.proxy_protocol),
         }
     }
 
@@ -151,7 +176,21 @@ impl EdgeSettings {
             max_headers <= MAX_HEADERS,
             "`edge.max_headers` is {max_headers}; the maximum is {MAX_HEADERS}"
         );
+        let networks = self.trusted_proxies.unwrap_or_default();
+        let networks = networks.iter().filter(|network| !network.is_empty());
+        let proxies = TrustedProxies {
+            networks: networks
+                .map(|network| network.parse().context("`edge.trusted_proxies`"))
+                .collect::<Result<_>>()?,
+            send_header: self.proxy_protocol.unwrap_or_default(),
+        };
+        ensure!(
+            !proxies.send_header || !proxies.networks.is_empty(),
+            "`edge.proxy_protocol` is set without `edge.trusted_proxies`; list the addresses of the proxies, because \
+             other clients could invent the header"
+        );
         Ok(EdgeConfig {
+            proxies,
             timeouts: RequestTimeouts {
                 first: duration(
                     "first_request_seconds",
@@ -201,6 +240,8 @@ mod tests {
             ("max_head_bytes = 1048577", "`edge.max_head_bytes`"),
             ("max_headers = 16385", "`edge.max_headers`"),
             ("max_resets = 0", "nonzero"),
+            ("trusted_proxies = [\"proxy.example\"]", "`edge.trusted_proxies`: `proxy.example`"),
+            ("proxy_protocol = true", "`edge.trusted_proxies`"),
         ] {
             let error = format!("{:#}", resolve(text).unwrap_err());
             assert!(error.contains(name), "{text}: {error}");

@@ -3,12 +3,14 @@
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};
 
 use super::descriptors::{self, SpareDescriptors};
+use super::proxies::TrustedProxies;
 use super::slots::{ConnectionGuard, ConnectionSlots};
 
 /// The wait after a failed accept; it doubles with each further failure.
@@ -39,6 +41,8 @@ pub struct Accepted<S> {
     pub address: Option<SocketAddr>,
     /// Its slot under the limits.
     pub slot: ConnectionGuard,
+    /// Whether it begins with a header of the PROXY protocol.
+    pub has_proxy_header: bool,
 }
 
 /// Accepts the connections of one port.
@@ -48,6 +52,7 @@ pub struct Acceptor<L> {
     /// The name of the port in the log.
     name: &'static str,
     slots: ConnectionSlots,
+    proxies: Arc<TrustedProxies>,
     spare: SpareDescriptors,
     has_spare: bool,
     backoff: Duration,
@@ -72,6 +77,7 @@ impl<L: Listen> Acceptor<L> {
             listener,
             name,
             slots,
+            proxies: Arc::default(),
             spare: SpareDescriptors::default(),
             has_spare: false,
             backoff: MIN_BACKOFF,
@@ -88,6 +94,14 @@ impl<L: Listen> Acceptor<L> {
         self
     }
 
+    /// Sets the proxies in front of this port. Their connections count against the total, and for the addresses that
+    /// they report.
+    #[must_use]
+    pub fn with_proxies(mut self, proxies: Arc<TrustedProxies>) -> Self {
+        self.proxies = proxies;
+        self
+    }
+
     /// Waits for the next connection that the limits allow. Connections beyond the limits are closed at once.
     /// A failed accept is retried after a wait.
     ///
@@ -98,14 +112,18 @@ impl<L: Listen> Acceptor<L> {
             match self.listener.accept().await {
                 Ok((stream, address)) => {
                     self.backoff = MIN_BACKOFF;
-                    match self.slots.take(address.map(|address| address.ip())) {
+                    let ip = address.map(|address| address.ip());
+                    let client = ip.filter(|ip| !self.proxies.contains(*ip));
+                    match self.slots.take(client) {
                         Ok(slot) => {
                             if self.has_spare {
                                 self.spare.refill();
                             }
-                            return Accepted { stream, address, slot };
+                            let has_proxy_header =
+                                self.proxies.send_header && ip.is_some() && client.is_none();
+                            return Accepted { stream, address, slot, has_proxy_header };
                         }
-                        Err(error) => self.warn(&error, address.map(|address| address.ip())),
+                        Err(error) => self.warn(&error, ip),
                     }
                 }
                 Err(error) if is_of_one_connection(&error) => {}

@@ -1,18 +1,20 @@
 //! Connection IO that fails if the client does nothing for too long.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::RequestTimeouts;
 use super::acceptor::Accepted;
 use super::activity::Activity;
+use super::proxies::ClientAddress;
+use super::proxy_header::ProxyHeaderReader;
 use super::slots::ConnectionGuard;
 use super::stall::StallTimer;
 
@@ -41,13 +43,25 @@ pub enum IdlePolicy {
 #[derive(Debug)]
 pub struct ClientIo<S> {
     stream: S,
-    address: Option<SocketAddr>,
+    address: ClientAddress,
+    preamble: Preamble,
     activity: Arc<Activity>,
     waiting: Waiting,
     /// The interval of idle checks.
     idle: Duration,
     write: StallTimer,
-    _slot: ConnectionGuard,
+    slot: ConnectionGuard,
+}
+
+/// What precedes the bytes of the client.
+#[derive(Debug)]
+enum Preamble {
+    /// A header of the PROXY protocol.
+    Header(ProxyHeaderReader),
+    /// Bytes of the client that arrived with the header.
+    Rest(Bytes),
+    /// Nothing more.
+    Done,
 }
 
 /// What the connection waits for besides bytes.
@@ -64,15 +78,21 @@ enum Waiting {
 impl<S> ClientIo<S> {
     /// Wraps a newly accepted connection. It keeps its slot until it is dropped.
     pub fn new(accepted: Accepted<S>, timeouts: Timeouts) -> Self {
-        let Accepted { stream, address, slot } = accepted;
+        let Accepted { stream, address, slot, has_proxy_header } = accepted;
+        let preamble = if has_proxy_header {
+            Preamble::Header(ProxyHeaderReader::default())
+        } else {
+            Preamble::Done
+        };
         Self {
             stream,
-            address,
+            address: ClientAddress::new(address, has_proxy_header),
+            preamble,
             activity: Arc::default(),
             waiting: Waiting::Opening(Box::pin(sleep(timeouts.request.first)), timeouts.idle),
             idle: timeouts.request.idle,
             write: StallTimer::new(timeouts.write),
-            _slot: slot,
+            slot,
         }
     }
 
@@ -81,9 +101,9 @@ impl<S> ClientIo<S> {
         &self.activity
     }
 
-    /// Returns the client's address; `None` for a Unix socket.
-    pub const fn address(&self) -> Option<SocketAddr> {
-        self.address
+    /// Returns the client's address.
+    pub const fn address(&self) -> &ClientAddress {
+        &self.address
     }
 
     /// Ready when the client has done nothing for too long. Called when there is nothing to read.
@@ -127,12 +147,44 @@ impl<S> ClientIo<S> {
     }
 }
 
+impl<S: AsyncRead + Unpin> ClientIo<S> {
+    /// Reads the header of a proxy, and counts the connection for the address that it reports.
+    fn poll_header(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Preamble::Header(reader) = &mut self.preamble else { return Poll::Ready(Ok(())) };
+        let Poll::Ready(read) = reader.poll_read(&mut self.stream, context) else {
+            ready!(self.poll_silent(context));
+            return Poll::Ready(Err(timed_out("the proxy sends no header")));
+        };
+        let header = read.inspect_err(|error| {
+            let proxy = self.address.get().map(tracing::field::display);
+            tracing::warn!(%error, proxy, "a connection from a trusted proxy is closed");
+        })?;
+        if let Some(source) = header.source {
+            self.address.report(source);
+            self.slot.set_address(source.ip()).map_err(io::Error::other)?;
+        }
+        self.preamble = Preamble::Rest(header.rest);
+        Poll::Ready(Ok(()))
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for ClientIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !matches!(self.preamble, Preamble::Done) {
+            ready!(self.poll_header(context))?;
+            if let Preamble::Rest(rest) = &mut self.preamble
+                && !rest.is_empty()
+            {
+                let length = rest.len().min(buffer.remaining());
+                buffer.put_slice(&rest.split_to(length));
+                return Poll::Ready(Ok(()));
+            }
+            self.preamble = Preamble::Done;
+        }
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_ready() || matches!(self.waiting, Waiting::Nothing) {
             return read;
@@ -195,7 +247,8 @@ mod tests {
         let slot = ConnectionSlots::new(ConnectionLimits::default()).take(None).unwrap();
         let request = RequestTimeouts::default();
         let timeouts = Timeouts { write: Some(WRITE_TIMEOUT), request, idle };
-        (client, ClientIo::new(Accepted { stream: server, address: None, slot }, timeouts))
+        let accepted = Accepted { stream: server, address: None, slot, has_proxy_header: false };
+        (client, ClientIo::new(accepted, timeouts))
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,19 +1,22 @@
 //! Connections of clients on both ports: how they are accepted, limited and closed.
 //!
 //! This module knows sockets and time, but no protocol. [`Acceptor`] accepts under the limits of
-//! [`ConnectionSlots`] and of [`descriptors`]. [`ClientIo`] is a connection that closes itself when its
+//! [`ConnectionSlots`] and of [`descriptors`], and knows the [`TrustedProxies`]. [`ClientIo`] is a connection that closes itself when its
 //! client does nothing. The protocol layer reports requests to the connection's [`Activity`].
 
 mod acceptor;
 mod activity;
 mod client_io;
 pub mod descriptors;
+mod proxies;
+mod proxy_header;
 mod slots;
 mod stall;
 
 pub use acceptor::{Accepted, Acceptor, Listen};
 pub use activity::{Activity, ActivityGuard};
 pub use client_io::{ClientIo, IdlePolicy, Timeouts};
+pub use proxies::{ClientAddress, ProxyNetwork, TrustedProxies};
 pub use slots::{ConnectionGuard, ConnectionLimits, ConnectionSlots};
 pub use stall::StallTimer;
 

@@ -65,21 +65,11 @@ impl ConnectionSlots {
     /// # Errors
     /// A limit is reached.
     pub fn take(&self, address: Option<IpAddr>) -> Result<ConnectionGuard, LimitReachedError> {
-        let limits = self.0.limits;
-        let address = address
-            .filter(|address| limits.per_address.is_some() && !address.to_canonical().is_loopback())
-            .map(client_prefix);
         let mut counts = self.counts();
-        if limits.total.is_some_and(|limit| counts.total >= limit) {
+        if self.0.limits.total.is_some_and(|limit| counts.total >= limit) {
             return Err(LimitReachedError::Total);
         }
-        if let Some(address) = address {
-            let count = counts.by_address.entry(address).or_default();
-            if limits.per_address.is_some_and(|limit| *count >= limit) {
-                return Err(LimitReachedError::Address);
-            }
-            *count += 1;
-        }
+        let address = counts.take(self.0.limits, address)?;
         counts.total += 1;
         drop(counts);
         Ok(ConnectionGuard { slots: self.clone(), address })
@@ -88,6 +78,42 @@ impl ConnectionSlots {
     fn counts(&self) -> MutexGuard<'_, Counts> {
         // A panic elsewhere leaves the counts consistent.
         self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counts {
+    /// Counts a connection from `address` unless it is exempt, and returns the counted address.
+    fn take(
+        &mut self,
+        limits: ConnectionLimits,
+        address: Option<IpAddr>,
+    ) -> Result<Option<IpAddr>, LimitReachedError> {
+        let (Some(limit), Some(address)) = (limits.per_address, address) else { return Ok(None) };
+        if address.to_canonical().is_loopback() {
+            return Ok(None);
+        }
+        let address = client_prefix(address);
+        let count = self.by_address.entry(address).or_default();
+        if *count >= limit {
+            return Err(LimitReachedError::Address);
+        }
+        *count += 1;
+        Ok(Some(address))
+    }
+}
+
+// === impl ConnectionGuard ===
+
+impl ConnectionGuard {
+    /// Counts the connection for `address`, which was not known when the slot was taken.
+    ///
+    /// # Errors
+    /// The limit of the address is reached.
+    pub(super) fn set_address(&mut self, address: IpAddr) -> Result<(), LimitReachedError> {
+        if self.address.is_none() {
+            self.address = self.slots.counts().take(self.slots.0.limits, Some(address))?;
+        }
+        Ok(())
     }
 }
 
@@ -145,6 +171,19 @@ mod tests {
             assert!(slots.take(Some(address(other))).is_ok());
             drop(held);
         }
+    }
+
+    #[test]
+    fn an_address_that_is_known_later_counts_from_then_on() {
+        let slots = slots(10, 1);
+        let (mut first, mut second) = (slots.take(None).unwrap(), slots.take(None).unwrap());
+        first.set_address(address("192.0.2.1")).unwrap();
+        let beyond = second.set_address(address("192.0.2.1"));
+        assert_eq!(beyond.unwrap_err(), LimitReachedError::Address);
+        drop(first);
+        second.set_address(address("192.0.2.1")).unwrap();
+        drop(second);
+        assert!(slots.counts().by_address.is_empty());
     }
 
     #[test]

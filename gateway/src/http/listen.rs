@@ -91,11 +91,12 @@ impl Port {
     }
 
     fn assign(&self, accepted: Accepted<tokio::net::TcpStream>) -> std::io::Result<()> {
-        let Accepted { stream, address, slot } = accepted;
+        let Accepted { stream, address, slot, has_proxy_header } = accepted;
         stream.set_nodelay(true)?;
         // A worker registers the connection with its own runtime.
         let stream = stream.into_std()?;
-        WorkerQueue::assign(&self.workers, Accepted { stream, address, slot });
+        let accepted = Accepted { stream, address, slot, has_proxy_header };
+        WorkerQueue::assign(&self.workers, accepted);
         Ok(())
     }
 }

@@ -153,14 +153,15 @@ impl WorkerContext {
         builder: &auto::Builder<StreamExecutor>,
         connections: &mut JoinSet<()>,
     ) {
-        let Assigned { accepted: Accepted { stream, address, slot }, load } = assigned;
+        let Assigned { accepted: Accepted { stream, address, slot, has_proxy_header }, load } =
+            assigned;
         let stream = match TcpStream::from_std(stream) {
             Ok(stream) => stream,
             Err(error) => return tracing::warn!(%error, "a connection cannot be served"),
         };
         let request = self.timeouts;
         let timeouts = Timeouts { write: self.client_idle, request, idle: IdlePolicy::Keep };
-        let stream = ClientIo::new(Accepted { stream, address, slot }, timeouts);
+        let stream = ClientIo::new(Accepted { stream, address, slot, has_proxy_header }, timeouts);
         let server = Server {
             builder: builder.clone(),
             handler: self.handler.clone(),
@@ -269,6 +270,7 @@ mod tests {
             stream: StdTcpStream::connect(listener.local_addr().unwrap()).unwrap(),
             address: None,
             slot: slots.take(None).unwrap(),
+            has_proxy_header: false,
         };
         let (workers, mut receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| WorkerQueue::new()).unzip();
         for _ in 0..6 {
@@ -297,7 +299,8 @@ mod tests {
         for _ in 0..2 {
             let stream = StdTcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let slot = slots.take(None).unwrap();
-            WorkerQueue::assign(&workers, Accepted { stream, address: None, slot });
+            let accepted = Accepted { stream, address: None, slot, has_proxy_header: false };
+            WorkerQueue::assign(&workers, accepted);
             assert!(connections.try_recv().is_ok());
         }
     }
