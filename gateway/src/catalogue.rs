@@ -24,6 +24,7 @@ pub fn simulated(now: Timestamp) -> Seed {
         credential: CredentialSource::None,
         profile: Profile::Generic,
         deadlines: Deadlines::default(),
+        proxy: None,
         ca_certificates: None,
         client_certificate: None,
         connection_bound: None,

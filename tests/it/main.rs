@@ -59,4 +59,5 @@ mod transports;
 mod trusted_proxies;
 mod upstream;
 mod upstream_bounds;
+mod upstream_proxy;
 mod usage_bounds;

@@ -88,6 +88,18 @@ pub(crate) struct ClientCertificate {
     pub(crate) key: Option<PathBuf>,
 }
 
+/// A new proxy, or none.
+#[derive(Debug, Args)]
+pub(crate) struct ProxyChange {
+    /// Proxy to reach the upstream through, which resolves its name: `http://HOST:PORT` (with
+    /// CONNECT) or `socks5://HOST:PORT`
+    #[arg(long, value_name = "URL")]
+    pub(crate) proxy: Option<String>,
+    /// Connect without a proxy again
+    #[arg(long, conflicts_with = "proxy")]
+    pub(crate) no_proxy: bool,
+}
+
 /// Arguments of `ctl upstream add`.
 #[derive(Debug, Args)]
 pub(crate) struct Add {
@@ -96,6 +108,10 @@ pub(crate) struct Add {
     /// Base URL, to which the gateway appends `/chat/completions`; `sim:` for the simulator
     #[arg(long)]
     pub(crate) url: String,
+    /// Proxy to reach the upstream through, which resolves its name: `http://HOST:PORT` (with
+    /// CONNECT) or `socks5://HOST:PORT`
+    #[arg(long, value_name = "URL")]
+    pub(crate) proxy: Option<String>,
     #[command(flatten)]
     pub(crate) credential: Credential,
     /// Dialect of chat completions
@@ -121,6 +137,8 @@ pub(crate) struct Update {
     /// New base URL
     #[arg(long)]
     pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) proxy: ProxyChange,
     #[command(flatten)]
     pub(crate) credential: Credential,
     /// Remove the credential

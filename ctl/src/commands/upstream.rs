@@ -40,6 +40,7 @@ struct UpstreamRecord {
     problem: Option<String>,
     /// The PEM certificates that are trusted instead of the host's and the public ones.
     ca_certificates: Option<String>,
+    proxy: Option<String>,
     /// The certificate chain that identifies the gateway, in PEM.
     client_certificate: Option<String>,
     client_subject: Option<String>,
@@ -88,6 +89,7 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
         deadlines: deadlines(&input.deadlines),
         created_at: None,
         problem: String::new(),
+        proxy: input.proxy.unwrap_or_default(),
         ca_certificates: input
             .upstream_ca_file
             .as_deref()
@@ -116,6 +118,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         credential,
         profile: input.profile.map(Into::into),
         deadlines: deadlines(&input.deadlines),
+        proxy: input.proxy.proxy.or_else(|| input.proxy.no_proxy.then(String::new)),
         ca_certificates: match input.upstream_ca_file {
             Some(path) => Some(certificates(&path)?),
             None => input.no_upstream_ca.then(String::new),
@@ -233,6 +236,7 @@ impl From<Upstream> for UpstreamRecord {
             total_ms: deadlines.total_ms,
             created_at: rfc3339(upstream.created_at),
             problem: non_empty(upstream.problem),
+            proxy: non_empty(upstream.proxy),
             ca_certificates: non_empty(upstream.ca_certificates),
             client_certificate: non_empty(client_certificate.chain),
             client_subject: non_empty(client_certificate.subject),
@@ -258,6 +262,7 @@ impl Record for UpstreamRecord {
         "created_at",
         "problem",
         "ca_certificates",
+        "proxy",
         "client_certificate",
         "client_subject",
         "client_expires_at",

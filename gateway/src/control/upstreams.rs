@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::uri::PathAndQuery;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use trust::{Identity, Trust};
@@ -40,6 +41,8 @@ pub struct UpstreamChange {
     pub profile: Option<Profile>,
     /// The deadlines. `None` leaves a deadline unchanged; zero resets it to the default.
     pub deadlines: Deadlines,
+    /// The URL of the proxy; an empty text removes it.
+    pub proxy: Option<String>,
     /// The trusted CA certificates, in PEM; an empty text selects the host's and the public ones.
     pub ca_certificates: Option<String>,
     /// The certificate that it demands of the gateway.
@@ -198,6 +201,7 @@ impl Control {
             credential: CredentialSource::None,
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
+            proxy: None,
             ca_certificates: None,
             client_certificate: None,
             connection_bound: None,
@@ -224,6 +228,14 @@ impl Control {
             None => upstream.credential.clone(),
         };
         let url = check_url(change.url.as_deref().unwrap_or(&upstream.url))?;
+        let proxy = match change.proxy {
+            Some(proxy) => check_proxy(&proxy)?,
+            None => upstream.proxy.clone(),
+        };
+        if proxy.is_some() && url.starts_with("sim:") {
+            let message = "`proxy` is for an upstream whose `url` begins with `http:` or `https:`";
+            return Err(ValidationError::new("proxy", message));
+        }
         let ca_certificates = match change.ca_certificates {
             Some(pem) => check_ca_certificates(pem)?,
             None => upstream.ca_certificates.clone(),
@@ -248,6 +260,7 @@ impl Control {
             credential,
             profile: change.profile.unwrap_or(upstream.profile),
             deadlines,
+            proxy,
             ca_certificates,
             client_certificate,
             connection_bound: changed_bound(bound, change.max_connections, change.max_waiting)?,
@@ -463,6 +476,28 @@ fn check_url(url: &str) -> Result<String, ValidationError> {
         return invalid("`url` must not have a query or a fragment: a path is added to it");
     }
     Ok(url.trim_end_matches('/').to_owned())
+}
+
+/// Validates the URL of a proxy; `None` if it is empty.
+fn check_proxy(url: &str) -> Result<Option<String>, ValidationError> {
+    if url.is_empty() {
+        return Ok(None);
+    }
+    let invalid = |message: &str| Err(ValidationError::new("proxy", message));
+    if url.len() > MAX_URL_BYTES {
+        return invalid("`proxy` is too long");
+    }
+    let parsed = url.parse::<http::Uri>().unwrap_or_default();
+    let is_bare = matches!(parsed.path_and_query().map(PathAndQuery::as_str), None | Some("/"));
+    match (parsed.scheme_str(), parsed.authority()) {
+        (Some("http" | "socks5"), Some(authority)) if authority.as_str().contains('@') => {
+            invalid("`proxy` must not hold a name or password, which would be stored in clear")
+        }
+        (Some("http" | "socks5"), Some(authority)) if authority.port().is_some() && is_bare => {
+            Ok(Some(url.trim_end_matches('/').to_owned()))
+        }
+        _ => invalid("`proxy` must be `http://HOST:PORT` or `socks5://HOST:PORT`"),
+    }
 }
 
 /// Validates CA certificates in PEM; `None` if the text is empty.

@@ -213,6 +213,7 @@ mod tests {
             credential,
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
+            proxy: None,
             ca_certificates: None,
             client_certificate: None,
             connection_bound: None,

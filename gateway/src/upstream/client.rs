@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::Instant;
 
 use super::answer_body::AnswerBody;
-use super::connect::{Protocol, SimulatorDialer, TcpConnector};
+use super::connect::{Protocol, Proxy, SimulatorDialer, TcpConnector};
 use super::error::{Phase, UpstreamError, convert_retry_date};
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
@@ -76,16 +76,19 @@ impl UpstreamClient {
         let connect_timeout = upstream.deadlines.connect();
         let pool =
             |connector| Pool::new(connector, connect_timeout, journal_barrier.clone(), slots);
+        let proxy = upstream.proxy.as_deref().map(Proxy::new).transpose();
+        let proxy = proxy.map_err(UpstreamError::Misconfigured)?;
         let pool = if is_simulator {
             pool(Box::new(simulator.clone()))
         } else if chat_completions.scheme() == Some(&Scheme::HTTPS) {
             let trust = super::trust(&upstream).map_err(UpstreamError::Misconfigured)?;
             let identity = super::identity(&upstream, secrets);
             let identity = identity.map_err(UpstreamError::Misconfigured)?;
-            let connector = TcpConnector::tls(chat_completions.clone(), &trust, identity.as_ref());
+            let connector = TcpConnector::tls(&chat_completions, proxy, &trust, identity.as_ref());
             pool(Box::new(connector.map_err(UpstreamError::Misconfigured)?))
         } else {
-            pool(Box::new(TcpConnector::plain(chat_completions.clone())))
+            let connector = TcpConnector::plain(&chat_completions, proxy);
+            pool(Box::new(connector.map_err(UpstreamError::Misconfigured)?))
         };
         Ok(Self {
             upstream,

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hyper::Uri;
+use hyper::http::uri::Scheme;
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::net::UnixStream;
@@ -57,8 +59,19 @@ pub(super) trait Connect: Send + Sync {
 /// Opens TCP connections, with TLS for `https` addresses.
 pub(super) struct TcpConnector {
     tcp: HttpConnector,
+    proxy: Option<Proxy>,
+    /// The address of the upstream, with its port.
     address: Uri,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+/// The proxy between the gateway and an upstream.
+#[derive(Clone, Debug)]
+pub(super) enum Proxy {
+    /// An HTTP proxy, which is asked for a tunnel with CONNECT.
+    Http(Uri),
+    /// A SOCKS5 proxy.
+    Socks5(Uri),
 }
 
 /// Opens in-process connections to the simulator, which needs no port.
@@ -69,7 +82,10 @@ pub struct SimulatorDialer(Arc<dyn Fn() -> io::Result<UnixStream> + Send + Sync>
 
 impl TcpConnector {
     /// Creates a connector for a server without TLS.
-    pub(super) fn plain(address: Uri) -> Self {
+    ///
+    /// # Errors
+    /// `address` has no host.
+    pub(super) fn plain(address: &Uri, proxy: Option<Proxy>) -> Result<Self, String> {
         let mut tcp = HttpConnector::new();
         tcp.set_nodelay(true);
         tcp.enforce_http(false);
@@ -78,7 +94,8 @@ impl TcpConnector {
         tcp.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
         #[cfg(target_os = "linux")]
         tcp.set_tcp_user_timeout(Some(TCP_USER_TIMEOUT));
-        Self { tcp, address, tls: None }
+        let address = with_port(address)?;
+        Ok(Self { tcp, proxy, address, tls: None })
     }
 
     /// Creates a connector for a server with TLS, to which HTTP/2 and HTTP/1.1 are offered, and `identity` if it
@@ -87,7 +104,8 @@ impl TcpConnector {
     /// # Errors
     /// The host of `address` is neither a DNS name nor an IP address.
     pub(super) fn tls(
-        address: Uri,
+        address: &Uri,
+        proxy: Option<Proxy>,
         trust: &Trust,
         identity: Option<&Identity>,
     ) -> Result<Self, String> {
@@ -101,16 +119,21 @@ impl TcpConnector {
         }
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let tls = Some((TlsConnector::from(Arc::new(config)), name));
-        Ok(Self { tls, ..Self::plain(address) })
+        Ok(Self { tls, ..Self::plain(address, proxy)? })
     }
 }
 
 impl Connect for TcpConnector {
     fn connect(&self) -> BoxFuture<'static, Result<Connected, BoxError>> {
         let (mut tcp, address, tls) = (self.tcp.clone(), self.address.clone(), self.tls.clone());
+        let proxy = self.proxy.clone();
         Box::pin(async move {
-            // The connector is always ready.
-            let tcp = tcp.call(address).await?;
+            // The connectors are always ready.
+            let tcp = match proxy {
+                None => tcp.call(address).await?,
+                Some(Proxy::Http(proxy)) => Tunnel::new(proxy, tcp).call(address).await?,
+                Some(Proxy::Socks5(proxy)) => SocksV5::new(proxy, tcp).call(address).await?,
+            };
             let Some((tls, name)) = tls else {
                 return Ok(Connected { stream: Box::new(tcp), protocol: Protocol::Http1 });
             };
@@ -121,6 +144,38 @@ impl Connect for TcpConnector {
             };
             Ok(Connected { stream: Box::new(TokioIo::new(tls)), protocol })
         })
+    }
+}
+
+/// Returns `address` with the port that its scheme implies; proxies must be asked for one.
+fn with_port(address: &Uri) -> Result<Uri, String> {
+    let authority = match (address.authority(), address.scheme()) {
+        (Some(authority), _) if authority.port().is_some() => authority.to_string(),
+        (Some(authority), Some(scheme)) if *scheme == Scheme::HTTPS => format!("{authority}:443"),
+        (Some(authority), _) => format!("{authority}:80"),
+        (None, _) => return Err("its URL has no host".to_owned()),
+    };
+    let mut parts = address.clone().into_parts();
+    parts.authority =
+        Some(authority.parse().map_err(|error| format!("the host of its URL: {error}"))?);
+    Uri::from_parts(parts).map_err(|error| format!("its URL: {error}"))
+}
+
+// === impl Proxy ===
+
+impl Proxy {
+    /// Returns the proxy at `url`, `http://HOST:PORT` or `socks5://HOST:PORT`.
+    ///
+    /// # Errors
+    /// The URL has another form.
+    pub(super) fn new(url: &str) -> Result<Self, String> {
+        let invalid = || "its proxy is not `http://HOST:PORT` or `socks5://HOST:PORT`".to_owned();
+        let uri: Uri = url.parse().map_err(|_| invalid())?;
+        match uri.scheme_str() {
+            Some("http") => Ok(Self::Http(uri)),
+            Some("socks5") => Ok(Self::Socks5(uri)),
+            _ => Err(invalid()),
+        }
     }
 }
 

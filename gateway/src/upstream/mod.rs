@@ -161,6 +161,7 @@ mod tests {
             credential: CredentialSource::None,
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
+            proxy: None,
             ca_certificates: None,
             client_certificate: None,
             connection_bound: None,

@@ -6,7 +6,8 @@ use tests::Product;
 use super::user::User;
 
 /// The options that set everything, the same as it is shown, and the options that remove it.
-const SETTINGS: [(&str, &str, &str); 3] = [
+const SETTINGS: [(&str, &str, &str); 4] = [
+    ("--proxy socks5://p.example:1080", "proxy", "--no-proxy"),
     ("--total-ms 90000", "total_ms", "--total-ms 0"),
     ("--max-connections 4", "max_connections", "--max-connections 0"),
     ("--max-connections 4 --max-waiting 0", "max_waiting", "--max-connections 0"),

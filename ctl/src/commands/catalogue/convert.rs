@@ -37,6 +37,7 @@ impl From<v1::Upstream> for Upstream {
             first_byte_ms: deadlines.first_byte_ms,
             idle_ms: deadlines.idle_ms,
             total_ms: deadlines.total_ms,
+            proxy: non_empty(upstream.proxy),
             ca_certificates: non_empty(upstream.ca_certificates),
             client_certificate: upstream.client_certificate.and_then(|it| non_empty(it.chain)),
             max_connections: upstream.max_connections,
@@ -187,6 +188,7 @@ impl Upstream {
                 idle_ms: self.idle_ms,
                 total_ms: self.total_ms,
             }),
+            proxy: self.proxy.clone().unwrap_or_default(),
             ca_certificates: self.ca_certificates.clone().unwrap_or_default(),
             client_certificate: self.client_certificate.clone().map(client_certificate),
             max_connections: self.max_connections,
@@ -208,6 +210,7 @@ impl Upstream {
                 idle_ms: changed_number(before.idle_ms, self.idle_ms),
                 total_ms: changed_number(before.total_ms, self.total_ms),
             }),
+            proxy: changed_text(before.proxy.as_deref(), self.proxy.as_deref()),
             ca_certificates: changed_text(
                 before.ca_certificates.as_deref(),
                 self.ca_certificates.as_deref(),

@@ -50,6 +50,8 @@ pub(super) struct Upstream {
     pub(super) total_ms: Option<u64>,
     /// The PEM certificates to trust instead of the host's and the public ones.
     pub(super) ca_certificates: Option<String>,
+    /// The URL of the proxy through which the gateway connects to the upstream.
+    pub(super) proxy: Option<String>,
     /// The certificate chain that identifies the gateway, in PEM; the gateway alone has its key.
     pub(super) client_certificate: Option<String>,
     pub(super) max_connections: Option<u32>,
@@ -182,6 +184,7 @@ impl Catalogue {
             ] {
                 *deadline = deadline.filter(|ms| *ms > 0);
             }
+            upstream.proxy = upstream.proxy.take().and_then(non_empty);
             upstream.ca_certificates = upstream.ca_certificates.take().and_then(non_empty);
             upstream.client_certificate = upstream.client_certificate.take().and_then(non_empty);
             upstream.max_connections = upstream.max_connections.filter(|number| *number > 0);

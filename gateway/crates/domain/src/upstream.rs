@@ -14,6 +14,8 @@ pub struct Upstream {
     /// The base URL, to which `/chat/completions` is appended, or `sim:` for the built-in
     /// simulator.
     pub url: String,
+    /// The URL of the proxy through which it is reached: `http://HOST:PORT` (CONNECT) or `socks5://HOST:PORT`.
+    pub proxy: Option<String>,
     /// The source of the credential.
     pub credential: CredentialSource,
     /// The API dialect.

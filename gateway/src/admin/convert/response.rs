@@ -202,6 +202,7 @@ pub(in super::super) fn upstream(view: UpstreamView) -> v1::Upstream {
         deadlines: Some(deadlines(&upstream.deadlines)),
         created_at: Some(time(upstream.created_at)),
         problem: view.problem,
+        proxy: upstream.proxy.clone().unwrap_or_default(),
         ca_certificates: upstream.ca_certificates.clone().unwrap_or_default(),
         client_certificate: upstream.client_certificate.as_ref().map(|it| v1::ClientCertificate {
             chain: it.chain.clone(),

@@ -52,7 +52,7 @@ impl Server {
     }
 
     fn pool(&self) -> Pool {
-        pool_of(TcpConnector::plain(self.address.clone()))
+        pool_of(TcpConnector::plain(&self.address, None).unwrap())
     }
 
     fn connections(&self) -> usize {
@@ -248,8 +248,8 @@ async fn a_request_that_is_kept_back_does_not_leave() {
 #[tokio::test]
 async fn a_connection_whose_answer_was_given_up_is_not_used_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let pool = pool_of(TcpConnector::plain(server));
+    let server: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let pool = pool_of(TcpConnector::plain(&server, None).unwrap());
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut read = Vec::new();
@@ -284,9 +284,9 @@ async fn a_connection_that_was_idle_for_long_is_not_used() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let server: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
     drop(listener);
-    let pool = pool_of(TcpConnector::plain(server));
+    let pool = pool_of(TcpConnector::plain(&server, None).unwrap());
     assert!(pool.send(&request).await.is_err());
 }
 
@@ -324,8 +324,8 @@ async fn a_request_that_an_idle_connection_took_before_it_closed_is_sent_again_o
 #[tokio::test(start_paused = true)]
 async fn a_server_that_accepts_but_does_not_greet_is_given_up_at_the_connect_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let pool = pool_of(TcpConnector::tls(address, &Trust::of_host(), None).unwrap());
+    let address: Uri = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let pool = pool_of(TcpConnector::tls(&address, None, &Trust::of_host(), None).unwrap());
     let error = pool.send(&request).await.unwrap_err();
     assert!(matches!(error, UpstreamError::TimedOut(Phase::Connect)), "{error:?}");
     assert!(error.is_retryable() && error.is_upstream_fault());
@@ -503,8 +503,9 @@ async fn a_bound_counts_the_idle_connections_of_all_workers() {
     let mut upstream = Upstream::clone(&entry());
     upstream.connection_bound = Some(ConnectionBound { max_connections: 1, max_waiting: 0 });
     let table = SlotsTable::default();
-    let pool =
-        || bounded_pool_of(TcpConnector::plain(server.address.clone()), table.find(&upstream));
+    let pool = || {
+        bounded_pool_of(TcpConnector::plain(&server.address, None).unwrap(), table.find(&upstream))
+    };
     let (one, other) = (pool(), pool());
     for pool in [&one, &other] {
         let slot = pool.slot().await.unwrap();

@@ -156,6 +156,7 @@ fn upstream(name: &str, credential: CredentialSource) -> Upstream {
             idle: Some(Duration::ZERO),
             total: Some(Duration::from_micros(7)),
         },
+        proxy: Some("socks5://p.example:1080".to_owned()),
         ca_certificates: Some("a certificate".to_owned()),
         client_certificate: Some(ClientCertificate {
             chain: "a chain".to_owned(),

@@ -123,6 +123,7 @@ pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
                 idle: span("idle")?,
                 total: span("total")?,
             },
+            proxy: row.column("proxy")?,
             ca_certificates: row.column("ca_certificates")?,
             client_certificate: client_certificate(row)?,
             connection_bound: connection_bound(row)?,
@@ -157,14 +158,14 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         CredentialSource::Sealed(bytes) => ("sealed", bytes),
     };
     // REPLACE would delete the row first and so violate the deployments' references.
-    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
         url = excluded.url, credential_kind = excluded.credential_kind, \
         credential = excluded.credential, profile = excluded.profile, \
         connect = excluded.connect, first_byte = excluded.first_byte, idle = excluded.idle, \
         created_at = excluded.created_at, ca_certificates = excluded.ca_certificates, \
         max_connections = excluded.max_connections, max_waiting = excluded.max_waiting, \
         total = excluded.total, client_certificate = excluded.client_certificate, \
-        client_key = excluded.client_key";
+        client_key = excluded.client_key, proxy = excluded.proxy";
     tx.prepare_cached(sql)?.execute(parameters![
         upstream.name,
         upstream.url,
@@ -180,7 +181,8 @@ fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> 
         upstream.connection_bound.map(|bound| bound.max_waiting),
         upstream.deadlines.total.map(Micros),
         upstream.client_certificate.as_ref().map(|it| it.chain.clone()),
-        upstream.client_certificate.as_ref().map(|it| it.sealed_key.clone())
+        upstream.client_certificate.as_ref().map(|it| it.sealed_key.clone()),
+        upstream.proxy
     ])?;
     Ok(())
 }

@@ -24,6 +24,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0015_connection_bound.sql")),
     M::up(include_str!("migrations/0016_total_deadline.sql")),
     M::up(include_str!("migrations/0017_client_certificate.sql")),
+    M::up(include_str!("migrations/0018_proxy.sql")),
 ];
 
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer
