@@ -58,6 +58,8 @@ pub(crate) struct Globals {
     pub(crate) token_file: Option<PathBuf>,
     #[arg(long, global = true, value_name = "FILE", help = HELP_CA_FILE)]
     pub(crate) ca_file: Option<PathBuf>,
+    #[arg(long, global = true, value_name = "FILE", help = HELP_IDENTITY_FILE)]
+    pub(crate) identity_file: Option<PathBuf>,
     #[arg(
         short, long, global = true, value_enum, value_name = "FORMAT",
         default_value_t = Format::Table, hide_possible_values = true, help = HELP_OUTPUT
@@ -81,6 +83,7 @@ impl Globals {
             profile: self.gateway.as_deref(),
             token_file: self.token_file.as_deref(),
             ca_file: self.ca_file.as_deref(),
+            identity_file: self.identity_file.as_deref(),
         }
     }
 }
@@ -90,6 +93,8 @@ const HELP_SERVER: &str = "Admin address of the gateway: http://HOST:PORT, https
 const HELP_GATEWAY: &str = "Profile of the gateway [env: TOLLGATE_PROFILE]";
 const HELP_CA_FILE: &str =
     "CA certificates to trust instead of the host's, in PEM [env: TOLLGATE_CA_FILE]";
+const HELP_IDENTITY_FILE: &str = "Certificate and private key in PEM, for a gateway that demands a \
+    client certificate [env: TOLLGATE_IDENTITY_FILE]";
 const HELP_TOKEN_FILE: &str =
     "File that holds the access token [env: TOLLGATE_TOKEN_FILE, or the token in TOLLGATE_TOKEN]";
 const HELP_IDEMPOTENCY_KEY: &str = "Apply a change at most once per KEY and day, however often the \

@@ -85,7 +85,7 @@ impl Failure {
     /// Creates the failure for a failed TLS handshake; `server` describes the peer.
     pub(crate) fn tls(server: &str, problem: &TlsProblem) -> Self {
         Self::new(Exit::Unavailable, format!("no TLS connection to {server}: {problem}"))
-            .advise(problem.advice("--ca-file FILE"))
+            .advise(problem.advice("--ca-file FILE", "--identity-file FILE"))
     }
 
     /// Sets the advice, a line on what to do next.
@@ -156,6 +156,9 @@ impl From<Status> for Failure {
                 "the gateway speaks TLS, but the address is http://",
             )
             .advise("use https:// in the --server address");
+        }
+        if let Some(problem @ TlsProblem::ClientCertificate(_)) = TlsProblem::find(&status) {
+            return Self::tls("the gateway", &problem);
         }
         if status.code() != Code::Ok && std::error::Error::source(&status).is_some() {
             return Self::new(Exit::Unavailable, "the connection to the gateway was lost")

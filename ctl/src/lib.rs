@@ -163,11 +163,10 @@ impl Shell<'_> {
     }
 }
 
-/// Connects to `endpoint`, trusting its certificate authorities.
+/// Connects to `endpoint` with its certificates.
 async fn connect(endpoint: &Endpoint) -> Result<Connection, Failure> {
-    let authorities = endpoint.authorities()?;
     let (server, token) = (&endpoint.server, endpoint.token.as_ref());
-    proto::client::connect_trusting(server, token, authorities.as_deref())
+    proto::client::connect_with(server, token, &endpoint.tls()?)
         .await
         .map_err(|error| Failure::connecting(server, &error))
 }

@@ -12,11 +12,14 @@ mod secret_file;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
+use proto::client::TlsOptions;
 use secrecy::{ExposeSecret, SecretString};
-use trust::Trust;
+use trust::{Identity, Trust};
+use zeroize::Zeroizing;
 
 use crate::clock;
 use crate::error::{Exit, Failure};
@@ -46,6 +49,8 @@ pub struct Environment {
     pub profile: Option<String>,
     /// `TOLLGATE_CA_FILE`: certificate authorities to trust instead of the public ones, in PEM.
     pub ca_file: Option<PathBuf>,
+    /// `TOLLGATE_IDENTITY_FILE`: the client's certificate and key, in PEM.
+    pub identity_file: Option<PathBuf>,
     /// `COMPLETE`: the shell that requests completions, instead of running a command.
     pub complete: Option<String>,
     /// `TOLLGATE_API_KEY`: an API key, which `ctl` uses only to check the configuration of an
@@ -77,6 +82,8 @@ pub struct Endpoint {
     pub server: String,
     /// The PEM file of certificate authorities to trust; `None` for those of the host.
     pub ca_file: Option<PathBuf>,
+    /// The PEM file of the client's certificate chain and its key, if the gateway demands one.
+    pub identity_file: Option<PathBuf>,
     /// The token for that server, if any.
     pub token: Option<SecretString>,
     /// The source of the token.
@@ -109,6 +116,8 @@ pub struct EndpointFlags<'a> {
     pub token_file: Option<&'a Path>,
     /// `--ca-file`: the PEM file of certificate authorities to trust.
     pub ca_file: Option<&'a Path>,
+    /// `--identity-file`: the PEM file of the client's certificate and key.
+    pub identity_file: Option<&'a Path>,
 }
 
 /// Resolves the endpoint from flags, the environment of the process and the profile file.
@@ -175,6 +184,7 @@ impl Environment {
             token_file: set("TOLLGATE_TOKEN_FILE").map(PathBuf::from),
             profile: text("TOLLGATE_PROFILE"),
             ca_file: set("TOLLGATE_CA_FILE").map(PathBuf::from),
+            identity_file: set("TOLLGATE_IDENTITY_FILE").map(PathBuf::from),
             complete: text("COMPLETE").filter(|shell| shell != "0"),
             api_key: text("TOLLGATE_API_KEY").map(|key| SecretString::from(key.trim())),
             config_dir: base.as_ref().map(|base| base.config_dir().join("tollgate")),
@@ -202,6 +212,7 @@ impl Environment {
             token_file: None,
             profile: None,
             ca_file: None,
+            identity_file: None,
             complete: None,
             api_key: None,
             config_dir: Some(home.join(".config/tollgate")),
@@ -297,15 +308,18 @@ impl Environment {
             (_, _, Some(name)) => profile_server(name)?,
             _ => self.profile_file()?.server.unwrap_or_else(|| DEFAULT_SERVER.to_owned()),
         };
-        let ca_file = match flags.ca_file.or(self.ca_file.as_deref()) {
-            Some(path) => Some(path.to_owned()),
-            None if server.starts_with("https:") => {
-                let mut profiles = self.profile_file()?.profiles.into_values();
-                profiles.find(|profile| profile.server == server).and_then(|it| it.ca_file)
+        let mut ca_file = flags.ca_file.or(self.ca_file.as_deref()).map(Path::to_owned);
+        let identity_file = flags.identity_file.or(self.identity_file.as_deref());
+        let mut identity_file = identity_file.map(Path::to_owned);
+        if server.starts_with("https:") && (ca_file.is_none() || identity_file.is_none()) {
+            let mut profiles = self.profile_file()?.profiles.into_values();
+            if let Some(profile) = profiles.find(|profile| profile.server == server) {
+                ca_file = ca_file.or(profile.ca_file);
+                identity_file = identity_file.or(profile.identity_file);
             }
-            None => None,
-        };
-        Ok(Endpoint { server, ca_file, token: None, source: TokenSource::Missing })
+        }
+        let (token, source) = (None, TokenSource::Missing);
+        Ok(Endpoint { server, ca_file, identity_file, token, source })
     }
 
     /// Like [`save_session`], in this environment.
@@ -424,10 +438,32 @@ impl Endpoint {
         self.ca_file.as_deref().map(read_authorities).transpose()
     }
 
+    /// Returns the certificates of connections to the admin plane.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has the wrong contents.
+    pub fn tls(&self) -> Result<TlsOptions, Failure> {
+        Ok(TlsOptions {
+            authorities: self.authorities()?.map(Arc::from),
+            identity: self.identity_file.as_deref().map(read_identity).transpose()?,
+        })
+    }
+
     /// Returns the same gateway without the token, for unauthenticated calls.
     pub(crate) fn without_token(&self) -> Self {
         Self { token: None, source: TokenSource::Missing, ..self.clone() }
     }
+}
+
+/// Reads a PEM file of a certificate chain and its key.
+fn read_identity(path: &Path) -> Result<Identity, Failure> {
+    let advice = "give a PEM file of a certificate and its private key with --identity-file FILE";
+    let pem = std::fs::read(path).map(Zeroizing::new);
+    let pem = pem.map_err(|error| Failure::file("reading", path, &error).advise(advice))?;
+    Identity::new(&pem, &pem).map_err(|error| {
+        let message = format!("`{}` cannot be used: {error}", path.display());
+        Failure::new(Exit::Failed, message).advise(advice)
+    })
 }
 
 /// Reads and validates a PEM file of certificates.

@@ -41,7 +41,7 @@ use crate::pipeline::replay::{MAX_ENTRIES, Replays};
 use crate::retention::RetentionTask;
 use crate::secrets::Credentials;
 use crate::state::State;
-use crate::tls::TlsFiles;
+use crate::tls::{TlsFiles, client_authorities};
 use crate::upstream::{SimulatorDialer, SlotsTable, StatsTable, UpstreamClients};
 use crate::workers::{WorkerRuntime, Workers};
 use domain::consumption::Consumption;
@@ -102,6 +102,7 @@ pub async fn run(
     let tls = config.tls.as_ref();
     let http_tls = tls.map(|files| files.acceptor(&["h2", "http/1.1"])).transpose()?;
     let admin_tls = tls.map(TlsFiles::pem).transpose()?;
+    let client_ca = config.admin_client_ca.as_deref().map(client_authorities).transpose()?;
 
     make_private_dir(&config.data_dir)?;
     let _lock = lock(&config.data_dir).await?;
@@ -262,6 +263,7 @@ pub async fn run(
     let http = Box::pin(port.serve(stop));
     let settings = admin::Settings {
         tls: admin_tls,
+        client_ca,
         client_idle: config.client_idle,
         timeouts: config.edge.timeouts,
         proxies,

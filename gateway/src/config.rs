@@ -76,6 +76,10 @@ pub struct Settings {
     /// Private key of the certificate, as a PEM file
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_KEY")]
     pub tls_key: Option<PathBuf>,
+    /// Authority whose certificates clients of the admin plane must present, as a PEM file; needs a certificate of
+    /// the gateway
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_ADMIN_CLIENT_CA")]
+    pub admin_client_ca: Option<PathBuf>,
     /// Listen without TLS on addresses that other hosts can reach, where keys and prompts can be read on the way: on
     /// a trusted network, or behind a proxy that terminates TLS
     #[arg(long, env = "TOLLGATE_ALLOW_PLAINTEXT", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -182,6 +186,8 @@ pub struct Config {
     pub public_url: Option<String>,
     /// The certificate of both listeners, and its key.
     pub tls: Option<TlsFiles>,
+    /// The authority whose certificates clients of the admin plane must present.
+    pub admin_client_ca: Option<PathBuf>,
     /// The origins whose pages may use the API; `None` turns CORS off.
     pub cors: Option<CorsOrigins>,
     /// The registration mode.
@@ -239,6 +245,7 @@ impl Settings {
             public_url: self.public_url.or(lower.public_url),
             tls_cert: self.tls_cert.or(lower.tls_cert),
             tls_key: self.tls_key.or(lower.tls_key),
+            admin_client_ca: self.admin_client_ca.or(lower.admin_client_ca),
             allow_plaintext: self.allow_plaintext.or(lower.allow_plaintext),
             cors_origins: self.cors_origins.or(lower.cors_origins),
             registration: self.registration.or(lower.registration),
@@ -284,6 +291,12 @@ impl Settings {
             (None, None) => None,
             _ => bail!("set both `tls_cert` and `tls_key`, or neither"),
         };
+        let admin_client_ca = non_empty(self.admin_client_ca);
+        ensure!(
+            admin_client_ca.is_none()
+                || tls.is_some() && matches!(admin_listen, AdminAddress::Tcp(_)),
+            "`admin_client_ca` needs TLS: set `tls_cert` and `tls_key`, and a port for `admin_listen`, or omit it"
+        );
         if tls.is_none() && !self.allow_plaintext.unwrap_or_default() {
             for (name, is_local) in
                 [("listen", listen.ip().is_loopback()), ("admin_listen", admin_listen.is_local())]
@@ -340,6 +353,7 @@ impl Settings {
             admin_listen,
             public_url,
             tls,
+            admin_client_ca,
             cors: address::cors_origins(&self.cors_origins.unwrap_or_default())?,
             registration,
             registrations_per_hour: self
@@ -515,6 +529,11 @@ mod tests {
             ("drain_seconds = 18446744073709551615", "`drain_seconds`"),
             ("drain_delay_seconds = 86401", "`drain_delay_seconds`"),
             ("client_idle_seconds = 18446744073709551615", "`client_idle_seconds`"),
+            ("admin_client_ca = \"a\"", "`tls_cert`"),
+            (
+                "admin_client_ca = \"a\"\ntls_cert = \"c\"\ntls_key = \"k\"\nadmin_listen = \"unix:/a\"",
+                "`admin_listen`",
+            ),
             ("[responses]\nretention_days = 0", "`responses.store`"),
             ("[responses]\naccount_mib = 0", "`responses.store`"),
         ] {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -25,6 +25,23 @@ pub struct Pem {
     pub certificate: Vec<u8>,
     /// The private key.
     pub key: Zeroizing<Vec<u8>>,
+}
+
+/// Reads the certificates of the authorities that issue client certificates, as PEM.
+///
+/// # Errors
+/// The file cannot be read or contains no certificate.
+pub fn client_authorities(path: &Path) -> Result<Vec<u8>> {
+    let reading = || format!("reading `admin_client_ca` from `{}`", path.display());
+    let pem = std::fs::read(path).with_context(reading)?;
+    let found = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    let found = found.with_context(reading)?;
+    ensure!(
+        !found.is_empty(),
+        "`{}` contains no certificate; set `admin_client_ca` to a PEM file of the authority",
+        path.display()
+    );
+    Ok(pem)
 }
 
 impl TlsFiles {

@@ -14,8 +14,9 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::ServiceExt;
-use trust::Trust;
+use trust::{Identity, Trust};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use api_url::{api_url, guessed_api_url};
@@ -27,19 +28,27 @@ pub use connection::{Connection, IdempotencyKeys, SpeaksTlsError};
 /// The address does not have one of these forms, the token is not a valid header value, or the server does not
 /// accept the connection within five seconds.
 pub async fn connect(server: &str, token: Option<&SecretString>) -> Result<Connection> {
-    connect_trusting(server, token, None).await
+    connect_with(server, token, &TlsOptions::default()).await
 }
 
-/// Connects like [`connect`]. Over TLS, it trusts the certificates in `authorities` (PEM) instead of the
-/// authorities of the host and the public ones.
+/// How a client verifies a gateway over TLS, and identifies itself to it.
+#[derive(Clone, Debug, Default)]
+pub struct TlsOptions {
+    /// The trusted certificates in PEM, instead of the authorities of the host and the public ones.
+    pub authorities: Option<Arc<[u8]>>,
+    /// The client's certificate, for a gateway that demands one.
+    pub identity: Option<Identity>,
+}
+
+/// Connects like [`connect`], over TLS with `tls`.
 ///
 /// # Errors
-/// The errors of [`connect`]; also if `authorities` contains no certificate, or if the gateway's certificate is
+/// The errors of [`connect`]; also if the authorities contain no certificate, or if the gateway's certificate is
 /// not issued by one of them.
-pub async fn connect_trusting(
+pub async fn connect_with(
     server: &str,
     token: Option<&SecretString>,
-    authorities: Option<&[u8]>,
+    tls: &TlsOptions,
 ) -> Result<Connection> {
     let connected = match server.split_once(':') {
         Some(("unix", path)) => {
@@ -52,7 +61,7 @@ pub async fn connect_trusting(
             channel.connect_with_connector(dial).await
         }
         Some(("http", _)) => settings(Endpoint::from_shared(server.to_owned())?).connect().await,
-        Some(("https", _)) => connect_tls(server, authorities).await?,
+        Some(("https", _)) => connect_tls(server, tls).await?,
         _ => bail!("`{server}` is not http://HOST:PORT, https://HOST:PORT or unix:/PATH"),
     };
     let channel = connected.with_context(|| format!("connecting to `{server}`"))?;
@@ -62,15 +71,20 @@ pub async fn connect_trusting(
 /// Connects over TLS with a rustls configuration, because tonic's TLS support accepts only a list of authorities.
 async fn connect_tls(
     server: &str,
-    authorities: Option<&[u8]>,
+    tls: &TlsOptions,
 ) -> Result<Result<Channel, tonic::transport::Error>> {
-    let trust = Trust::of(authorities).context("reading the certificates to trust")?;
+    let trust =
+        Trust::of(tls.authorities.as_deref()).context("reading the certificates to trust")?;
+    let mut config = trust.client_config();
+    if let Some(identity) = &tls.identity {
+        identity.apply(&mut config);
+    }
     let address: Uri = server.parse()?;
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(trust.client_config())
+        .with_tls_config(config)
         .https_only()
         .enable_http2()
         .wrap_connector(tcp);

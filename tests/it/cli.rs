@@ -1,5 +1,6 @@
 //! End-to-end scenarios with `ctl` alone.
 
+mod client_certificate;
 mod following;
 mod quickstart;
 mod upstream_settings;

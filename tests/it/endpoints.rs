@@ -9,11 +9,11 @@ use proto::v1;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
 use rustls::pki_types::ServerName;
-use tests::{Product, question, with_timeout};
+use tests::{ClientAuthority, Product, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request};
 
 #[tokio::test]
@@ -94,4 +94,44 @@ async fn both_addresses_serve_tls_with_a_certificate() {
     assert!(certificate.subject.ends_with("cert.pem"), "{certificate:?}");
     drop(found);
     product.stop().await;
+}
+
+/// Calls the admin plane over TLS with `identity`, without a token.
+async fn call_with(product: &Product, pem: &str, identity: Option<Identity>) -> Option<Code> {
+    let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
+    tls = tls.domain_name("localhost");
+    if let Some(identity) = identity {
+        tls = tls.identity(identity);
+    }
+    let server = Endpoint::from_shared(product.admin.replace("http://", "https://")).unwrap();
+    let server = server.tls_config(tls).unwrap();
+    let channel = with_timeout("a connection", server.connect()).await.ok()?;
+    let call = AccountServiceClient::new(channel).who_am_i(v1::WhoAmIRequest {}).await;
+    Some(call.unwrap_err().code())
+}
+
+#[tokio::test]
+async fn the_admin_plane_may_require_client_certificates() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = tests::Certificate::create(dir.path());
+    let (authority, other) = (ClientAuthority::new(), ClientAuthority::new());
+    let (files, client_ca) = (certificate.files.clone(), dir.path().join("ca.pem"));
+    std::fs::write(&client_ca, authority.pem()).unwrap();
+    let product = Product::with(|setup| {
+        setup.config.tls = Some(files);
+        setup.config.admin_client_ca = Some(client_ca);
+    })
+    .await;
+    let identity = |authority: &ClientAuthority| {
+        let (certificate, key) = authority.issue();
+        Some(Identity::from_pem(certificate, key))
+    };
+    let reached = Some(Code::Unauthenticated);
+    let with = async |identity| call_with(&product, &certificate.pem, identity).await;
+    assert_eq!(with(identity(&authority)).await, reached, "the token is still needed");
+    assert_ne!(with(None).await, reached);
+    assert_ne!(with(identity(&other)).await, reached);
+    // The API asks for no certificate.
+    let health = product.get("/healthz").tls(certificate.client_config("http/1.1"));
+    assert_eq!(health.answer().await.status, 200);
 }

@@ -23,7 +23,7 @@ pub use clock::ManualClock;
 pub use product::{Home, Product, Setup, priced_model};
 pub use session::{NewKey, Session, requests_of};
 pub use terminal::Terminal;
-pub use tls::{Certificate, SecureSimulator};
+pub use tls::{Certificate, ClientAuthority, SecureSimulator};
 pub use upstream::{
     Call, FEW_TOKENS, RawUpstream, chunk, closed_port, json_answer, raw_answer, stream_head,
 };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gateway::tls::TlsFiles;
-use rcgen::CertifiedKey;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, IsCa, KeyPair};
 use rustls::ClientConfig;
 use simulator::Simulator;
 use tokio::net::TcpListener;
@@ -18,6 +18,9 @@ pub struct Certificate {
     /// The certificate in PEM.
     pub pem: String,
 }
+
+/// An authority that issues client certificates.
+pub struct ClientAuthority(CertifiedIssuer<'static, KeyPair>);
 
 /// A simulator that serves one version of HTTP over TLS. Dropping it closes its connections.
 pub struct SecureSimulator {
@@ -50,6 +53,36 @@ impl Certificate {
         let mut config = Trust::only(self.pem.as_bytes()).unwrap().client_config();
         config.alpn_protocols = vec![protocol.into()];
         Arc::new(config)
+    }
+}
+
+// === impl ClientAuthority ===
+
+impl ClientAuthority {
+    /// Creates an authority.
+    ///
+    /// # Panics
+    /// Never.
+    #[expect(clippy::new_without_default, reason = "each authority has another key")]
+    pub fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// Returns the certificate of the authority in PEM.
+    pub fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// Issues a certificate for a client, and returns it and its key in PEM.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn issue(&self) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(["operator".to_owned()]).unwrap();
+        (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 }
 

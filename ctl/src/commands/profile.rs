@@ -15,6 +15,7 @@ struct ProfileRecord {
     name: Option<String>,
     server: String,
     ca_file: Option<String>,
+    identity_file: Option<String>,
     /// Whether it is the selected gateway.
     current: bool,
     /// The account of the session with the gateway.
@@ -50,7 +51,11 @@ fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
 fn current(shell: &mut Shell<'_>) -> Result<(), Failure> {
     let file = shell.environment.profile_file()?;
     let endpoint = shell.endpoint()?;
-    let selected = Profile { server: endpoint.server.clone(), ca_file: endpoint.ca_file };
+    let selected = Profile {
+        server: endpoint.server.clone(),
+        ca_file: endpoint.ca_file,
+        identity_file: endpoint.identity_file,
+    };
     let name = file.profiles.iter().find(|(_, profile)| profile.server == selected.server);
     let record = ProfileRecord::new(name.map(|(name, _)| name), &selected, &file, &selected.server);
     let token = Some(match endpoint.source {
@@ -91,7 +96,9 @@ fn set(shell: &mut Shell<'_>, input: &Named) -> Result<(), Failure> {
         std::path::absolute(path).map_err(|error| Failure::file("finding", path, &error))
     };
     let ca_file = shell.globals.ca_file.as_ref().map(absolute).transpose()?;
-    let profile = shell.environment.set_profile(&input.name, Profile { server, ca_file })?;
+    let identity_file = shell.globals.identity_file.as_ref().map(absolute).transpose()?;
+    let profile = Profile { server, ca_file, identity_file };
+    let profile = shell.environment.set_profile(&input.name, profile)?;
     shell.output.note(&format!("{} is {}", input.name, profile.server));
     Ok(())
 }
@@ -115,6 +122,7 @@ impl ProfileRecord {
             name: name.map(|name| name.as_ref().to_owned()),
             server: profile.server.clone(),
             ca_file: profile.ca_file.as_ref().map(|path| path.display().to_string()),
+            identity_file: profile.identity_file.as_ref().map(|path| path.display().to_string()),
             current: profile.server == selected,
             account: file.sessions.get(&profile.server).map(|session| session.account.clone()),
             token: None,
@@ -124,7 +132,7 @@ impl ProfileRecord {
 
 impl Record for ProfileRecord {
     const FIELDS: &'static [&'static str] =
-        &["name", "server", "ca_file", "current", "account", "token"];
+        &["name", "server", "ca_file", "identity_file", "current", "account", "token"];
     const COLUMNS: &'static [&'static str] = &["name", "server", "current", "account", "ca_file"];
 
     fn text(&self, field: &str) -> Option<String> {

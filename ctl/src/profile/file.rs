@@ -33,6 +33,9 @@ pub(crate) struct Profile {
     pub(crate) server: String,
     /// The PEM file of the certificate authorities to trust, if not those of the host.
     pub(crate) ca_file: Option<PathBuf>,
+    /// The PEM file of the certificate and the key for a gateway that demands a certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) identity_file: Option<PathBuf>,
 }
 
 /// A session as stored in the profile file.

@@ -20,7 +20,7 @@ use proto::v1::usage_service_server::UsageServiceServer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
-use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -93,6 +93,8 @@ pub enum ServeError {
 pub struct Settings {
     /// The certificate and key for TLS on a TCP port; `None` for plaintext.
     pub tls: Option<Pem>,
+    /// The authorities in PEM whose certificates clients must present on a TCP port with TLS; `None` to ask for none.
+    pub client_ca: Option<Vec<u8>>,
     /// The time without progress after which a write to a client fails; `None` for no limit.
     pub client_idle: Option<Duration>,
     /// How long requests may be awaited.
@@ -129,7 +131,11 @@ pub async fn serve(
     let mut builder = Server::builder();
     if let (Some(pem), AdminListener::Tcp(_)) = (settings.tls, &listener) {
         let identity = Identity::from_pem(pem.certificate, pem.key);
-        builder = builder.tls_config(ServerTlsConfig::new().identity(identity))?;
+        let mut tls = ServerTlsConfig::new().identity(identity);
+        if let Some(client_ca) = settings.client_ca {
+            tls = tls.client_ca_root(Certificate::from_pem(client_ca));
+        }
+        builder = builder.tls_config(tls)?;
     }
     let router = builder
         .layer(TrackCalls::new(control.clone(), settings.proxies.clone()))

@@ -22,9 +22,14 @@ pub enum TlsProblem {
     WrongName(String),
     /// The certificate has expired or is not valid yet; the text contains the time.
     WrongTime(String),
+    /// The server does not accept the client's certificate, or demands one; the text contains its alert.
+    ClientCertificate(String),
     /// Any other TLS error.
     Other(String),
 }
+
+/// What rustls writes before the name of an alert.
+const ALERT: &str = "received fatal alert: ";
 
 // === impl TlsProblem ===
 
@@ -38,6 +43,12 @@ impl TlsProblem {
             }
             if error.downcast_ref::<io::Error>().is_some_and(is_handshake_eof) {
                 return Some(Self::Closed);
+            }
+            // h2 keeps the text of an I/O error only.
+            if let Some(alert) = error.to_string().strip_prefix(ALERT)
+                && is_about_certificate(alert)
+            {
+                return Some(Self::ClientCertificate(alert.to_owned()));
             }
             // `source` of an I/O error skips the error that it wraps.
             let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -56,6 +67,9 @@ impl TlsProblem {
         match error {
             Error::InvalidMessage(_) => Self::NotTls,
             error if is_ca_used_as_end_entity(error) => Self::SelfSigned,
+            Error::AlertReceived(alert) if is_about_certificate(&format!("{alert:?}")) => {
+                Self::ClientCertificate(format!("{alert:?}"))
+            }
             Error::InvalidCertificate(C::UnknownIssuer) => Self::UnknownAuthority,
             Error::InvalidCertificate(
                 reason @ (C::NotValidForName | C::NotValidForNameContext { .. }),
@@ -71,8 +85,8 @@ impl TlsProblem {
     }
 
     /// Returns the remedy as a text. `option` is the option that sets the trusted certificates, such as
-    /// `--ca-file FILE`.
-    pub fn advice(&self, option: &str) -> String {
+    /// `--ca-file FILE`, and `identity_option` the one that sets the client's certificate.
+    pub fn advice(&self, option: &str, identity_option: &str) -> String {
         match self {
             Self::NotTls => "use http:// instead of https://, or set up TLS there".to_owned(),
             Self::Closed => "if it does not speak TLS, use http:// instead of https://".to_owned(),
@@ -92,6 +106,9 @@ impl TlsProblem {
             Self::WrongTime(_) => {
                 "renew its certificate, or set the clock of this host right".to_owned()
             }
+            Self::ClientCertificate(_) => {
+                format!("name a certificate that it accepts, and its key, with {identity_option}")
+            }
             Self::Other(_) => {
                 format!("see its certificate; to trust a private one, name it with {option}")
             }
@@ -110,11 +127,19 @@ impl std::fmt::Display for TlsProblem {
             Self::UnknownAuthority => {
                 f.write_str("its certificate is of no authority that is trusted here")
             }
+            Self::ClientCertificate(alert) => {
+                write!(f, "it demands a certificate of the client that it accepts ({alert})")
+            }
             Self::WrongName(reason) | Self::WrongTime(reason) | Self::Other(reason) => {
                 f.write_str(reason)
             }
         }
     }
+}
+
+/// Returns whether an alert of the server, named as in RFC 8446, is about the certificate of the client.
+fn is_about_certificate(alert: &str) -> bool {
+    alert.contains("Certificate") || matches!(alert, "UnknownCA" | "AccessDenied" | "DecryptError")
 }
 
 /// Returns whether the connection ended during the handshake. tokio-rustls has no type for this error.
@@ -134,6 +159,16 @@ mod tests {
         let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
         assert_eq!(TlsProblem::find(&wrapped), Some(TlsProblem::UnknownAuthority));
         assert_eq!(TlsProblem::find(&io::Error::from(io::ErrorKind::ConnectionRefused)), None);
+    }
+
+    #[test]
+    fn an_alert_about_the_certificate_of_the_client_is_recognized_by_its_text() {
+        let alert = Error::AlertReceived(rustls::AlertDescription::CertificateRequired);
+        let refused = Some(TlsProblem::ClientCertificate("CertificateRequired".to_owned()));
+        assert_eq!(TlsProblem::find(&io::Error::other(alert.to_string())), refused);
+        assert_eq!(TlsProblem::find(&io::Error::other(alert)), refused);
+        let other = Error::AlertReceived(rustls::AlertDescription::InternalError);
+        assert_eq!(TlsProblem::find(&io::Error::other(other.to_string())), None);
     }
 
     #[tokio::test]

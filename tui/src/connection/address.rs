@@ -1,34 +1,30 @@
-//! The gateway's admin address and the certificate authorities to verify it.
+//! The gateway's admin address and the certificates of connections to it.
 
 use anyhow::Result;
 use ctl::profile::Endpoint;
-use proto::client;
+use proto::client::{self, TlsOptions};
 use secrecy::SecretString;
-
-use std::sync::Arc;
 
 /// A gateway's admin address. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Address {
     server: String,
-    /// The trusted CA certificates in PEM, instead of the system's and the public ones.
-    authorities: Option<Arc<[u8]>>,
+    tls: TlsOptions,
 }
 
 impl Address {
     /// Returns the address of `server`, verified with the system's certificate authorities if it
     /// uses TLS.
     pub fn new(server: impl Into<String>) -> Self {
-        Self { server: server.into(), authorities: None }
+        Self { server: server.into(), tls: TlsOptions::default() }
     }
 
-    /// Returns the address of `endpoint` with its configured certificate authorities.
+    /// Returns the address of `endpoint` with its configured certificates.
     ///
     /// # Errors
-    /// Returns an error if the CA file cannot be read or contains no certificate.
+    /// Returns an error if a file of certificates cannot be read or has the wrong contents.
     pub fn from_endpoint(endpoint: &Endpoint) -> Result<Self> {
-        let authorities = endpoint.authorities()?;
-        Ok(Self { server: endpoint.server.clone(), authorities: authorities.map(Arc::from) })
+        Ok(Self { server: endpoint.server.clone(), tls: endpoint.tls()? })
     }
 
     /// Returns the server URL.
@@ -37,6 +33,6 @@ impl Address {
     }
 
     pub(super) async fn connect(&self, token: Option<&SecretString>) -> Result<client::Connection> {
-        client::connect_trusting(&self.server, token, self.authorities.as_deref()).await
+        client::connect_with(&self.server, token, &self.tls).await
     }
 }

@@ -7,7 +7,7 @@ use trust::TlsProblem;
 /// The text for a failed connection or an invalid address.
 pub(super) fn unreachable(server: &str, error: &anyhow::Error) -> String {
     if let Some(problem) = TlsProblem::find(error.as_ref()) {
-        let advice = problem.advice("TOLLGATE_CA_FILE=FILE");
+        let advice = problem.advice("TOLLGATE_CA_FILE=FILE", "TOLLGATE_IDENTITY_FILE=FILE");
         return format!("no TLS connection to `{server}`: {problem}; {advice}");
     }
     if error.chain().any(<dyn std::error::Error>::is::<transport::Error>) {
@@ -66,6 +66,10 @@ pub(super) fn change(status: &Status) -> String {
 pub(super) fn call(status: &Status) -> String {
     if SpeaksTlsError::is_cause_of(status) {
         return SpeaksTlsError.to_string();
+    }
+    if let Some(problem @ TlsProblem::ClientCertificate(_)) = TlsProblem::find(status) {
+        let advice = problem.advice("TOLLGATE_CA_FILE=FILE", "TOLLGATE_IDENTITY_FILE=FILE");
+        return format!("{problem}; {advice}");
     }
     match status.code() {
         Code::Unavailable => "the gateway went away".to_owned(),

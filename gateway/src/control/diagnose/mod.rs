@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
 use jiff::Timestamp;
+use trust::TlsProblem;
 
 use super::{Caller, Control, ControlError};
+
 use domain::upstream::Upstream;
 
 /// The timeout of a check of the host or of an upstream.
@@ -148,9 +150,13 @@ impl Control {
     }
 }
 
-/// Returns the command that sets the trusted CA certificates of an upstream.
-fn ca_option(upstream: &Upstream) -> String {
-    format!("`ctl upstream update {} --upstream-ca-file FILE`", upstream.name)
+/// Returns the remedy for a failed TLS connection to an upstream.
+fn tls_remedy(problem: &TlsProblem, upstream: &Upstream) -> String {
+    let update = format!("ctl upstream update {}", upstream.name);
+    problem.advice(
+        &format!("`{update} --upstream-ca-file FILE`"),
+        &format!("`{update} --client-cert FILE --client-key FILE`"),
+    )
 }
 
 async fn run(control: Arc<Control>, check: Check) -> Vec<FindingView> {

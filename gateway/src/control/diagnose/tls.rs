@@ -29,7 +29,7 @@ pub(super) async fn check(
         Ok(expires_at) => assess(expires_at, now),
         Err(error) => {
             let remedy = match &error {
-                CertificateError::Tls(problem) => problem.advice(&super::ca_option(&upstream)),
+                CertificateError::Tls(problem) => super::tls_remedy(problem, &upstream),
                 CertificateError::Other(_) => {
                     format!("see which certificate `{host}:{port}` shows")
                 }

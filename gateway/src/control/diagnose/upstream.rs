@@ -136,7 +136,7 @@ fn failed(what: &str, upstream: &Upstream, error: &UpstreamError) -> Finding {
             format!("give it a credential that works: `ctl upstream update {name} --key-…`")
         }
         UpstreamError::Unreachable(source) => match TlsProblem::find(&**source) {
-            Some(problem) => problem.advice(&super::ca_option(upstream)),
+            Some(problem) => super::tls_remedy(&problem, upstream),
             None => format!(
                 "see that its server runs and that its address is right: `ctl upstream update {name} --url …`"
             ),
