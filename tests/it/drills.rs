@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use tests::drill::clients_gone::{ClientCounts, ClientsGone};
+use tests::drill::edge::{EdgeSettings, HostileClients};
 use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Figure, Round};
@@ -43,6 +44,13 @@ async fn honest_clients_are_served_during_attacks_of_every_kind() {
     let duration = Duration::from_secs(2);
     let attack = Attack { duration, kinds, clients: 6, max_slowdown: None };
     check(&Hostile::prepare(attack).await.round().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_clients_leave_nothing_behind() {
+    let hold = Duration::from_millis(50);
+    let settings = EdgeSettings { connections: 4, concurrent: 4, hold };
+    check(&HostileClients::prepare(settings).await.round().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

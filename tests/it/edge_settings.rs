@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tests::http::raw;
+use tests::http2::{
+    END_HEADERS, END_STREAM, GET_ROOT, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame, frames,
+    opening,
+};
 use tests::{Product, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
 
 /// Sends `bytes` and returns everything until the gateway closes the connection.
 async fn until_closed(product: &Product, bytes: &[u8]) -> Vec<u8> {
@@ -19,28 +19,6 @@ async fn until_closed(product: &Product, bytes: &[u8]) -> Vec<u8> {
     // The gateway may reset the connection because of bytes that it has not read.
     _ = with_timeout("the end of the connection", connection.read_to_end(&mut answer)).await;
     answer
-}
-
-/// Returns an HTTP/2 frame of a stream.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    let mut frame = length[1..].to_vec();
-    frame.extend([kind, flags]);
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
-}
-
-/// Returns the kind and the payload of each HTTP/2 frame in `bytes`.
-fn frames(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
-    let mut frames = Vec::new();
-    while let Some((head, rest)) = bytes.split_first_chunk::<9>() {
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-        let Some((payload, rest)) = rest.split_at_checked(length) else { break };
-        frames.push((head[3], payload.to_vec()));
-        bytes = rest;
-    }
-    frames
 }
 
 #[tokio::test]
@@ -77,10 +55,9 @@ async fn the_deadlines_of_requests_end_connections() {
     let request = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
     let answer = until_closed(&product, request).await;
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
-    // HTTP/2: the request is `GET /`, from the static table of HPACK.
-    let headers = frame(1, 0b101, 1, &[0x82, 0x86, 0x84]);
+    let headers = frame(HEADERS, END_STREAM | END_HEADERS, 1, GET_ROOT);
     let mut connection = TcpStream::connect(product.http).await.unwrap();
-    let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &headers].concat();
+    let begin = [opening(), headers].concat();
     connection.write_all(&begin).await.unwrap();
     let mut answer = Vec::new();
     while !frames(&answer).iter().any(|(kind, _)| *kind == GOAWAY) {
@@ -113,8 +90,7 @@ async fn the_limits_of_streams_apply_to_each_connection() {
         setup.config.edge.limits.max_resets = 3;
     })
     .await;
-    let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
-    let answer = frames(&until_closed(&product, &begin).await);
+    let answer = frames(&until_closed(&product, &opening()).await);
     let settings = &answer.iter().find(|(kind, _)| *kind == SETTINGS).unwrap().1;
     // SETTINGS_MAX_CONCURRENT_STREAMS
     assert!(settings.chunks(6).any(|setting| setting == [0, 3, 0, 0, 0, 7]), "{settings:?}");
@@ -122,10 +98,10 @@ async fn the_limits_of_streams_apply_to_each_connection() {
     let resets = |count: u32| {
         let streams = (0..count).flat_map(|index| {
             let id = 2 * index + 1;
-            let open = frame(1, 0b101, id, &[0x82, 0x86, 0x84]);
-            [open, frame(3, 0, id, &8_u32.to_be_bytes())].concat()
+            let open = frame(HEADERS, END_STREAM | END_HEADERS, id, GET_ROOT);
+            [open, frame(RST_STREAM, 0, id, &8_u32.to_be_bytes())].concat()
         });
-        [begin.clone(), streams.collect()].concat()
+        [opening(), streams.collect()].concat()
     };
     let answer = frames(&until_closed(&product, &resets(4)).await);
     let goaway = &answer.iter().find(|(kind, _)| *kind == GOAWAY).expect("the flood ends").1;

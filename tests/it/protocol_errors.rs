@@ -1,10 +1,11 @@
-//! Errors of HTTP/1.1 itself, before there is a request.
+//! Errors of HTTP itself, before there is a request.
 
 use std::net::SocketAddr;
 
 use gateway::workers::WorkerRuntime;
 use rustls::pki_types::ServerName;
 use serde_json::Value;
+use tests::http2::{frame, opening};
 use tests::{Certificate, Product, with_timeout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -117,4 +118,18 @@ async fn an_idle_connection_is_closed_without_an_error() {
         tokio::time::resume();
         assert_eq!(answer, "", "after {first:?}");
     }
+}
+
+/// Regression test: frames of HTTP/2 that need no answer could be sent without an end, and delayed the other
+/// connections of the worker.
+#[tokio::test]
+async fn a_client_that_floods_a_connection_without_a_request_is_disconnected() {
+    const PRIORITY: u8 = 2;
+    let product = Product::start().await;
+    let mut connection = TcpStream::connect(product.http).await.unwrap();
+    connection.write_all(&opening()).await.unwrap();
+    let burst = frame(PRIORITY, 0, 1, &[0; 5]).repeat(1_000);
+    let flood = async { while connection.write_all(&burst).await.is_ok() {} };
+    with_timeout("the end of the connection", flood).await;
+    assert_eq!(product.get("/healthz").answer().await.status, 200);
 }

@@ -10,6 +10,7 @@
 mod clock;
 pub mod drill;
 pub mod http;
+pub mod http2;
 pub mod process;
 mod product;
 mod session;

@@ -1,7 +1,7 @@
 //! Tracks the requests of a connection.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The requests of one connection. Only counters, so nothing else depends on their memory ordering.
 #[derive(Debug, Default)]
@@ -9,6 +9,8 @@ pub struct Activity {
     started: AtomicU64,
     ended: AtomicU64,
     is_multiplexed: AtomicBool,
+    /// The bytes that were read in the current poll of the connection.
+    read_in_poll: AtomicUsize,
 }
 
 /// A request in progress. Dropping it ends the request.
@@ -30,6 +32,21 @@ impl Activity {
     /// Returns whether the connection is known to be multiplexed.
     pub fn is_multiplexed(&self) -> bool {
         self.is_multiplexed.load(Ordering::Relaxed)
+    }
+
+    /// Records that a poll of the connection begins.
+    pub fn begin_poll(&self) {
+        self.read_in_poll.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that were read.
+    pub fn count_read(&self, bytes: usize) {
+        self.read_in_poll.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the number of bytes that were read in the current poll of the connection.
+    pub fn read_in_poll(&self) -> usize {
+        self.read_in_poll.load(Ordering::Relaxed)
     }
 
     /// Returns whether a request has arrived.

@@ -138,6 +138,7 @@ impl<C: GracefulConnection> Future for ServedConnection<C> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        this.activity.begin_poll();
         loop {
             if let Poll::Ready(ended) = this.connection.as_mut().poll(context) {
                 return Poll::Ready(Some(ended));

@@ -19,6 +19,13 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::shutdown::Shutdown;
 use crate::connections::Activity;
 
+/// The most bytes that are read in one poll of a connection; other connections of the worker come before more. A
+/// frame of HTTP/2 has nine bytes or more, and takes a tenth of a microsecond or more.
+const MAX_READ_IN_POLL: usize = 64 * 1024;
+/// The most bytes that a client may send while it has no request: more than the head of one, and than a client of
+/// HTTP/2 may send of the body of one that was refused.
+const MAX_UNREQUESTED: usize = 2 * 1024 * 1024;
+
 /// The IO of one connection, which hyper reads and writes.
 pub(super) struct ProtocolIo<S, R> {
     stream: S,
@@ -39,6 +46,8 @@ pub(super) struct ProtocolIo<S, R> {
     reply: Bytes,
     /// The number of requests that hyper has polled: it polls a request, then flushes.
     polled_requests: u64,
+    /// The number of bytes that were read without a request in progress, and the number of requests before them.
+    unrequested: (usize, u64),
     /// Whether the connection ends after `reply`, because a head has not been completed in time.
     is_late: bool,
 }
@@ -73,6 +82,7 @@ impl<S, R> ProtocolIo<S, R> {
             deadline: None,
             reply: Bytes::new(),
             polled_requests: 0,
+            unrequested: (0, 0),
             is_late: false,
         }
     }
@@ -99,6 +109,25 @@ impl<S, R> ProtocolIo<S, R> {
             && self.protocol != Protocol::Http2
             && self.is_accepted
             && self.activity.is_idle()
+    }
+
+    /// Counts bytes that were read.
+    ///
+    /// # Errors
+    /// The client sends ever more without a request, such as frames of HTTP/2 that only cost time.
+    fn count_read(&mut self, bytes: usize) -> io::Result<()> {
+        self.activity.count_read(bytes);
+        let started = self.activity.started();
+        let (unrequested, before) = &mut self.unrequested;
+        if !self.activity.is_idle() || std::mem::replace(before, started) != started {
+            *unrequested = 0;
+        }
+        *unrequested += bytes;
+        if *unrequested > MAX_UNREQUESTED {
+            let flood = "the client sends too much without a request";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, flood));
+        }
+        Ok(())
     }
 
     /// Records what `stream` accepted of a write.
@@ -163,10 +192,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> Asyn
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if !this.is_late {
+            if this.activity.read_in_poll() >= MAX_READ_IN_POLL {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             let before = buffer.filled().len();
             match Pin::new(&mut this.stream).poll_read(context, buffer) {
                 Poll::Ready(Ok(())) => {
                     let is_end = buffer.filled().len() == before;
+                    this.count_read(buffer.filled().len() - before)?;
                     this.has_unanswered |= !is_end;
                     // hyper drops a request when the input ends. One that was not polled has no record yet.
                     if is_end
@@ -391,5 +425,52 @@ mod tests {
         drop(request);
         assert_eq!(server.read(&mut [0]).await.unwrap(), 0);
         assert_eq!(client.read(&mut read).await.unwrap(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poll_of_the_connection_reads_a_bounded_number_of_bytes() {
+        let (mut client, mut server) = connection(2 * MAX_READ_IN_POLL);
+        let activity = server.activity.clone();
+        let _request = activity.begin();
+        client.write_all(&vec![0; 2 * MAX_READ_IN_POLL]).await.unwrap();
+        let mut read_all = || {
+            let mut bytes = vec![0; 4 * 1024];
+            let mut total = 0;
+            while let Some(read) = server.read(&mut bytes).now_or_never() {
+                total += read.unwrap();
+            }
+            total
+        };
+        assert_eq!((read_all(), read_all()), (MAX_READ_IN_POLL, 0));
+        activity.begin_poll();
+        assert_eq!(read_all(), MAX_READ_IN_POLL);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_without_a_request_is_not_read_for_long() {
+        let (mut client, mut server) = connection(1_024);
+        let flood = async {
+            while client.write_all(&[0; 1_024]).await.is_ok() {}
+            std::future::pending::<()>().await;
+        };
+        let activity = server.activity.clone();
+        let read = async {
+            let (mut total, mut bytes) = (0, [0; 1_024]);
+            loop {
+                activity.begin_poll();
+                match server.read(&mut bytes).await {
+                    Ok(read) => total += read,
+                    Err(error) => return (total, error.kind()),
+                }
+                // A request begins a new count.
+                if total == MAX_UNREQUESTED {
+                    drop(activity.begin());
+                }
+            }
+        };
+        tokio::select! {
+            read = read => assert_eq!(read, (2 * MAX_UNREQUESTED, io::ErrorKind::InvalidData)),
+            () = flood => unreachable!("it waits"),
+        }
     }
 }

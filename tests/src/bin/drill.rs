@@ -9,6 +9,7 @@ use tests::drill::clients_gone::{ClientCounts, ClientsGone};
 use tests::drill::crash::{Crash, CrashLoad, KillTime};
 #[cfg(target_os = "linux")]
 use tests::drill::disk_full::{Disk, DiskFull};
+use tests::drill::edge::{EdgeSettings, HostileClients};
 use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Total};
@@ -62,6 +63,19 @@ enum Command {
         /// limit
         #[arg(long, default_value_t = 120)]
         max_slowdown: usize,
+    },
+    /// Serve an honest client beside connections that stall, flood, reset and break the protocol,
+    /// one kind after the other
+    Edge {
+        /// How many connections of each kind there are in a round
+        #[arg(long, default_value_t = 2_000)]
+        connections: usize,
+        /// How many of them are open at a time
+        #[arg(long, default_value_t = 500)]
+        concurrent: usize,
+        /// How long a connection that the gateway does not close stays open, in milliseconds
+        #[arg(long, default_value_t = 1_000)]
+        hold_ms: u64,
     },
     /// Serve requests from upstreams that stall, cut, reset and break the protocol
     Upstream {
@@ -118,6 +132,11 @@ async fn main() -> ExitCode {
             let duration = Duration::from_secs(seconds);
             let attack = Attack { duration, kinds, clients, max_slowdown };
             play(&mut Hostile::prepare(attack).await, rounds).await
+        }
+        Command::Edge { connections, concurrent, hold_ms } => {
+            let hold = Duration::from_millis(hold_ms);
+            let settings = EdgeSettings { connections, concurrent: concurrent.max(1), hold };
+            play(&mut HostileClients::prepare(settings).await, rounds).await
         }
         Command::Upstream { requests, clients, max_wait_seconds } => {
             let max_wait = Some(Duration::from_secs(max_wait_seconds));

@@ -1,7 +1,5 @@
 //! Clients that disconnect at every stage of a request, and the resources that remain afterwards.
 
-use std::time::Duration;
-
 use domain::money::Nanos;
 use proto::v1;
 use simulator::RequestEnd;
@@ -12,7 +10,6 @@ use super::descriptors::{self, Descriptors};
 use super::disconnects::{self, Disconnect};
 use super::rig::{Customer, MODEL, Rig, balance};
 use super::round::{Drill, Figure, Round};
-use crate::TEST_TIMEOUT;
 
 /// The number of clients and requests.
 #[derive(Clone, Copy, Debug)]
@@ -57,14 +54,8 @@ impl ClientsGone {
             client.send_request(shape, "hello", None).await.expect("an answer");
         }
         _ = drill.rig.reconcile_round(&customer, Vec::new()).await;
-        drill.baseline = drill.descriptors();
+        drill.baseline = descriptors::of_gateway(&drill.rig);
         drill
-    }
-
-    fn descriptors(&self) -> Option<Descriptors> {
-        let port = self.rig.simulator().url.rsplit_once(':')?.1.strip_suffix("/v1")?;
-        let gateway = self.rig.gateway();
-        descriptors::of(gateway.id(), gateway.http.port(), port.parse().ok()?)
     }
 
     /// Uses up the concurrency limit and checks that one more request is refused. Returns what is
@@ -91,23 +82,10 @@ impl ClientsGone {
     /// Waits until no client is connected and nothing is in flight. Returns what remains after the
     /// timeout.
     async fn wait_until_deserted(&self) -> impl Iterator<Item = String> {
-        self.wait_until_closed().await.into_iter().chain(self.rig.wait_until_idle().await)
-    }
-
-    /// Waits until no more descriptors are open than at first. Returns what remains after the
-    /// timeout.
-    async fn wait_until_closed(&self) -> Option<String> {
-        let baseline = self.baseline?;
-        let is_closed = || {
-            self.descriptors().is_some_and(|now| now.clients == 0 && now.other <= baseline.other)
-        };
-        let closing = async {
-            while !is_closed() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let is_late = tokio::time::timeout(TEST_TIMEOUT, closing).await.is_err();
-        is_late.then(|| format!("{:?} are open, {baseline:?} at first", self.descriptors()))
+        descriptors::wait_until_closed(&self.rig, self.baseline)
+            .await
+            .into_iter()
+            .chain(self.rig.wait_until_idle().await)
     }
 
     /// Has every client connect and disconnect in all ways.
@@ -159,7 +137,7 @@ impl Drill for ClientsGone {
         let (mut verdict, evidence) = self.rig.reconcile_round(&customer, seen).await;
         verdict.differences.extend(wrong);
         let stopped = evidence.truth.iter().filter(|it| it.end == Some(RequestEnd::Gone)).count();
-        let kept = self.descriptors().map_or(0, |now| now.upstream);
+        let kept = descriptors::of_gateway(&self.rig).map_or(0, |now| now.upstream);
         let figures = vec![
             Figure::Count("upstream answers stopped", stopped),
             Figure::Count("upstream connections kept", kept),

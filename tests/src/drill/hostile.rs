@@ -9,10 +9,11 @@ use proto::v1;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::client::{Client, Shape};
 use super::descriptors::{self, Descriptors};
+use super::honest::ask_for;
 use super::reconcile::Reconciliation;
 use super::rig::{Customer, MODEL, Rig};
 use super::round::{Drill, Figure, Round};
@@ -65,19 +66,10 @@ struct Parties {
     revoked: String,
 }
 
-/// Measurements of honest requests.
-#[derive(Default)]
-struct Latencies {
-    served: Vec<Duration>,
-    failed: usize,
-}
-
 /// The limit for the resident memory of the gateway's process, in MiB.
 const MAX_RESIDENT_MIB: usize = 200;
 /// More than a round can spend.
 const PLENTY: Nanos = Nanos(1_000_000_000_000);
-/// The pause of an honest client between two requests.
-const HONEST_PAUSE: Duration = Duration::from_millis(20);
 /// An attacker pauses after this number of chunks or requests, so that the CPU use of the drill
 /// itself is not what is measured.
 const CHUNKS_AT_ONCE: usize = 256;
@@ -102,14 +94,8 @@ impl Hostile {
             client.send_request(shape, "hello", None).await.expect("an answer");
         }
         _ = drill.rig.reconcile_round(&customer, Vec::new()).await;
-        drill.baseline = drill.descriptors();
+        drill.baseline = descriptors::of_gateway(&drill.rig);
         drill
-    }
-
-    fn descriptors(&self) -> Option<Descriptors> {
-        let port = self.rig.simulator().url.rsplit_once(':')?.1.strip_suffix("/v1")?;
-        let gateway = self.rig.gateway();
-        descriptors::of(gateway.id(), gateway.http.port(), port.parse().ok()?)
     }
 
     async fn parties(&self) -> Parties {
@@ -158,22 +144,6 @@ impl Hostile {
         }
         attackers
     }
-
-    /// Waits until no more descriptors are open than at first. Returns what remains after the
-    /// timeout.
-    async fn wait_until_closed(&self) -> Option<String> {
-        let baseline = self.baseline?;
-        let is_closed = || {
-            self.descriptors().is_some_and(|now| now.clients == 0 && now.other <= baseline.other)
-        };
-        let closing = async {
-            while !is_closed() {
-                sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let is_late = tokio::time::timeout(TEST_TIMEOUT, closing).await.is_err();
-        is_late.then(|| format!("{:?} are open, {baseline:?} at first", self.descriptors()))
-    }
 }
 
 impl Drill for Hostile {
@@ -185,14 +155,16 @@ impl Drill for Hostile {
         let mut most_resident = 0;
         let mut attackers = self.attackers(&parties);
         let attacked = ask_for(&parties.honest, self.attack.duration, || {
-            most_resident = most_resident.max(resident_mib(process).unwrap_or_default());
+            most_resident =
+                most_resident.max(descriptors::resident_mib(process).unwrap_or_default());
         });
         let attacked = attacked.await;
         // the operator can connect during the attack
         self.rig.operator().await;
         attackers.shutdown().await;
 
-        let mut differences: Vec<_> = self.wait_until_closed().await.into_iter().collect();
+        let open = descriptors::wait_until_closed(&self.rig, self.baseline).await;
+        let mut differences: Vec<_> = open.into_iter().collect();
         differences.extend(self.rig.wait_until_idle().await);
         let failed = quiet.failed + attacked.failed;
         if failed > 0 || attacked.served.is_empty() {
@@ -226,31 +198,8 @@ impl Drill for Hostile {
     }
 }
 
-impl Latencies {
-    fn median(&self) -> Duration {
-        let mut sorted = self.served.clone();
-        sorted.sort_unstable();
-        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
-    }
-}
-
 /// The bytes that silent attackers send.
 const SILENT: [&str; 4] = ["", "P", "PRI", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"];
-
-/// Sends simple requests for this duration, and calls `watch` after each.
-async fn ask_for(client: &Client, duration: Duration, mut watch: impl FnMut()) -> Latencies {
-    let (began, mut latencies) = (Instant::now(), Latencies::default());
-    while began.elapsed() < duration {
-        let asked = Instant::now();
-        match client.send_request(Shape::Chat, "an honest question", None).await {
-            Some(seen) if seen.status == 200 => latencies.served.push(asked.elapsed()),
-            _ => latencies.failed += 1,
-        }
-        watch();
-        sleep(HONEST_PAUSE).await;
-    }
-    latencies
-}
 
 /// Creates a key and revokes it.
 async fn revoked_key(customer: &Customer) -> String {
@@ -331,12 +280,4 @@ async fn stay_silent(to: SocketAddr, bytes: &'static str) {
         }
         sleep(ATTACK_PAUSE).await;
     }
-}
-
-/// Returns the resident memory of a process in MiB; `None` on systems without `/proc`.
-fn resident_mib(process: u32) -> Option<usize> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    let kib: usize = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib / 1024)
 }

@@ -27,6 +27,15 @@ pub enum Figure {
     Count(&'static str, usize),
     /// A duration. The total is the maximum of all rounds.
     Time(&'static str, Duration),
+    /// What a kind of attack did to the gateway. The total is the maximum of all rounds.
+    Attack {
+        /// The kind of attack.
+        kind: &'static str,
+        /// The median of honest requests, in percent of their undisturbed median.
+        percent: usize,
+        /// The resident memory before it, at most, and after it, in MiB.
+        resident: [usize; 3],
+    },
 }
 
 /// The result of the rounds so far.
@@ -67,13 +76,22 @@ impl Figure {
         match (self, other) {
             (Self::Count(_, count), Self::Count(_, more)) => *count += more,
             (Self::Time(_, longest), Self::Time(_, time)) => *longest = time.max(*longest),
-            (Self::Count(..), Self::Time(..)) | (Self::Time(..), Self::Count(..)) => {}
+            (
+                Self::Attack { percent, resident, .. },
+                Self::Attack { percent: other, resident: others, .. },
+            ) => {
+                *percent = other.max(*percent);
+                for (most, other) in resident.iter_mut().zip(others) {
+                    *most = other.max(*most);
+                }
+            }
+            (Self::Count(..) | Self::Time(..) | Self::Attack { .. }, _) => {}
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Self::Count(name, _) | Self::Time(name, _) => name,
+            Self::Count(name, _) | Self::Time(name, _) | Self::Attack { kind: name, .. } => name,
         }
     }
 }
@@ -83,6 +101,9 @@ impl fmt::Display for Figure {
         match self {
             Self::Count(name, count) => write!(f, "{count} {name}"),
             Self::Time(name, time) => write!(f, "{name} {time:.0?}"),
+            Self::Attack { kind, percent, resident: [before, most, after] } => {
+                write!(f, "{kind} {percent} % ({before}, {most}, {after} MiB)")
+            }
         }
     }
 }
