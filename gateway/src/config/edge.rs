@@ -14,7 +14,7 @@ use crate::http::{BodyPace, HttpLimits};
 /// The smallest accepted `max_head_bytes`: hyper needs a read buffer of this size.
 const MIN_HEAD_BYTES: u32 = 8 * 1024;
 /// The largest accepted `max_head_bytes`. Each connection may take this much memory.
-const MAX_HEAD_BYTES: u32 = 1024 * 1024;
+const MAX_HEAD_BYTES: u32 = 256 * 1024;
 /// The largest accepted `max_headers`: what an HTTP header map can hold.
 const MAX_HEADERS: u32 = 16 * 1024;
 
@@ -237,7 +237,7 @@ mod tests {
             ("first_request_seconds = 86401", "`edge.first_request_seconds`"),
             ("body_seconds = 0", "nonzero"),
             ("max_head_bytes = 8191", "`edge.max_head_bytes`"),
-            ("max_head_bytes = 1048577", "`edge.max_head_bytes`"),
+            ("max_head_bytes = 262145", "`edge.max_head_bytes`"),
             ("max_headers = 16385", "`edge.max_headers`"),
             ("max_resets = 0", "nonzero"),
             ("trusted_proxies = [\"proxy.example\"]", "`edge.trusted_proxies`: `proxy.example`"),

@@ -18,6 +18,7 @@ mod protocol_io;
 pub mod receive;
 mod respond;
 mod shutdown;
+mod small_frames;
 mod stored;
 mod target;
 pub mod worker;

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::shutdown::Shutdown;
+use super::small_frames::SmallFrames;
 use crate::connections::Activity;
 
 /// The most bytes that are read in one poll of a connection; other connections of the worker come before more. A
@@ -25,6 +26,11 @@ const MAX_READ_IN_POLL: usize = 64 * 1024;
 /// The most bytes that a client may send while it has no request: more than the head of one, and than a client of
 /// HTTP/2 may send of the body of one that was refused.
 const MAX_UNREQUESTED: usize = 2 * 1024 * 1024;
+/// The most small frames of HTTP/2 that a client may send while it has no request.
+const MAX_SMALL_FRAMES: u32 = 1_024;
+/// How often an incomplete head may be parsed, multiplied by the size that it may have. hyper parses it from its
+/// beginning after each read, so that a long head in short pieces would take a time that is quadratic in its length.
+const MAX_PARSES: usize = 128;
 
 /// The IO of one connection, which hyper reads and writes.
 pub(super) struct ProtocolIo<S, R> {
@@ -33,6 +39,8 @@ pub(super) struct ProtocolIo<S, R> {
     shutdown: Arc<Shutdown>,
     /// Returns the whole answer, head and body, for a status.
     render: R,
+    /// The longest head, in bytes.
+    max_head_bytes: usize,
     /// The time between two requests of HTTP/1, to the end of the head of the second.
     head_timeout: Duration,
     protocol: Protocol,
@@ -46,10 +54,21 @@ pub(super) struct ProtocolIo<S, R> {
     reply: Bytes,
     /// The number of requests that hyper has polled: it polls a request, then flushes.
     polled_requests: u64,
-    /// The number of bytes that were read without a request in progress, and the number of requests before them.
-    unrequested: (usize, u64),
+    unrequested: Unrequested,
+    small_frames: SmallFrames,
     /// Whether the connection ends after `reply`, because a head has not been completed in time.
     is_late: bool,
+}
+
+/// What was read without a request in progress.
+#[derive(Default)]
+struct Unrequested {
+    /// The number of requests before it.
+    requests: u64,
+    bytes: usize,
+    small_frames: u32,
+    /// The bytes that hyper has parsed, if the protocol is HTTP/1.
+    parsed: usize,
 }
 
 /// The protocol of a connection, which its first written bytes show.
@@ -68,6 +87,7 @@ impl<S, R> ProtocolIo<S, R> {
         activity: Arc<Activity>,
         shutdown: Arc<Shutdown>,
         head_timeout: Duration,
+        max_head_bytes: usize,
         render: R,
     ) -> Self {
         Self {
@@ -76,13 +96,15 @@ impl<S, R> ProtocolIo<S, R> {
             shutdown,
             render,
             head_timeout,
+            max_head_bytes,
             protocol: Protocol::Unknown,
             has_unanswered: false,
             is_accepted: true,
             deadline: None,
             reply: Bytes::new(),
             polled_requests: 0,
-            unrequested: (0, 0),
+            unrequested: Unrequested::default(),
+            small_frames: SmallFrames::default(),
             is_late: false,
         }
     }
@@ -111,23 +133,24 @@ impl<S, R> ProtocolIo<S, R> {
             && self.activity.is_idle()
     }
 
-    /// Counts bytes that were read.
-    ///
-    /// # Errors
-    /// The client sends ever more without a request, such as frames of HTTP/2 that only cost time.
-    fn count_read(&mut self, bytes: usize) -> io::Result<()> {
-        self.activity.count_read(bytes);
-        let started = self.activity.started();
-        let (unrequested, before) = &mut self.unrequested;
-        if !self.activity.is_idle() || std::mem::replace(before, started) != started {
-            *unrequested = 0;
+    /// Counts bytes that were read. Returns whether the client sends ever more of what only costs time: frames of
+    /// HTTP/2 without a request, or a head in small pieces.
+    fn is_flood(&mut self, bytes: &[u8]) -> bool {
+        self.activity.count_read(bytes.len());
+        let small_frames = self.small_frames.count(bytes);
+        let (requests, unrequested) = (self.activity.started(), &mut self.unrequested);
+        if !self.activity.is_idle() || unrequested.requests != requests {
+            *unrequested = Unrequested { requests, ..Unrequested::default() };
+            return false;
         }
-        *unrequested += bytes;
-        if *unrequested > MAX_UNREQUESTED {
-            let flood = "the client sends too much without a request";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, flood));
+        unrequested.bytes += bytes.len();
+        unrequested.small_frames += small_frames;
+        if self.protocol != Protocol::Http2 {
+            unrequested.parsed += unrequested.bytes;
         }
-        Ok(())
+        unrequested.bytes > MAX_UNREQUESTED
+            || unrequested.small_frames > MAX_SMALL_FRAMES
+            || unrequested.parsed / MAX_PARSES > self.max_head_bytes
     }
 
     /// Records what `stream` accepted of a write.
@@ -200,8 +223,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> Asyn
             match Pin::new(&mut this.stream).poll_read(context, buffer) {
                 Poll::Ready(Ok(())) => {
                     let is_end = buffer.filled().len() == before;
-                    this.count_read(buffer.filled().len() - before)?;
+                    let is_flood = this.is_flood(&buffer.filled()[before..]);
                     this.has_unanswered |= !is_end;
+                    if is_flood {
+                        return this.poll_end(context).map(Err);
+                    }
                     // hyper drops a request when the input ends. One that was not polled has no record yet.
                     if is_end
                         && this.protocol != Protocol::Http2
@@ -306,6 +332,7 @@ mod tests {
     use super::*;
 
     const HEAD_TIMEOUT: Duration = Duration::from_secs(7);
+    const MAX_HEAD: usize = 64 * 1024;
     const ERROR: &[u8] =
         b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
@@ -316,7 +343,7 @@ mod tests {
         let (client, server) = duplex(buffer);
         let render = |status: StatusCode| format!("[error {}]", status.as_u16()).into();
         let shutdown = Arc::new(Shutdown::new());
-        (client, ProtocolIo::new(server, Arc::default(), shutdown, HEAD_TIMEOUT, render))
+        (client, ProtocolIo::new(server, Arc::default(), shutdown, HEAD_TIMEOUT, MAX_HEAD, render))
     }
 
     /// Writes all of `writes`, closes the connection, and returns what the client read, a byte at a time.
@@ -447,8 +474,39 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_head_in_small_pieces_is_parsed_a_bounded_number_of_times() {
+        for (size, is_refused) in [(8, true), (1_024, false)] {
+            let (client, mut server) = connection(size);
+            let (mut answers, mut client) = tokio::io::split(client);
+            let pieces = MAX_HEAD / size;
+            let write = async {
+                for _ in 0..pieces {
+                    if client.write_all(&vec![b'a'; size]).await.is_err() {
+                        break;
+                    }
+                }
+            };
+            let read = async move {
+                let mut bytes = vec![0; size];
+                for _ in 0..pieces {
+                    server.activity.begin_poll();
+                    if server.read(&mut bytes).await.is_err() {
+                        return true;
+                    }
+                }
+                false
+            };
+            let mut answer = Vec::new();
+            let receive = answers.read_to_end(&mut answer);
+            assert_eq!(tokio::join!(write, read, receive).1, is_refused, "{size}");
+            assert_eq!(answer == b"[error 408]", is_refused);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_client_that_sends_without_a_request_is_not_read_for_long() {
         let (mut client, mut server) = connection(1_024);
+        server.protocol = Protocol::Http2;
         let flood = async {
             while client.write_all(&[0; 1_024]).await.is_ok() {}
             std::future::pending::<()>().await;
@@ -469,7 +527,8 @@ mod tests {
             }
         };
         tokio::select! {
-            read = read => assert_eq!(read, (2 * MAX_UNREQUESTED, io::ErrorKind::InvalidData)),
+            // The read that follows a request may be a part of it, and does not count.
+            read = read => assert_eq!(read, (2 * MAX_UNREQUESTED + 1_024, io::ErrorKind::TimedOut)),
             () = flood => unreachable!("it waits"),
         }
     }

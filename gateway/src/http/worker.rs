@@ -168,6 +168,7 @@ impl WorkerContext {
             journal_barrier: self.journal_barrier.clone(),
             activity: stream.activity().clone(),
             timeouts: self.timeouts,
+            max_head_bytes: self.limits.max_head_bytes as usize,
             load,
         };
         match &self.tls {
@@ -199,6 +200,7 @@ struct Server {
     journal_barrier: JournalBarrier,
     activity: Arc<Activity>,
     timeouts: RequestTimeouts,
+    max_head_bytes: usize,
     load: Arc<()>,
 }
 
@@ -216,7 +218,14 @@ impl Server {
         let answering = handler.clone();
         let render = move |status| answering.protocol_error(status);
         let RequestTimeouts { next, idle, .. } = self.timeouts;
-        let stream = ProtocolIo::new(stream, self.activity.clone(), shutdown.clone(), next, render);
+        let stream = ProtocolIo::new(
+            stream,
+            self.activity.clone(),
+            shutdown.clone(),
+            next,
+            self.max_head_bytes,
+            render,
+        );
         let service = service_fn(move |request: Request<Incoming>| {
             let guard = requests.begin();
             if request.version() == Version::HTTP_2 {

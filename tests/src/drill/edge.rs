@@ -27,8 +27,10 @@ use crate::http2::{
 const PLENTY: Nanos = Nanos(1_000_000_000_000);
 /// What a connection sends at most, in bytes.
 const MAX_SENT: usize = 4 * 1024 * 1024;
-/// The number of repetitions that are written at once.
+/// The number of repetitions that are written at once, and the pause after them, so that the CPU use of the drill itself
+/// is not what is measured.
 const AT_ONCE: usize = 256;
+const PAUSE: Duration = Duration::from_millis(20);
 /// An answer that fills all buffers between simulator and client.
 const LONG: &str = "[sim words=30000 chunk=1000]";
 
@@ -215,12 +217,16 @@ impl Kind {
             let pieces = if self.is_slow { 1 } else { self.first.len().max(1) };
             for piece in self.first.chunks(pieces) {
                 sending.write_all(piece).await?;
+                if self.is_slow {
+                    sleep(PAUSE).await;
+                }
             }
             let burst = self.repeated.repeat(if self.is_slow { 1 } else { AT_ONCE });
             let mut sent = 0;
             while !burst.is_empty() && sent < MAX_SENT && Instant::now() < until {
                 sending.write_all(&burst).await?;
                 sent += burst.len();
+                sleep(PAUSE).await;
             }
             if self.end == End::HalfClose {
                 sending.shutdown().await?;
