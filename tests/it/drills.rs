@@ -49,7 +49,8 @@ async fn honest_clients_are_served_during_attacks_of_every_kind() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_clients_leave_nothing_behind() {
     let hold = Duration::from_millis(50);
-    let settings = EdgeSettings { connections: 4, concurrent: 4, hold };
+    let pause = Duration::from_millis(1);
+    let settings = EdgeSettings { connections: 4, concurrent: 4, hold, pause };
     check(&HostileClients::prepare(settings).await.round().await);
 }
 

@@ -76,6 +76,9 @@ enum Command {
         /// How long a connection that the gateway does not close stays open, in milliseconds
         #[arg(long, default_value_t = 1_000)]
         hold_ms: u64,
+        /// How long it pauses after each burst of a flood, in milliseconds
+        #[arg(long, default_value_t = 20)]
+        pause_ms: u64,
     },
     /// Serve requests from upstreams that stall, cut, reset and break the protocol
     Upstream {
@@ -133,9 +136,10 @@ async fn main() -> ExitCode {
             let attack = Attack { duration, kinds, clients, max_slowdown };
             play(&mut Hostile::prepare(attack).await, rounds).await
         }
-        Command::Edge { connections, concurrent, hold_ms } => {
+        Command::Edge { connections, concurrent, hold_ms, pause_ms } => {
             let hold = Duration::from_millis(hold_ms);
-            let settings = EdgeSettings { connections, concurrent: concurrent.max(1), hold };
+            let pause = Duration::from_millis(pause_ms);
+            let settings = EdgeSettings { connections, concurrent: concurrent.max(1), hold, pause };
             play(&mut HostileClients::prepare(settings).await, rounds).await
         }
         Command::Upstream { requests, clients, max_wait_seconds } => {

@@ -27,10 +27,8 @@ use crate::http2::{
 const PLENTY: Nanos = Nanos(1_000_000_000_000);
 /// What a connection sends at most, in bytes.
 const MAX_SENT: usize = 4 * 1024 * 1024;
-/// The number of repetitions that are written at once, and the pause after them, so that the CPU use of the drill itself
-/// is not what is measured.
+/// The number of repetitions that are written at once.
 const AT_ONCE: usize = 256;
-const PAUSE: Duration = Duration::from_millis(20);
 /// An answer that fills all buffers between simulator and client.
 const LONG: &str = "[sim words=30000 chunk=1000]";
 
@@ -51,6 +49,9 @@ pub struct EdgeSettings {
     pub concurrent: usize,
     /// How long a connection that the gateway does not close stays open.
     pub hold: Duration,
+    /// The pause after each burst, and between the bytes of slow connections. Without one, the CPU use of the drill itself
+    /// is measured.
+    pub pause: Duration,
 }
 
 /// What the connections of one kind do.
@@ -112,14 +113,14 @@ impl HostileClients {
         let (to, process) = (gateway.http, gateway.id());
         let (running, false_successes) = (Arc::new(()), Arc::<AtomicUsize>::default());
         let mut attackers = JoinSet::new();
-        let EdgeSettings { connections, concurrent, hold } = self.settings;
+        let EdgeSettings { connections, concurrent, hold, pause } = self.settings;
         for number in 0..concurrent {
             let (kind, running) = (kind.clone(), running.clone());
             let false_successes = false_successes.clone();
             let count = connections / concurrent + usize::from(number < connections % concurrent);
             attackers.spawn(async move {
                 for _ in 0..count {
-                    let answer = kind.connect(to, hold).await;
+                    let answer = kind.connect(to, hold, pause).await;
                     let is_success = answer.starts_with(b"HTTP/1.1 200");
                     if is_success && !kind.is_request {
                         false_successes.fetch_add(1, Ordering::Relaxed);
@@ -201,7 +202,7 @@ impl Kind {
     }
 
     /// Runs one connection, and returns the beginning of what it received.
-    async fn connect(&self, to: SocketAddr, hold: Duration) -> Vec<u8> {
+    async fn connect(&self, to: SocketAddr, hold: Duration, pause: Duration) -> Vec<u8> {
         let mut answer = Vec::new();
         let socket = TcpSocket::new_v4().unwrap();
         if self.end == End::Reset {
@@ -218,7 +219,7 @@ impl Kind {
             for piece in self.first.chunks(pieces) {
                 sending.write_all(piece).await?;
                 if self.is_slow {
-                    sleep(PAUSE).await;
+                    sleep(pause).await;
                 }
             }
             let burst = self.repeated.repeat(if self.is_slow { 1 } else { AT_ONCE });
@@ -226,7 +227,7 @@ impl Kind {
             while !burst.is_empty() && sent < MAX_SENT && Instant::now() < until {
                 sending.write_all(&burst).await?;
                 sent += burst.len();
-                sleep(PAUSE).await;
+                sleep(pause).await;
             }
             if self.end == End::HalfClose {
                 sending.shutdown().await?;
