@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tests::drill::clients_gone::{ClientCounts, ClientsGone};
 use tests::drill::edge::{EdgeSettings, HostileClients};
+use tests::drill::failover::Failover;
 use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Figure, Round};
@@ -52,6 +53,13 @@ async fn hostile_clients_leave_nothing_behind() {
     let pause = Duration::from_millis(1);
     let settings = EdgeSettings { connections: 4, concurrent: 4, hold, pause };
     check(&HostileClients::prepare(settings).await.round().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_client_notices_that_one_of_two_deployments_fails() {
+    // The deadline is longer than a busy machine takes.
+    let phase = Duration::from_millis(300);
+    check(&Failover::prepare(2, phase, 5_000).await.round().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

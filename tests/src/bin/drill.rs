@@ -10,6 +10,7 @@ use tests::drill::crash::{Crash, CrashLoad, KillTime};
 #[cfg(target_os = "linux")]
 use tests::drill::disk_full::{Disk, DiskFull};
 use tests::drill::edge::{EdgeSettings, HostileClients};
+use tests::drill::failover::Failover;
 use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Total};
@@ -80,6 +81,18 @@ enum Command {
         #[arg(long, default_value_t = 20)]
         pause_ms: u64,
     },
+    /// Kill, hang and slow down one of two deployments under load
+    Failover {
+        /// How many concurrent clients there are
+        #[arg(long, default_value_t = 8)]
+        clients: usize,
+        /// How long each fault lasts, in seconds
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+        /// How long a deployment may take to answer, in milliseconds
+        #[arg(long, default_value_t = 500)]
+        deadline_ms: u64,
+    },
     /// Serve requests from upstreams that stall, cut, reset and break the protocol
     Upstream {
         /// How many requests are sent in a round
@@ -141,6 +154,10 @@ async fn main() -> ExitCode {
             let pause = Duration::from_millis(pause_ms);
             let settings = EdgeSettings { connections, concurrent: concurrent.max(1), hold, pause };
             play(&mut HostileClients::prepare(settings).await, rounds).await
+        }
+        Command::Failover { clients, seconds, deadline_ms } => {
+            let phase = Duration::from_secs(seconds);
+            play(&mut Failover::prepare(clients, phase, deadline_ms).await, rounds).await
         }
         Command::Upstream { requests, clients, max_wait_seconds } => {
             let max_wait = Some(Duration::from_secs(max_wait_seconds));

@@ -1,7 +1,7 @@
 //! Drills: the real binaries under load and faults, and a reconciliation of their logs afterwards.
 //!
 //! `cargo run --release -p tests --bin drill -- crash --rounds 100`. Each drill is a file:
-//! [`crash`], [`overspend`], [`clients_gone`], [`hostile`], [`disk_full`], [`upstream`], [`edge`]. All run on a [`rig`].
+//! [`crash`], [`overspend`], [`clients_gone`], [`hostile`], [`disk_full`], [`upstream`], [`edge`], [`failover`]. All run on a [`rig`].
 //! [`client`] sends requests and notes the complete responses, [`reconcile`] compares them with the
 //! logs of the upstream and the ledger, and [`round`] sums up the results.
 
@@ -13,6 +13,7 @@ mod disconnects;
 #[cfg(target_os = "linux")]
 pub mod disk_full;
 pub mod edge;
+pub mod failover;
 mod honest;
 pub mod hostile;
 mod lenient;

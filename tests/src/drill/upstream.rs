@@ -37,7 +37,8 @@ const KINDS: [(&str, bool); 13] = [
 ];
 const PLAIN: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
 const FIRST: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
-const LAST: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n";
+/// A stream that begins with [`FIRST`].
+const STREAM: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n";
 /// The deadlines of the upstreams; the one for a whole answer is four times as long.
 const DEADLINE_MS: u64 = 500;
 
@@ -149,6 +150,36 @@ async fn serve(listener: TcpListener, kind: &'static str, received: Arc<AtomicUs
     }
 }
 
+/// Reads a request whose body is a JSON object.
+pub(super) async fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
+    while !request.ends_with(b"}") {
+        let read = stream.read(&mut buffer).await?;
+        if read == 0 {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        request.extend_from_slice(&buffer[..read]);
+    }
+    Ok(request)
+}
+
+/// Returns a complete answer to a request, streamed if it asks for that.
+pub(super) fn whole_answer(request: &[u8]) -> String {
+    if is_stream(request) {
+        head("text/event-stream", STREAM.len()) + STREAM
+    } else {
+        head("application/json", PLAIN.len()) + PLAIN
+    }
+}
+
+fn is_stream(request: &[u8]) -> bool {
+    String::from_utf8_lossy(request).contains("\"stream\":true")
+}
+
+fn head(mime: &str, length: usize) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: {mime}\r\ncontent-length: {length}\r\n\r\n")
+}
+
 /// Answers the next request of a connection. An error closes the connection.
 async fn mistreat(stream: &mut TcpStream, kind: &str, received: &AtomicUsize) -> io::Result<()> {
     let close = || Err(io::ErrorKind::ConnectionAborted.into());
@@ -161,30 +192,15 @@ async fn mistreat(stream: &mut TcpStream, kind: &str, received: &AtomicUsize) ->
         }
         _ => {}
     }
-    let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
-    while !request.ends_with(b"}") {
-        let read = stream.read(&mut buffer).await?;
-        if read == 0 {
-            return close();
-        }
-        request.extend_from_slice(&buffer[..read]);
-    }
+    let request = read_request(stream).await?;
     received.fetch_add(1, Ordering::Relaxed);
-    let is_stream = String::from_utf8_lossy(&request).contains("\"stream\":true");
-    let (mime, body) = if is_stream {
-        ("text/event-stream", format!("{FIRST}{LAST}data: [DONE]\n\n"))
-    } else {
-        ("application/json", PLAIN.to_owned())
-    };
-    let head = |mime, length| {
-        format!("HTTP/1.1 200 OK\r\ncontent-type: {mime}\r\ncontent-length: {length}\r\n\r\n")
-    };
-    let whole = head(mime, body.len()) + &body;
+    let (is_stream, whole) = (is_stream(&request), whole_answer(&request));
+    let beginning = |part: &str| whole.find(part).map_or("", |start| &whole[..start + part.len()]);
     match kind {
         "stall-head" => stream.write_all(b"HTTP/1.1 200 OK\r\n").await?,
         "stall-event" => {
             let part = if is_stream { FIRST } else { &PLAIN[..20] };
-            stream.write_all((head(mime, body.len()) + part).as_bytes()).await?;
+            stream.write_all(beginning(part).as_bytes()).await?;
         }
         "cut" => {
             let end = whole.find("[DONE]").unwrap_or(whole.len());
