@@ -19,6 +19,7 @@ use super::reconcile::{self, LedgerSnapshot, Reconciliation};
 use super::rig::Rig;
 use super::round::{Drill, Figure, Round};
 use super::upstream::{read_request, whole_answer};
+use crate::TEST_TIMEOUT;
 use crate::product::priced_model;
 use crate::session::requests_of;
 
@@ -50,11 +51,33 @@ enum Fault {
     Slow,
 }
 
+/// The phases of a round: what happens to the first deployment, the names of the figures of the clients, and the name of
+/// the time until the deployment served a client again.
+const PHASES: [(Fault, [&str; 3], Option<&str>); 4] = [
+    (Fault::None, ["requests", "p50", "p99"], None),
+    (
+        Fault::Killed,
+        ["requests, one killed", "p50, one killed", "p99, one killed"],
+        Some("back after the kill"),
+    ),
+    (
+        Fault::Hung,
+        ["requests, one hung", "p50, one hung", "p99, one hung"],
+        Some("back after hanging"),
+    ),
+    (
+        Fault::Slow,
+        ["requests, one slow", "p50, one slow", "p99, one slow"],
+        Some("back after slowness"),
+    ),
+];
+
 /// A server that can be made to fail.
 struct Deployment {
     address: SocketAddr,
     fault: watch::Sender<Fault>,
-    received: Arc<AtomicUsize>,
+    /// The number of chat requests that it has answered.
+    served: Arc<AtomicUsize>,
     tasks: JoinSet<()>,
 }
 
@@ -70,6 +93,22 @@ impl Failover {
     /// request after the other. A deployment that does not answer for `deadline_ms` milliseconds has failed.
     pub async fn prepare(clients: usize, phase: Duration, deadline_ms: u64) -> Self {
         Self { rig: Rig::start().await, clients, phase, deadline_ms, rounds: 0 }
+    }
+
+    /// Sends requests until `deployment` serves again, and returns their number; `None` if it does not in time.
+    async fn recover(&self, client: &Client, deployment: &Deployment) -> Option<usize> {
+        let served = || deployment.served.load(Ordering::Relaxed);
+        let before = served();
+        let again = async {
+            let mut sent = 0;
+            while served() == before {
+                _ = first_token(client).await;
+                sent += 1;
+                sleep(Duration::from_millis(5)).await;
+            }
+            sent
+        };
+        tokio::time::timeout(TEST_TIMEOUT, again).await.ok()
     }
 
     /// Sends requests until the end of a phase.
@@ -130,12 +169,7 @@ impl Drill for Failover {
         }
         let client = self.rig.client(&customer, MODEL);
         let (mut sent, mut differences, mut figures) = (0, Vec::new(), Vec::new());
-        for (fault, names) in [
-            (Fault::None, ["requests", "p50", "p99"]),
-            (Fault::Killed, ["requests, one killed", "p50, one killed", "p99, one killed"]),
-            (Fault::Hung, ["requests, one hung", "p50, one hung", "p99, one hung"]),
-            (Fault::Slow, ["requests, one slow", "p50, one slow", "p99, one slow"]),
-        ] {
+        for (fault, names, recovered) in PHASES {
             deployments[0].set(fault).await;
             let observed = self.load(&client).await;
             sent += observed.first_tokens.len() + observed.failed.len();
@@ -144,6 +178,12 @@ impl Drill for Failover {
             figures.push(Figure::Time(names[2], observed.percentile(99)));
             differences.extend(observed.failed.iter().map(|what| format!("{fault:?}: {what}")));
             deployments[0].set(Fault::None).await;
+            let begun = Instant::now();
+            match self.recover(&client, &deployments[0]).await {
+                Some(requests) => sent += requests,
+                None => differences.push(format!("{fault:?}: it gets no requests again")),
+            }
+            figures.extend(recovered.map(|name| Figure::Time(name, begun.elapsed())));
         }
         reconcile::wait_for_records(&customer.session, sent).await;
         differences.extend(self.rig.wait_until_idle().await);
@@ -153,7 +193,7 @@ impl Drill for Failover {
             differences.push(format!("{sent} requests have {recorded} records"));
         }
         differences.extend(books.proof);
-        let upstream = deployments.iter().map(|it| it.received.load(Ordering::Relaxed)).sum();
+        let upstream = deployments.iter().map(|it| it.served.load(Ordering::Relaxed)).sum();
         let verdict =
             Reconciliation { upstream, recorded, differences, ..Reconciliation::default() };
         Round { verdict, figures }
@@ -189,9 +229,9 @@ impl Deployment {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (fault, faults) = watch::channel(Fault::None);
-        let (received, mut tasks) = (Arc::<AtomicUsize>::default(), JoinSet::new());
-        tasks.spawn(serve(listener, faults, received.clone()));
-        Self { address, fault, received, tasks }
+        let (served, mut tasks) = (Arc::<AtomicUsize>::default(), JoinSet::new());
+        tasks.spawn(serve(listener, faults, served.clone()));
+        Self { address, fault, served, tasks }
     }
 
     /// Makes the server fail, or work again.
@@ -204,17 +244,17 @@ impl Deployment {
             socket.set_reuseaddr(true).unwrap();
             socket.bind(self.address).unwrap();
             let (listener, faults) = (socket.listen(1_024).unwrap(), self.fault.subscribe());
-            self.tasks.spawn(serve(listener, faults, self.received.clone()));
+            self.tasks.spawn(serve(listener, faults, self.served.clone()));
         }
     }
 }
 
-async fn serve(listener: TcpListener, faults: watch::Receiver<Fault>, received: Arc<AtomicUsize>) {
+async fn serve(listener: TcpListener, faults: watch::Receiver<Fault>, served: Arc<AtomicUsize>) {
     let mut connections = JoinSet::new();
     while let Ok((mut stream, _)) = listener.accept().await {
-        let (faults, received) = (faults.clone(), received.clone());
+        let (faults, served) = (faults.clone(), served.clone());
         connections
-            .spawn(async move { while answer(&mut stream, &faults, &received).await.is_ok() {} });
+            .spawn(async move { while answer(&mut stream, &faults, &served).await.is_ok() {} });
         while connections.try_join_next().is_some() {}
     }
 }
@@ -223,16 +263,18 @@ async fn serve(listener: TcpListener, faults: watch::Receiver<Fault>, received: 
 async fn answer(
     stream: &mut TcpStream,
     faults: &watch::Receiver<Fault>,
-    received: &AtomicUsize,
+    served: &AtomicUsize,
 ) -> io::Result<()> {
     let request = read_request(stream).await?;
-    received.fetch_add(1, Ordering::Relaxed);
     let fault = *faults.borrow();
     match fault {
         Fault::None => {}
         Fault::Slow => sleep(SLOW).await,
         // It stays hung for this request, even when the server works again.
         Fault::Hung | Fault::Killed => std::future::pending().await,
+    }
+    if request.starts_with(b"POST ") {
+        served.fetch_add(1, Ordering::Relaxed);
     }
     stream.write_all(whole_answer(&request).as_bytes()).await
 }

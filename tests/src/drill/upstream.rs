@@ -150,10 +150,13 @@ async fn serve(listener: TcpListener, kind: &'static str, received: Arc<AtomicUs
     }
 }
 
-/// Reads a request whose body is a JSON object.
+/// Reads a request whose body is a JSON object, or a GET.
 pub(super) async fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
-    while !request.ends_with(b"}") {
+    let is_whole = |request: &[u8]| {
+        request.ends_with(b"}") || request.starts_with(b"GET ") && request.ends_with(b"\r\n\r\n")
+    };
+    while !is_whole(&request) {
         let read = stream.read(&mut buffer).await?;
         if read == 0 {
             return Err(io::ErrorKind::ConnectionAborted.into());
