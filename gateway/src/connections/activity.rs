@@ -11,6 +11,8 @@ pub struct Activity {
     is_multiplexed: AtomicBool,
     /// The bytes that were read in the current poll of the connection.
     read_in_poll: AtomicUsize,
+    /// Whether the newest request has a large body of known length.
+    has_large_body: AtomicBool,
 }
 
 /// A request in progress. Dropping it ends the request.
@@ -47,6 +49,16 @@ impl Activity {
     /// Returns the number of bytes that were read in the current poll of the connection.
     pub fn read_in_poll(&self) -> usize {
         self.read_in_poll.load(Ordering::Relaxed)
+    }
+
+    /// Records whether the newest request has a large body of known length.
+    pub fn set_large_body(&self, has_large_body: bool) {
+        self.has_large_body.store(has_large_body, Ordering::Relaxed);
+    }
+
+    /// Returns whether the newest request has a large body of known length.
+    pub fn has_large_body(&self) -> bool {
+        self.has_large_body.load(Ordering::Relaxed)
     }
 
     /// Returns whether a request has arrived.

@@ -22,7 +22,10 @@ use crate::connections::Activity;
 
 /// The most bytes that are read in one poll of a connection; other connections of the worker come before more. A
 /// frame of HTTP/2 has nine bytes or more, and takes a tenth of a microsecond or more.
-const MAX_READ_IN_POLL: usize = 64 * 1024;
+pub(super) const MAX_READ_IN_POLL: usize = 64 * 1024;
+/// The same while a longer body of known length is received over HTTP/1, which costs little more than its copy. If a
+/// body is received in several polls, other bodies displace it from the caches before it is parsed and sent.
+const MAX_BODY_READ_IN_POLL: usize = 256 * 1024;
 /// The most bytes that a client may send while it has no request: more than the head of one, and than a client of
 /// HTTP/2 may send of the body of one that was refused.
 const MAX_UNREQUESTED: usize = 2 * 1024 * 1024;
@@ -133,6 +136,11 @@ impl<S, R> ProtocolIo<S, R> {
             && self.activity.is_idle()
     }
 
+    /// Returns the most bytes that are read in one poll of the connection.
+    fn max_read_in_poll(&self) -> usize {
+        if self.activity.has_large_body() { MAX_BODY_READ_IN_POLL } else { MAX_READ_IN_POLL }
+    }
+
     /// Counts bytes that were read. Returns whether the client sends ever more of what only costs time: frames of
     /// HTTP/2 without a request, or a head in small pieces.
     fn is_flood(&mut self, bytes: &[u8]) -> bool {
@@ -215,7 +223,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> Asyn
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if !this.is_late {
-            if this.activity.read_in_poll() >= MAX_READ_IN_POLL {
+            if this.activity.read_in_poll() >= this.max_read_in_poll() {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -456,10 +464,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_poll_of_the_connection_reads_a_bounded_number_of_bytes() {
-        let (mut client, mut server) = connection(2 * MAX_READ_IN_POLL);
+        const SENT: usize = 2 * MAX_READ_IN_POLL + 2 * MAX_BODY_READ_IN_POLL;
+        let (mut client, mut server) = connection(SENT);
         let activity = server.activity.clone();
         let _request = activity.begin();
-        client.write_all(&vec![0; 2 * MAX_READ_IN_POLL]).await.unwrap();
+        client.write_all(&vec![0; SENT]).await.unwrap();
         let mut read_all = || {
             let mut bytes = vec![0; 4 * 1024];
             let mut total = 0;
@@ -471,6 +480,9 @@ mod tests {
         assert_eq!((read_all(), read_all()), (MAX_READ_IN_POLL, 0));
         activity.begin_poll();
         assert_eq!(read_all(), MAX_READ_IN_POLL);
+        activity.begin_poll();
+        activity.set_large_body(true);
+        assert_eq!((read_all(), read_all()), (MAX_BODY_READ_IN_POLL, 0));
     }
 
     #[tokio::test(start_paused = true)]

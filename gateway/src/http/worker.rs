@@ -6,7 +6,7 @@ use std::net::TcpStream as StdTcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
 use hyper::{Request, Version};
@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use super::connection::{ClientBody, ServedConnection, StreamExecutor, StreamProgress};
 use super::handler::Handler;
 use super::limits::HttpLimits;
-use super::protocol_io::ProtocolIo;
+use super::protocol_io::{MAX_READ_IN_POLL, ProtocolIo};
 use crate::coalescing_writer::CoalescingWriter;
 use crate::connections::{Accepted, Activity, ClientIo, IdlePolicy, RequestTimeouts, Timeouts};
 use crate::journal_barrier::JournalBarrier;
@@ -230,6 +230,10 @@ impl Server {
             let guard = requests.begin();
             if request.version() == Version::HTTP_2 {
                 requests.set_multiplexed();
+            } else {
+                let length = request.body().size_hint().exact();
+                let is_large = length.is_some_and(|length| length > MAX_READ_IN_POLL as u64);
+                requests.set_large_body(is_large);
             }
             let (handler, shutdown) = (handler.clone(), handler.shutdown());
             // Boxed, so that a stream does not hold the memory of everything before its first event.
