@@ -60,7 +60,7 @@ async fn the_deadlines_of_requests_end_connections() {
     let begin = [opening(), headers].concat();
     connection.write_all(&begin).await.unwrap();
     let mut answer = Vec::new();
-    while !frames(&answer).iter().any(|(kind, _)| *kind == GOAWAY) {
+    while !frames(&answer).iter().any(|frame| frame.kind == GOAWAY) {
         let read = with_timeout("a GOAWAY frame", connection.read_buf(&mut answer)).await.unwrap();
         assert!(read > 0, "the connection ended without a GOAWAY frame");
     }
@@ -91,9 +91,10 @@ async fn the_limits_of_streams_apply_to_each_connection() {
     })
     .await;
     let answer = frames(&until_closed(&product, &opening()).await);
-    let settings = &answer.iter().find(|(kind, _)| *kind == SETTINGS).unwrap().1;
+    let settings = answer.iter().find(|frame| frame.kind == SETTINGS).unwrap();
     // SETTINGS_MAX_CONCURRENT_STREAMS
-    assert!(settings.chunks(6).any(|setting| setting == [0, 3, 0, 0, 0, 7]), "{settings:?}");
+    let mut entries = settings.payload.chunks(6);
+    assert!(entries.any(|setting| setting == [0, 3, 0, 0, 0, 7]), "{settings:?}");
     // Each stream is reset in the segment that opens it, before it is accepted.
     let resets = |count: u32| {
         let streams = (0..count).flat_map(|index| {
@@ -104,7 +105,7 @@ async fn the_limits_of_streams_apply_to_each_connection() {
         [opening(), streams.collect()].concat()
     };
     let answer = frames(&until_closed(&product, &resets(4)).await);
-    let goaway = &answer.iter().find(|(kind, _)| *kind == GOAWAY).expect("the flood ends").1;
+    let goaway = answer.iter().find(|frame| frame.kind == GOAWAY).expect("the flood ends");
     // ENHANCE_YOUR_CALM
-    assert_eq!(goaway.get(4..8), Some(&[0, 0, 0, 11][..]), "{goaway:?}");
+    assert_eq!(goaway.error_code(), Some(11), "{goaway:?}");
 }

@@ -28,6 +28,7 @@ mod errors;
 mod examples;
 mod filter;
 mod hold_growth;
+mod http2_frames;
 mod input_bounds;
 mod isolation;
 mod ledger;

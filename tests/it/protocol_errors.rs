@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use gateway::workers::WorkerRuntime;
 use rustls::pki_types::ServerName;
 use serde_json::Value;
-use tests::http2::{frame, opening};
+use tests::http2::{PRIORITY, frame, opening};
 use tests::{Certificate, Product, with_timeout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -124,7 +124,6 @@ async fn an_idle_connection_is_closed_without_an_error() {
 /// connections of the worker.
 #[tokio::test]
 async fn a_client_that_floods_a_connection_without_a_request_is_disconnected() {
-    const PRIORITY: u8 = 2;
     let product = Product::start().await;
     let mut connection = TcpStream::connect(product.http).await.unwrap();
     connection.write_all(&opening()).await.unwrap();

@@ -185,8 +185,39 @@ async fn a_redirect_is_not_followed() {
     let elsewhere = RawUpstream::start().await;
     let location = format!("location: {}/chat/completions\r\n", elsewhere.url);
     for status in [301, 302, 307, 308] {
-        let answer = check(&raw_answer(status, &location, ""), 502, "upstream_error", "").await;
+        let redirect = raw_answer(status, &location, "");
+        let answer = check(&redirect, 502, "upstream_unreachable", "misconfigured").await;
+        assert_eq!(answer.header("x-should-retry"), "false");
         assert!(!answer.text().contains(&elsewhere.url), "{}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_fails_over_and_the_operator_sees_where_to() {
+    for (location, shown) in [
+        (
+            "location: https://user:secret@b.example:444/secret?key=secret\r\n",
+            "https://b.example:444",
+        ),
+        ("location: /v1/secret\r\n", "HTTP 308, a redirect;"),
+        ("", "HTTP 308, a redirect;"),
+    ] {
+        let product = Product::start().await;
+        let (first, second) = (RawUpstream::start().await, RawUpstream::start().await);
+        let operator = product.operator().await;
+        operator.add_model_on("asked", &[&first.url, &second.url]).await;
+        let key = product.member("alice").await.key().await.secret;
+        let (answer, ..) = tokio::join!(
+            product.chat(&key, &question("asked", "hi")).answer(),
+            first.answer(raw_answer(308, location, "")),
+            second.answer(good_answer()),
+        );
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let request = v1::ListUpstreamHealthRequest {};
+        let health = operator.traffic().list_upstream_health(request).await.unwrap().into_inner();
+        let health = health.upstreams.iter().find(|it| it.name == "up-asked-0").unwrap();
+        assert!(health.last_error.contains(shown), "{health:?}");
+        assert!(!health.last_error.contains("secret"), "{health:?}");
     }
 }
 

@@ -276,7 +276,7 @@ impl From<&UpstreamError> for ErrorReply {
         let failed =
             |status, code: &str, message: &str| Self::new(status, "server_error", code, message);
         match error {
-            UpstreamError::Misconfigured(_) => failed(
+            UpstreamError::Misconfigured(_) | UpstreamError::Redirected { .. } => failed(
                 StatusCode::BAD_GATEWAY,
                 "upstream_unreachable",
                 "the upstream of this model is misconfigured; ask the operator of this gateway",

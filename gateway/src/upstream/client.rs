@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap,
-    HeaderName, HeaderValue, USER_AGENT,
+    HeaderName, HeaderValue, LOCATION, USER_AGENT,
 };
 use hyper::http::uri::Scheme;
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, Uri};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::Instant;
@@ -242,6 +242,10 @@ impl UpstreamClient {
 
     async fn refusal(&self, response: Response<AnswerBody>) -> UpstreamError {
         let (mut head, body) = response.into_parts();
+        if head.status.is_redirection() {
+            let to = redirect_origin(&head.headers);
+            return UpstreamError::Redirected { status: head.status.as_u16(), to };
+        }
         convert_retry_date(&mut head.headers);
         let read = read_whole(body, MAX_ERROR_BODY_BYTES);
         let read = tokio::time::timeout(self.idle_deadline(), read).await;
@@ -249,12 +253,7 @@ impl UpstreamClient {
             (Ok(Ok(body)), Ok(())) => ReportedError::parse(&body),
             _ => ReportedError::default(),
         };
-        let status = match head.status {
-            // Redirects are not followed: the operator's address is wrong.
-            status if status.is_redirection() => StatusCode::BAD_GATEWAY,
-            status => status,
-        };
-        let status = status.as_u16();
+        let status = head.status.as_u16();
         self.redact(UpstreamError::Refused { status, body, headers: Box::new(head.headers) })
     }
 
@@ -278,6 +277,17 @@ impl Target {
         let origin = absolute.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
         Self { absolute, origin }
     }
+}
+
+/// Returns the scheme, host and port of the address that a redirect names, if it is absolute. The rest of the address
+/// may contain secrets.
+fn redirect_origin(headers: &HeaderMap) -> Option<String> {
+    let location: Uri = headers.get(LOCATION)?.to_str().ok()?.parse().ok()?;
+    let (scheme, host) = (location.scheme_str()?, location.host()?);
+    Some(match location.port() {
+        Some(port) => format!("{scheme}://{host}:{port}"),
+        None => format!("{scheme}://{host}"),
+    })
 }
 
 /// Rejects a content encoding that was not requested; its bytes would be taken for text.

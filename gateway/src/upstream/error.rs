@@ -64,6 +64,14 @@ pub enum UpstreamError {
         /// The headers, for `retry-after` and the like.
         headers: Box<HeaderMap>,
     },
+    /// The upstream redirects, which is not followed: the request has a credential and a prompt for this upstream.
+    #[error("upstream answered HTTP {status}, {}, which is not followed", redirect(.to.as_deref()))]
+    Redirected {
+        /// The HTTP status.
+        status: u16,
+        /// The scheme, host and port of the other address; `None` if it is on the same host or unknown.
+        to: Option<String>,
+    },
     /// The upstream reported an error inside an answer that had begun.
     #[error("upstream reported an error: {}", .0.message.as_deref().unwrap_or("(no message)"))]
     Reported(ReportedError),
@@ -100,6 +108,7 @@ impl UpstreamError {
             | Self::Unreachable(_)
             | Self::Overloaded
             | Self::TimedOut(Phase::Connect | Phase::FirstByte)
+            | Self::Redirected { .. }
             | Self::Invalid(_) => true,
             Self::Refused { status, .. } => {
                 matches!(status, 401..=404 | 408 | 429 | 500..)
@@ -128,6 +137,7 @@ impl UpstreamError {
             Self::Misconfigured(_)
             | Self::Unreachable(_)
             | Self::Invalid(_)
+            | Self::Redirected { .. }
             | Self::Refused { .. } => self.is_retryable(),
         }
     }
@@ -152,6 +162,7 @@ impl UpstreamError {
             Self::TimedOut(Phase::Idle) => "idle_timeout",
             Self::TimedOut(Phase::Total) => "total_timeout",
             Self::Refused { status, .. } => return Cow::Owned(format!("http_{status}")),
+            Self::Redirected { .. } => "redirect",
             Self::Reported(_) => "reported_error",
             Self::Invalid(_) => "invalid_answer",
             Self::ConstraintViolation(_) => "constraint_violation",
@@ -178,11 +189,23 @@ impl UpstreamError {
             Self::Overloaded => "it has as many requests as `max_connections` allows".to_owned(),
             Self::TimedOut(phase) => format!("it took too long {phase}"),
             Self::Refused { status, .. } => format!("it answered HTTP {status}"),
+            Self::Redirected { status, to } => {
+                let to = redirect(to.as_deref());
+                format!("it answered HTTP {status}, {to}; redirects are not followed")
+            }
             Self::Reported(_) => "it reported an error inside of its answer".to_owned(),
             Self::Invalid(what) => format!("its answer is not valid: {what}"),
             Self::ConstraintViolation(what) => what.clone(),
             Self::CutOff => "it closed the answer early".to_owned(),
         }
+    }
+}
+
+/// Describes a redirect to another host, or to an unknown address.
+fn redirect(to: Option<&str>) -> Cow<'static, str> {
+    match to {
+        Some(to) => Cow::Owned(format!("a redirect to `{to}`")),
+        None => Cow::Borrowed("a redirect"),
     }
 }
 

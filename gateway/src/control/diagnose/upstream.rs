@@ -135,6 +135,9 @@ fn failed(what: &str, upstream: &Upstream, error: &UpstreamError) -> Finding {
         UpstreamError::Misconfigured(_) | UpstreamError::Refused { status: 401 | 403, .. } => {
             format!("give it a credential that works: `ctl upstream update {name} --key-…`")
         }
+        UpstreamError::Redirected { .. } => {
+            format!("set its URL to the address that answers: `ctl upstream update {name} --url …`")
+        }
         UpstreamError::Unreachable(source) => match TlsProblem::find(&**source) {
             Some(problem) => super::tls_remedy(&problem, upstream),
             None => format!(
