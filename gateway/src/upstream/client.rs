@@ -243,7 +243,7 @@ impl UpstreamClient {
     async fn refusal(&self, response: Response<AnswerBody>) -> UpstreamError {
         let (mut head, body) = response.into_parts();
         convert_retry_date(&mut head.headers);
-        let read = read_whole(body, MAX_ERROR_BODY_BYTES);
+        let read = read_whole(body.allow_early_end(), MAX_ERROR_BODY_BYTES);
         let read = tokio::time::timeout(self.idle_deadline(), read).await;
         let body = match (read, check_encoding(&head.headers)) {
             (Ok(Ok(body)), Ok(())) => ReportedError::parse(&body),
