@@ -257,6 +257,42 @@ async fn an_http2_stream_that_is_reset_without_an_error_is_cut_off() {
     }
 }
 
+/// Regression test: the HTTP/2 connection of a request that was not answered in time got the next requests, too, and its
+/// server could flood it for as long as it was kept.
+#[tokio::test]
+async fn an_http2_connection_that_does_not_answer_in_time_gets_no_more_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = Certificate::create(dir.path());
+    let product = Product::start().await;
+    let key = product.member("alice").await.key().await.secret;
+    let operator = product.operator().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let entry = v1::Upstream {
+        name: "silent".to_owned(),
+        url: format!("https://localhost:{}/v1", listener.local_addr().unwrap().port()),
+        ca_certificates: certificate.pem.clone(),
+        deadlines: Some(v1::Deadlines { first_byte_ms: Some(500), ..Default::default() }),
+        ..Default::default()
+    };
+    operator.add_upstream(entry).await;
+    operator.add_model(priced_model("asked", &[("silent", "such")])).await;
+    let acceptor = certificate.files.acceptor(&["h2"]).unwrap();
+    let request = || product.chat(&key, &question("asked", "hi")).answer();
+    let accept = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = acceptor.accept(stream).await.unwrap();
+        let mut received = Vec::new();
+        while !received.ends_with(b"}") {
+            assert_ne!(stream.read_buf(&mut received).await.unwrap(), 0, "it is closed");
+        }
+        stream
+    };
+    let (answer, _first) = tokio::join!(request(), accept);
+    assert_eq!(answer.status, 504, "{answer:?}");
+    assert_eq!(request().await.status, 504);
+    with_timeout("a second connection", listener.accept()).await.unwrap();
+}
+
 /// A client that disconnects in the middle of an answer ends the request upstream.
 async fn disconnecting_cancels(has_tls: bool) {
     let context = TestContext::start(has_tls).await;

@@ -223,7 +223,10 @@ impl UpstreamClient {
         let sent = self.pool.send(&request);
         let response = tokio::time::timeout(self.upstream.deadlines.first_byte(), sent)
             .await
-            .unwrap_or(Err(UpstreamError::TimedOut(Phase::FirstByte)))
+            .unwrap_or_else(|_| {
+                self.pool.retire_http2();
+                Err(UpstreamError::TimedOut(Phase::FirstByte))
+            })
             .map_err(|error| match error {
                 // HTTP/2 does not report why a body was not sent.
                 UpstreamError::Unreachable(error) if send_status.is_kept_back() => {
