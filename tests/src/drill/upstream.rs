@@ -24,8 +24,8 @@ use crate::session::requests_of;
 const DEADLINE_MS: u64 = 500;
 /// The deadlines of upstreams that answer, which a busy machine must not exceed.
 const PATIENT_DEADLINE_MS: u64 = 20_000;
-/// More than a round can spend.
-const PLENTY: Nanos = Nanos(1_000_000_000_000);
+/// More than a round can hold at a time: each byte of an endless answer may be a token.
+const PLENTY: Nanos = Nanos(100_000_000_000_000);
 /// By how much a further round may enlarge the resident memory of the gateway, in MiB.
 const MAX_GROWTH_MIB: usize = 64;
 
@@ -252,7 +252,8 @@ impl Received {
         };
         self.whole += usize::from(matches!(ending, Ending::Whole(_)));
         if !is_right {
-            self.wrong.push(format!("{}: {shape:?} received {ending:?}", kind.name));
+            let ending = format!("{ending:?}");
+            self.wrong.push(format!("{}: {shape:?} received {ending:.600}", kind.name));
         }
     }
 }
