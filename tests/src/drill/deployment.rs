@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::ValueEnum;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Collected, Full};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http2;
@@ -168,7 +168,7 @@ impl Server {
     /// Answers a request of HTTP/2.
     async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let is_chat = request.method() == Method::POST;
-        let body = request.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = request.collect().await.map(Collected::to_bytes).unwrap_or_default();
         self.answers(is_chat).await;
         let kind = if is_stream(&body) { "text/event-stream" } else { "application/json" };
         let mut response = Response::new(Full::from(whole_body(&body)));

@@ -185,7 +185,7 @@ impl Drill for Failover {
             differences.push(format!("{sent} requests have {recorded} records"));
         }
         differences.extend(books.proof);
-        let upstream = deployments.iter().map(|it| it.served()).sum();
+        let upstream = deployments.iter().map(Deployment::served).sum();
         let verdict =
             Reconciliation { upstream, recorded, differences, ..Reconciliation::default() };
         Round { verdict, figures }

@@ -93,7 +93,7 @@ impl HostileUpstreams {
 
     /// Starts an upstream of this kind, with a model of the same name.
     async fn start(&self, kind: Kind, operator: &Session) -> Peer {
-        let peer = Peer::start(kind, &self.certificates, Choices::new(self.settings.seed)).await;
+        let peer = Peer::start(kind, &self.certificates, Choices::new(self.settings.seed));
         if self.rounds > 1 {
             let (name, url) = (kind.name.to_owned(), Some(peer.url.clone()));
             let change = v1::UpdateUpstreamRequest { name, url, ..Default::default() };

@@ -243,7 +243,7 @@ impl Peer {
     ///
     /// # Panics
     /// If there is no port.
-    pub(super) async fn start(kind: Kind, certificates: &Certificates, choices: Choices) -> Self {
+    pub(super) fn start(kind: Kind, certificates: &Certificates, choices: Choices) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = socket.local_addr().unwrap().port();
@@ -254,23 +254,18 @@ impl Peer {
             Server::Tls(_) | Server::Http2(_) | Server::ResetHandshake => Some(&certificates.good),
         };
         let scheme = if certificate.is_some() { "https" } else { "http" };
-        let mut peer = Self {
-            url: format!("{scheme}://localhost:{port}/v1"),
-            trusted: certificate.map(|certificate| certificate.pem.clone()).unwrap_or_default(),
-            received: Arc::default(),
-            _port: None,
-            _tasks: JoinSet::new(),
-        };
+        let url = format!("{scheme}://localhost:{port}/v1");
+        let trusted = certificate.map(|certificate| certificate.pem.clone()).unwrap_or_default();
+        let (received, mut tasks) = (Arc::default(), JoinSet::new());
         if let Server::Nothing = kind.server {
             // It is bound and does not listen.
-            peer._port = Some(socket);
-        } else {
-            let protocol = if let Server::Http2(_) = kind.server { "h2" } else { "http/1.1" };
-            let acceptor = certificate.map(|it| it.files.acceptor(&[protocol]).unwrap());
-            let server = (kind.server, acceptor, choices);
-            peer._tasks.spawn(accept(socket.listen(1_024).unwrap(), server, peer.received.clone()));
+            return Self { url, trusted, received, _port: Some(socket), _tasks: tasks };
         }
-        peer
+        let protocol = if let Server::Http2(_) = kind.server { "h2" } else { "http/1.1" };
+        let acceptor = certificate.map(|it| it.files.acceptor(&[protocol]).unwrap());
+        let server = (kind.server, acceptor, choices);
+        tasks.spawn(accept(socket.listen(1_024).unwrap(), server, Arc::clone(&received)));
+        Self { url, trusted, received, _port: None, _tasks: tasks }
     }
 
     /// Returns the number of requests that it has read whole.
