@@ -5,12 +5,13 @@
 use std::time::Duration;
 
 use tests::drill::clients_gone::{ClientCounts, ClientsGone};
+use tests::drill::deployment::Transport;
 use tests::drill::edge::{EdgeSettings, HostileClients};
-use tests::drill::failover::Failover;
+use tests::drill::failover::{Failover, FailoverSettings};
 use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Figure, Round};
-use tests::drill::upstream::HostileUpstreams;
+use tests::drill::upstream::{HostileUpstreams, UpstreamSettings};
 
 fn check(round: &Round) {
     assert!(round.verdict.differences.is_empty(), "{round}");
@@ -57,14 +58,18 @@ async fn hostile_clients_leave_nothing_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_client_notices_that_one_of_two_deployments_fails() {
-    // The deadline is longer than a busy machine takes.
-    let phase = Duration::from_millis(300);
-    check(&Failover::prepare(2, phase, 5_000).await.round().await);
+    for transport in [Transport::Plain, Transport::Tls, Transport::Http2] {
+        // The deadline is longer than a busy machine takes.
+        let (phase, deadline_ms) = (Duration::from_millis(300), 5_000);
+        let settings = FailoverSettings { clients: 2, phase, deadline_ms, transport };
+        check(&Failover::prepare(settings).await.round().await);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_upstreams_cause_no_false_success() {
-    check(&HostileUpstreams::prepare(104, 4, None).await.round().await);
+    let settings = UpstreamSettings { requests: 1, clients: 4, max_wait: None, seed: 7 };
+    check(&HostileUpstreams::prepare(settings).await.round().await);
 }
 
 #[cfg(target_os = "linux")]

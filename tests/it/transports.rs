@@ -8,7 +8,13 @@ use rustls::ClientConfig;
 use serde_json::{Value, json};
 use simulator::RequestEnd;
 use tests::http::{Answer, Request, text_of};
+use tests::http2::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST_STREAM, SETTINGS, frame, frames,
+};
 use tests::{Certificate, Product, SecureSimulator, Session, priced_model, question, with_timeout};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 /// A gateway with the models `MODEL-h1` and `MODEL-h2`, which differ in the HTTP version of their upstream.
 struct TestContext {
@@ -179,6 +185,112 @@ async fn an_answer_that_is_cut_off_is_an_error_over_every_transport() {
         let record = context.alice.records(count).await.pop().unwrap();
         assert_eq!(record.status(), RequestStatus::Failed, "{record:?}");
     }
+}
+
+/// Serves one connection of HTTP/2: reads until `is_received`, then sends `frames`, and reads on.
+async fn answer_with_frames(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    is_received: impl Fn(&[u8]) -> bool,
+    frames: &[Vec<u8>],
+) {
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut stream = acceptor.accept(stream).await.unwrap();
+    let mut received = Vec::new();
+    while !is_received(&received) {
+        assert_ne!(stream.read_buf(&mut received).await.unwrap(), 0, "it is closed");
+    }
+    stream.write_all(&frames.concat()).await.unwrap();
+    stream.flush().await.unwrap();
+    _ = stream.read_to_end(&mut received).await;
+}
+
+/// Regression test: a stream of HTTP/2 that its server reset without an error passed as complete. Only the rest of a
+/// request that is refused may be reset so.
+#[tokio::test]
+async fn an_http2_stream_that_is_reset_without_an_error_is_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = Certificate::create(dir.path());
+    let product = Product::start().await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let operator = product.operator().await;
+    let begin = |status: u8, body: &[u8], flags| {
+        let settings = frame(SETTINGS, 0, 0, &[]);
+        let head = frame(HEADERS, END_HEADERS, 1, &[status]);
+        let reset = frame(RST_STREAM, 0, 1, &0_u32.to_be_bytes());
+        [settings, head, frame(DATA, flags, 1, body), reset]
+    };
+    // The `:status` of 200 and of 400, from the static table of HPACK.
+    let events = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\n";
+    let refusal = br#"{"error":{"message":"too long for it","type":"invalid_request_error"}}"#;
+    let cut = begin(0x88, events, 0);
+    let refused = begin(0x8c, refusal, END_STREAM);
+    let has_body = |received: &[u8]| received.ends_with(b"}");
+    let has_head = |received: &[u8]| {
+        received.len() > PREFACE.len()
+            && frames(&received[PREFACE.len()..]).iter().any(|(kind, _)| *kind == HEADERS)
+    };
+    // A request that is longer than the initial window cannot be sent whole.
+    let long = "long ".repeat(20_000);
+    for (name, text, is_received, answer, status, expected) in [
+        ("cut", "hi", &has_body as &(dyn Fn(&[u8]) -> bool + Sync), &cut, 200, "\"error\""),
+        ("refused", &*long, &has_head, &refused, 400, "too long for it"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}/v1", listener.local_addr().unwrap().port());
+        let (name, ca_certificates) = (name.to_owned(), certificate.pem.clone());
+        let entry = v1::Upstream { name: name.clone(), url, ca_certificates, ..Default::default() };
+        operator.add_upstream(entry).await;
+        operator.add_model(priced_model(&name, &[(&name, "such")])).await;
+        let mut body = question(&name, text);
+        body["stream"] = true.into();
+        let acceptor = certificate.files.acceptor(&["h2"]).unwrap();
+        let serving = answer_with_frames(listener, acceptor, is_received, answer);
+        let answer = tokio::select! {
+            answer = product.chat(&key, &body).answer() => answer,
+            () = serving => unreachable!("the gateway keeps the connection"),
+        };
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.text().contains(expected), "{answer:?}");
+        assert!(!answer.text().contains("[DONE]"), "{answer:?}");
+    }
+}
+
+/// Regression test: the HTTP/2 connection of a request that was not answered in time got the next requests, too, and its
+/// server could flood it for as long as it was kept.
+#[tokio::test]
+async fn an_http2_connection_that_does_not_answer_in_time_gets_no_more_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = Certificate::create(dir.path());
+    let product = Product::start().await;
+    let key = product.member("alice").await.key().await.secret;
+    let operator = product.operator().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let entry = v1::Upstream {
+        name: "silent".to_owned(),
+        url: format!("https://localhost:{}/v1", listener.local_addr().unwrap().port()),
+        ca_certificates: certificate.pem.clone(),
+        deadlines: Some(v1::Deadlines { first_byte_ms: Some(500), ..Default::default() }),
+        ..Default::default()
+    };
+    operator.add_upstream(entry).await;
+    operator.add_model(priced_model("asked", &[("silent", "such")])).await;
+    let acceptor = certificate.files.acceptor(&["h2"]).unwrap();
+    let request = || product.chat(&key, &question("asked", "hi")).answer();
+    let accept = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = acceptor.accept(stream).await.unwrap();
+        let mut received = Vec::new();
+        while !received.ends_with(b"}") {
+            assert_ne!(stream.read_buf(&mut received).await.unwrap(), 0, "it is closed");
+        }
+        stream
+    };
+    let (answer, _first) = tokio::join!(request(), accept);
+    assert_eq!(answer.status, 504, "{answer:?}");
+    assert_eq!(request().await.status, 504);
+    with_timeout("a second connection", listener.accept()).await.unwrap();
 }
 
 /// A client that disconnects in the middle of an answer ends the request upstream.

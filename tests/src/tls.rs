@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gateway::tls::TlsFiles;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use rustls::ClientConfig;
 use simulator::Simulator;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use trust::Trust;
 
-/// A self-signed certificate for `localhost`.
+/// A self-signed certificate, by default for `localhost`.
 pub struct Certificate {
     /// Its files.
     pub files: TlsFiles,
@@ -37,12 +37,34 @@ impl Certificate {
     /// # Panics
     /// If the files cannot be written.
     pub fn create(dir: &Path) -> Self {
-        let names = ["localhost".to_owned()];
-        let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(names).unwrap();
+        Self::for_host(dir, "localhost")
+    }
+
+    /// Creates a certificate for `host` with files in `dir`.
+    ///
+    /// # Panics
+    /// If the files cannot be written.
+    pub fn for_host(dir: &Path, host: &str) -> Self {
+        Self::sign(dir, &CertificateParams::new([host.to_owned()]).unwrap())
+    }
+
+    /// Creates an expired certificate with files in `dir`.
+    ///
+    /// # Panics
+    /// If the files cannot be written.
+    pub fn expired(dir: &Path) -> Self {
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.not_after = date_time_ymd(2020, 1, 1);
+        Self::sign(dir, &params)
+    }
+
+    fn sign(dir: &Path, params: &CertificateParams) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
         let files = TlsFiles { certificate: dir.join("cert.pem"), key: dir.join("key.pem") };
-        std::fs::write(&files.certificate, cert.pem()).unwrap();
-        std::fs::write(&files.key, signing_key.serialize_pem()).unwrap();
-        Self { files, pem: cert.pem() }
+        std::fs::write(&files.certificate, &pem).unwrap();
+        std::fs::write(&files.key, key.serialize_pem()).unwrap();
+        Self { files, pem }
     }
 
     /// Returns the configuration of a client that trusts this certificate only, and offers the ALPN `protocol`.

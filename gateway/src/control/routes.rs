@@ -99,7 +99,8 @@ impl Control {
         let catalogue = self.directory.catalogue();
         let load = |target: &Deployment| {
             let upstream = catalogue.upstreams.get(&target.upstream);
-            upstream.map(|upstream| self.upstream_clients.load(upstream)).unwrap_or_default()
+            let load = |upstream| self.upstream_clients.load(upstream, self.clock.monotonic());
+            upstream.map(load).unwrap_or_default()
         };
         let is_drawn = model.routing != Routing::PrefixAffinity || conversation.is_none();
         let order = if is_drawn {

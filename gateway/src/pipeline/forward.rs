@@ -84,7 +84,8 @@ pub fn targets<'a>(
     let load = |target: &Deployment| {
         let catalogue = app.directory.catalogue();
         let upstream = catalogue.upstreams.get(&target.upstream);
-        upstream.map(|upstream| app.upstream_clients.load(upstream)).unwrap_or_default()
+        let load = |upstream| app.upstream_clients.load(upstream, app.clock.monotonic());
+        upstream.map(load).unwrap_or_default()
     };
     route::order(model, load, conversation, app.entropy.as_ref())
 }

@@ -20,6 +20,9 @@ pub struct AnswerBody {
     /// The connection, which reading drives; `None` if it has a task.
     connection: Option<PooledConnection>,
     is_at_end: bool,
+    /// Whether the server may end its answer by resetting the stream; see
+    /// [`allow_early_end`](Self::allow_early_end).
+    allows_early_end: bool,
     /// The slot of the request, if the upstream has a bound.
     slot: Option<Slot>,
     /// The end of the time for the whole answer, if the upstream has such a deadline.
@@ -31,13 +34,30 @@ pub struct AnswerBody {
 impl AnswerBody {
     /// Creates a body that drives its connection.
     pub(super) fn with_connection(connection: PooledConnection, incoming: Incoming) -> Self {
-        let is_at_end = incoming.is_end_stream();
-        Self { incoming, connection: Some(connection), is_at_end, slot: None, deadline: None }
+        let mut body = Self::with_task(incoming);
+        body.is_at_end = body.incoming.is_end_stream();
+        body.connection = Some(connection);
+        body
     }
 
     /// Creates a body whose connection has a task.
     pub(super) fn with_task(incoming: Incoming) -> Self {
-        Self { incoming, connection: None, is_at_end: false, slot: None, deadline: None }
+        Self {
+            incoming,
+            connection: None,
+            is_at_end: false,
+            allows_early_end: false,
+            slot: None,
+            deadline: None,
+        }
+    }
+
+    /// Permits that a stream of HTTP/2 is reset without an error instead of being ended. A server does that with the rest of
+    /// a request that it refuses (RFC 9113, 8.1); any other answer would be cut off.
+    pub(super) fn allow_early_end(self) -> Self {
+        let mut body = self;
+        body.allows_early_end = true;
+        body
     }
 
     /// Keeps the slot of the request until the body is dropped.
@@ -68,7 +88,8 @@ impl Body for AnswerBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UpstreamError>>> {
-        let Self { incoming, connection, is_at_end, slot: _, deadline } = &mut *self;
+        let Self { incoming, connection, is_at_end, allows_early_end, slot: _, deadline } =
+            &mut *self;
         if let Some(deadline) = deadline
             && deadline.as_mut().poll(context).is_ready()
         {
@@ -80,6 +101,11 @@ impl Body for AnswerBody {
             None => read(context),
         };
         if let Poll::Ready(frame) = &polled {
+            // hyper returns the same for a stream of HTTP/2 that was reset without an error as for one that was ended.
+            let is_reset = connection.is_none() && !incoming.is_end_stream();
+            if frame.is_none() && is_reset && !*allows_early_end {
+                return Poll::Ready(Some(Err(UpstreamError::CutOff)));
+            }
             *is_at_end = frame.is_none() || incoming.is_end_stream();
         }
         polled.map_err(|_| UpstreamError::CutOff)

@@ -223,7 +223,10 @@ impl UpstreamClient {
         let sent = self.pool.send(&request);
         let response = tokio::time::timeout(self.upstream.deadlines.first_byte(), sent)
             .await
-            .unwrap_or(Err(UpstreamError::TimedOut(Phase::FirstByte)))
+            .unwrap_or_else(|_| {
+                self.pool.retire_http2();
+                Err(UpstreamError::TimedOut(Phase::FirstByte))
+            })
             .map_err(|error| match error {
                 // HTTP/2 does not report why a body was not sent.
                 UpstreamError::Unreachable(error) if send_status.is_kept_back() => {
@@ -247,7 +250,7 @@ impl UpstreamClient {
             return UpstreamError::Redirected { status: head.status.as_u16(), to };
         }
         convert_retry_date(&mut head.headers);
-        let read = read_whole(body, MAX_ERROR_BODY_BYTES);
+        let read = read_whole(body.allow_early_end(), MAX_ERROR_BODY_BYTES);
         let read = tokio::time::timeout(self.idle_deadline(), read).await;
         let body = match (read, check_encoding(&head.headers)) {
             (Ok(Ok(body)), Ok(())) => ReportedError::parse(&body),

@@ -130,9 +130,9 @@ impl UpstreamClients {
         self.stats.permits(upstream, now)
     }
 
-    /// Returns the load of an upstream.
-    pub fn load(&self, upstream: &Arc<Upstream>) -> Load {
-        self.stats.read(upstream, |stats| stats.load()).unwrap_or_default()
+    /// Returns the load of an upstream at `now`, the monotonic time.
+    pub fn load(&self, upstream: &Arc<Upstream>, now: Duration) -> Load {
+        self.stats.read(upstream, |stats| stats.load(now)).unwrap_or_default()
     }
 
     /// Returns for how much longer an upstream asked for no requests; `None` if it may get some.

@@ -165,6 +165,12 @@ impl Pool {
         Ok(self.send_on(connection, request).await?)
     }
 
+    /// Gives no more requests to the HTTP/2 connection. Must be called when a request on it was not answered in time: the
+    /// connection may be what fails, and an idle one would be kept although its server floods it. Its other requests go on.
+    pub(super) fn retire_http2(&self) {
+        self.idle.lock().http2 = None;
+    }
+
     async fn send_on(
         &self,
         connection: Connection,

@@ -25,6 +25,9 @@ const MINUTES: usize = 5;
 /// The breaker opens if half of at least this many requests failed in the last [`FAILURE_RATE_MINUTES`].
 const MIN_REQUESTS: u64 = 20;
 const FAILURE_RATE_MINUTES: u64 = 2;
+/// The time in which the latency of an upstream that answers nothing counts half. Otherwise an upstream that was slow once
+/// would get no request that could show that it no longer is.
+const LATENCY_HALF_LIFE: Duration = Duration::from_secs(1);
 /// The longest pause that an upstream can ask for with `retry-after`.
 const MAX_REQUESTED_PAUSE: Duration = Duration::from_mins(1);
 
@@ -52,6 +55,8 @@ pub(super) struct UpstreamStats {
     in_flight: AtomicU32,
     /// The moving average of the time to the head of an answer, in microseconds; zero before the first.
     average_latency: AtomicU64,
+    /// The monotonic time in milliseconds of the last answer.
+    answered_at: AtomicU64,
 }
 
 /// The load of an upstream.
@@ -59,7 +64,8 @@ pub(super) struct UpstreamStats {
 pub struct Load {
     /// Requests in flight, over all workers.
     pub in_flight: u32,
-    /// The recent time to the head of an answer; zero if there was none.
+    /// The recent time to the head of an answer; zero if there was none. It is halved for each [`LATENCY_HALF_LIFE`]
+    /// without an answer.
     pub latency: Duration,
 }
 
@@ -149,11 +155,16 @@ impl UpstreamStats {
         InFlight(self.clone())
     }
 
-    /// Returns the load.
-    pub(super) fn load(&self) -> Load {
+    /// Returns the load at `now`.
+    pub(super) fn load(&self, now: Duration) -> Load {
+        let average = self.average_latency.load(Ordering::Relaxed);
+        let answered_at = Duration::from_millis(self.answered_at.load(Ordering::Relaxed));
+        let half_lives =
+            now.saturating_sub(answered_at).as_millis() / LATENCY_HALF_LIFE.as_millis();
+        let half_lives = u32::try_from(half_lives).unwrap_or(u32::MAX);
         Load {
             in_flight: self.in_flight.load(Ordering::Relaxed),
-            latency: Duration::from_micros(self.average_latency.load(Ordering::Relaxed)),
+            latency: Duration::from_micros(average.checked_shr(half_lives).unwrap_or_default()),
         }
     }
 
@@ -200,6 +211,8 @@ impl UpstreamStats {
         let average = if before == 0 { new } else { before - before / 8 + new / 8 };
         // A concurrent update may be lost.
         self.average_latency.store(average, Ordering::Relaxed);
+        let answered_at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        self.answered_at.store(answered_at, Ordering::Relaxed);
         self.breaker.record_success();
     }
 
@@ -348,6 +361,17 @@ mod tests {
         assert!(matches!(health.latency.unwrap().p99.as_millis(), 40..=43), "{health:?}");
         let error = health.last_error.unwrap();
         assert_eq!((error.text.as_str(), error.at), ("it closed the answer early", at(200).0));
+    }
+
+    /// Regression test: an upstream that was slow for a while never got another request.
+    #[test]
+    fn the_latency_of_an_upstream_without_answers_decays() {
+        let stats = UpstreamStats::default();
+        stats.record_answer(Duration::from_millis(200), at(10).1);
+        let latency = |seconds| stats.load(at(seconds).1).latency.as_micros();
+        assert_eq!([10, 11, 13, 20, 1_000].map(latency), [200_000, 100_000, 25_000, 195, 0]);
+        stats.record_answer(Duration::from_millis(200), at(1_000).1);
+        assert_eq!(latency(1_000), 200_000);
     }
 
     #[test]

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use domain::durability::Durability;
+use gateway::clock::{Entropy, SystemEntropy};
 use tests::drill::clients_gone::{ClientCounts, ClientsGone};
 use tests::drill::crash::{Crash, CrashLoad, KillTime};
+use tests::drill::deployment::Transport;
 #[cfg(target_os = "linux")]
 use tests::drill::disk_full::{Disk, DiskFull};
 use tests::drill::edge::{EdgeSettings, HostileClients};
-use tests::drill::failover::Failover;
+use tests::drill::failover::{Failover, FailoverSettings};
 use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Total};
-use tests::drill::upstream::HostileUpstreams;
+use tests::drill::upstream::{HostileUpstreams, UpstreamSettings};
 
 /// Puts the real gateway under load and faults, and reports lost and duplicated data.
 #[derive(Debug, Parser)]
@@ -92,6 +94,9 @@ enum Command {
         /// How long a deployment may take to answer, in milliseconds
         #[arg(long, default_value_t = 500)]
         deadline_ms: u64,
+        /// How the gateway reaches the deployments
+        #[arg(long, value_enum, default_value_t = Transport::Plain)]
+        transport: Transport,
     },
     /// Serve requests from upstreams that stall, cut, reset and break the protocol
     Upstream {
@@ -104,6 +109,9 @@ enum Command {
         /// How many seconds a request may take; its deadlines add up to 2.5
         #[arg(long, default_value_t = 10)]
         max_wait_seconds: u64,
+        /// Repeats the random choices of an earlier run
+        #[arg(long)]
+        seed: Option<u64>,
     },
     /// Fill the gateway's disk under load, and free it again
     #[cfg(target_os = "linux")]
@@ -155,13 +163,16 @@ async fn main() -> ExitCode {
             let settings = EdgeSettings { connections, concurrent: concurrent.max(1), hold, pause };
             play(&mut HostileClients::prepare(settings).await, rounds).await
         }
-        Command::Failover { clients, seconds, deadline_ms } => {
+        Command::Failover { clients, seconds, deadline_ms, transport } => {
             let phase = Duration::from_secs(seconds);
-            play(&mut Failover::prepare(clients, phase, deadline_ms).await, rounds).await
+            let settings = FailoverSettings { clients, phase, deadline_ms, transport };
+            play(&mut Failover::prepare(settings).await, rounds).await
         }
-        Command::Upstream { requests, clients, max_wait_seconds } => {
+        Command::Upstream { requests, clients, max_wait_seconds, seed } => {
             let max_wait = Some(Duration::from_secs(max_wait_seconds));
-            play(&mut HostileUpstreams::prepare(requests, clients, max_wait).await, rounds).await
+            let seed = seed.unwrap_or_else(random_seed);
+            let settings = UpstreamSettings { requests, clients: clients.max(1), max_wait, seed };
+            play(&mut HostileUpstreams::prepare(settings).await, rounds).await
         }
         #[cfg(target_os = "linux")]
         Command::DiskFull { limit_files } => {
@@ -170,6 +181,16 @@ async fn main() -> ExitCode {
         }
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Returns a random seed, and prints it.
+#[expect(clippy::print_stdout, reason = "this is a report")]
+fn random_seed() -> u64 {
+    let mut random = [0; 8];
+    SystemEntropy.fill(&mut random);
+    let seed = u64::from_ne_bytes(random);
+    println!("--seed {seed} repeats the choices of this run");
+    seed
 }
 
 /// Runs all rounds, and returns whether there was no difference.

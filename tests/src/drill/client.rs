@@ -75,7 +75,8 @@ impl Shape {
     pub const COUNTED: [Self; 4] =
         [Self::Chat, Self::ChatStream, Self::Responses, Self::ResponsesStream];
 
-    fn is_chat(self) -> bool {
+    /// Returns whether the request is for chat completions.
+    pub fn is_chat(self) -> bool {
         use Shape::{Chat, ChatSlow, ChatStream, ChatStreamUncounted, ChatUncounted};
         matches!(self, Chat | ChatStream | ChatUncounted | ChatStreamUncounted | ChatSlow)
     }

@@ -1,54 +1,46 @@
 //! One of two deployments is killed, hangs or slows down under load, and what its clients notice.
 
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use domain::money::Nanos;
 use proto::v1;
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
+use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Shape};
+use super::deployment::{Deployment, Fault, Transport};
 use super::reconcile::{self, LedgerSnapshot, Reconciliation};
 use super::rig::Rig;
 use super::round::{Drill, Figure, Round};
-use super::upstream::{read_request, whole_answer};
-use crate::TEST_TIMEOUT;
 use crate::product::priced_model;
 use crate::session::requests_of;
+use crate::{Certificate, TEST_TIMEOUT};
 
 /// The model with two deployments.
 const MODEL: &str = "deployed-twice";
-/// How long a slow deployment takes to answer.
-const SLOW: Duration = Duration::from_millis(200);
 
 /// A gateway in front of two deployments.
 pub struct Failover {
     rig: Rig,
-    clients: usize,
-    phase: Duration,
-    /// The deadline for a connection and for a first byte, in milliseconds: what a request waits that meets a hung
-    /// deployment.
-    deadline_ms: u64,
+    settings: FailoverSettings,
+    certificate: Certificate,
+    _dir: TempDir,
     rounds: usize,
 }
 
-/// What happens to the first deployment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    None,
-    /// Its connections are reset and its port is closed.
-    Killed,
-    /// It accepts connections and requests, and answers none.
-    Hung,
-    /// It answers each request after [`SLOW`].
-    Slow,
+/// The load, and how the deployments are reached.
+#[derive(Clone, Copy, Debug)]
+pub struct FailoverSettings {
+    /// The number of concurrent clients, each of which sends one streamed request after the other.
+    pub clients: usize,
+    /// How long each fault lasts.
+    pub phase: Duration,
+    /// The deadline for a connection and for a first byte, in milliseconds: what a request waits that meets a hung
+    /// deployment.
+    pub deadline_ms: u64,
+    /// How the gateway reaches the deployments.
+    pub transport: Transport,
 }
 
 /// The phases of a round: what happens to the first deployment, the names of the figures of the clients, and the name of
@@ -72,15 +64,6 @@ const PHASES: [(Fault, [&str; 3], Option<&str>); 4] = [
     ),
 ];
 
-/// A server that can be made to fail.
-struct Deployment {
-    address: SocketAddr,
-    fault: watch::Sender<Fault>,
-    /// The number of chat requests that it has answered.
-    served: Arc<AtomicUsize>,
-    tasks: JoinSet<()>,
-}
-
 /// What the clients of a phase saw.
 #[derive(Default)]
 struct Observed {
@@ -89,33 +72,35 @@ struct Observed {
 }
 
 impl Failover {
-    /// Starts the gateway. A round has a phase of this length for each fault, in which so many clients send one streamed
-    /// request after the other. A deployment that does not answer for `deadline_ms` milliseconds has failed.
-    pub async fn prepare(clients: usize, phase: Duration, deadline_ms: u64) -> Self {
-        Self { rig: Rig::start().await, clients, phase, deadline_ms, rounds: 0 }
+    /// Starts the gateway. A round has a phase for each fault.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub async fn prepare(settings: FailoverSettings) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let certificate = Certificate::create(dir.path());
+        Self { rig: Rig::start().await, settings, certificate, _dir: dir, rounds: 0 }
     }
 
-    /// Sends requests until `deployment` serves again, and returns their number; `None` if it does not in time.
-    async fn recover(&self, client: &Client, deployment: &Deployment) -> Option<usize> {
-        let served = || deployment.served.load(Ordering::Relaxed);
-        let before = served();
-        let again = async {
-            let mut sent = 0;
-            while served() == before {
-                _ = first_token(client).await;
-                sent += 1;
-                sleep(Duration::from_millis(5)).await;
-            }
-            sent
-        };
-        tokio::time::timeout(TEST_TIMEOUT, again).await.ok()
+    /// Sends requests until `deployment` serves again, or for at most the time limit of a test. Returns their number, and
+    /// whether it serves.
+    async fn recover(client: &Client, deployment: &Deployment) -> (usize, bool) {
+        let (before, begun) = (deployment.served(), Instant::now());
+        let serves = || deployment.served() > before;
+        let mut sent = 0;
+        while !serves() && begun.elapsed() < TEST_TIMEOUT {
+            _ = first_token(client).await;
+            sent += 1;
+            sleep(Duration::from_millis(5)).await;
+        }
+        (sent, serves())
     }
 
     /// Sends requests until the end of a phase.
     async fn load(&self, client: &Client) -> Observed {
-        let until = Instant::now() + self.phase;
+        let until = Instant::now() + self.settings.phase;
         let mut clients = JoinSet::new();
-        for _ in 0..self.clients {
+        for _ in 0..self.settings.clients {
             let client = client.clone();
             clients.spawn(async move {
                 let mut observed = Observed::default();
@@ -142,19 +127,25 @@ impl Drill for Failover {
         let mut customer = self.rig.customer(&format!("account-{}", self.rounds)).await;
         self.rig.fund(&mut customer, Nanos(1_000_000_000_000)).await;
         let operator = self.rig.operator().await;
-        let mut deployments = [Deployment::start().await, Deployment::start().await];
+        let start = || Deployment::start(self.settings.transport, &self.certificate);
+        let mut deployments = [start().await, start().await];
         for (name, deployment) in ["first", "second"].into_iter().zip(&deployments) {
-            let url = format!("http://{}/v1", deployment.address);
+            let url = deployment.url();
+            let trusted = deployment.has_tls().then(|| self.certificate.pem.clone());
             if self.rounds == 1 {
                 let deadlines = v1::Deadlines {
-                    connect_ms: Some(self.deadline_ms),
-                    first_byte_ms: Some(self.deadline_ms),
+                    connect_ms: Some(self.settings.deadline_ms),
+                    first_byte_ms: Some(self.settings.deadline_ms),
                     ..Default::default()
                 };
-                let (name, deadlines) = (name.to_owned(), Some(deadlines));
-                operator
-                    .add_upstream(v1::Upstream { name, url, deadlines, ..Default::default() })
-                    .await;
+                let entry = v1::Upstream {
+                    name: name.to_owned(),
+                    url,
+                    deadlines: Some(deadlines),
+                    ca_certificates: trusted.unwrap_or_default(),
+                    ..Default::default()
+                };
+                operator.add_upstream(entry).await;
             } else {
                 let (name, url) = (name.to_owned(), Some(url));
                 let change = v1::UpdateUpstreamRequest { name, url, ..Default::default() };
@@ -179,9 +170,10 @@ impl Drill for Failover {
             differences.extend(observed.failed.iter().map(|what| format!("{fault:?}: {what}")));
             deployments[0].set(Fault::None).await;
             let begun = Instant::now();
-            match self.recover(&client, &deployments[0]).await {
-                Some(requests) => sent += requests,
-                None => differences.push(format!("{fault:?}: it gets no requests again")),
+            let (requests, serves) = Self::recover(&client, &deployments[0]).await;
+            sent += requests;
+            if !serves {
+                differences.push(format!("{fault:?}: it gets no requests again"));
             }
             figures.extend(recovered.map(|name| Figure::Time(name, begun.elapsed())));
         }
@@ -193,7 +185,7 @@ impl Drill for Failover {
             differences.push(format!("{sent} requests have {recorded} records"));
         }
         differences.extend(books.proof);
-        let upstream = deployments.iter().map(|it| it.served.load(Ordering::Relaxed)).sum();
+        let upstream = deployments.iter().map(Deployment::served).sum();
         let verdict =
             Reconciliation { upstream, recorded, differences, ..Reconciliation::default() };
         Round { verdict, figures }
@@ -222,59 +214,4 @@ impl Observed {
         sorted.sort_unstable();
         sorted.get(sorted.len() * percent / 100).copied().unwrap_or_default()
     }
-}
-
-impl Deployment {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (fault, faults) = watch::channel(Fault::None);
-        let (served, mut tasks) = (Arc::<AtomicUsize>::default(), JoinSet::new());
-        tasks.spawn(serve(listener, faults, served.clone()));
-        Self { address, fault, served, tasks }
-    }
-
-    /// Makes the server fail, or work again.
-    async fn set(&mut self, fault: Fault) {
-        let before = self.fault.send_replace(fault);
-        if fault == Fault::Killed {
-            self.tasks.shutdown().await;
-        } else if before == Fault::Killed {
-            let socket = TcpSocket::new_v4().unwrap();
-            socket.set_reuseaddr(true).unwrap();
-            socket.bind(self.address).unwrap();
-            let (listener, faults) = (socket.listen(1_024).unwrap(), self.fault.subscribe());
-            self.tasks.spawn(serve(listener, faults, self.served.clone()));
-        }
-    }
-}
-
-async fn serve(listener: TcpListener, faults: watch::Receiver<Fault>, served: Arc<AtomicUsize>) {
-    let mut connections = JoinSet::new();
-    while let Ok((mut stream, _)) = listener.accept().await {
-        let (faults, served) = (faults.clone(), served.clone());
-        connections
-            .spawn(async move { while answer(&mut stream, &faults, &served).await.is_ok() {} });
-        while connections.try_join_next().is_some() {}
-    }
-}
-
-/// Answers the next request of a connection. An error closes the connection.
-async fn answer(
-    stream: &mut TcpStream,
-    faults: &watch::Receiver<Fault>,
-    served: &AtomicUsize,
-) -> io::Result<()> {
-    let request = read_request(stream).await?;
-    let fault = *faults.borrow();
-    match fault {
-        Fault::None => {}
-        Fault::Slow => sleep(SLOW).await,
-        // It stays hung for this request, even when the server works again.
-        Fault::Hung | Fault::Killed => std::future::pending().await,
-    }
-    if request.starts_with(b"POST ") {
-        served.fetch_add(1, Ordering::Relaxed);
-    }
-    stream.write_all(whole_answer(&request).as_bytes()).await
 }

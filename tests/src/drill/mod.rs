@@ -5,20 +5,24 @@
 //! [`client`] sends requests and notes the complete responses, [`reconcile`] compares them with the
 //! logs of the upstream and the ledger, and [`round`] sums up the results.
 
+mod choices;
 pub mod client;
 pub mod clients_gone;
 pub mod crash;
+pub mod deployment;
 mod descriptors;
 mod disconnects;
 #[cfg(target_os = "linux")]
 pub mod disk_full;
 pub mod edge;
+mod ending;
 pub mod failover;
 mod honest;
 pub mod hostile;
 mod lenient;
 mod load;
 pub mod overspend;
+mod peer;
 pub mod reconcile;
 pub mod rig;
 pub mod round;

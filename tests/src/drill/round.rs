@@ -27,6 +27,17 @@ pub enum Figure {
     Count(&'static str, usize),
     /// A duration. The total is the maximum of all rounds.
     Time(&'static str, Duration),
+    /// The resident memory of the gateway, in MiB. The total is the maximum of all rounds.
+    Memory(&'static str, usize),
+    /// What a kind of upstream did to the gateway. The total is the maximum of all rounds.
+    Upstream {
+        /// The kind of upstream.
+        kind: &'static str,
+        /// The duration of the slowest request.
+        slowest: Duration,
+        /// The resident memory afterwards, in MiB.
+        resident: usize,
+    },
     /// What a kind of attack did to the gateway. The total is the maximum of all rounds.
     Attack {
         /// The kind of attack.
@@ -76,6 +87,7 @@ impl Figure {
         match (self, other) {
             (Self::Count(_, count), Self::Count(_, more)) => *count += more,
             (Self::Time(_, longest), Self::Time(_, time)) => *longest = time.max(*longest),
+            (Self::Memory(_, most), Self::Memory(_, other)) => *most = other.max(*most),
             (
                 Self::Attack { percent, resident, .. },
                 Self::Attack { percent: other, resident: others, .. },
@@ -85,13 +97,31 @@ impl Figure {
                     *most = other.max(*most);
                 }
             }
-            (Self::Count(..) | Self::Time(..) | Self::Attack { .. }, _) => {}
+            (
+                Self::Upstream { slowest, resident, .. },
+                Self::Upstream { slowest: time, resident: other, .. },
+            ) => {
+                *slowest = time.max(*slowest);
+                *resident = other.max(*resident);
+            }
+            (
+                Self::Count(..)
+                | Self::Time(..)
+                | Self::Memory(..)
+                | Self::Upstream { .. }
+                | Self::Attack { .. },
+                _,
+            ) => {}
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Self::Count(name, _) | Self::Time(name, _) | Self::Attack { kind: name, .. } => name,
+            Self::Count(name, _)
+            | Self::Time(name, _)
+            | Self::Memory(name, _)
+            | Self::Upstream { kind: name, .. }
+            | Self::Attack { kind: name, .. } => name,
         }
     }
 }
@@ -101,6 +131,10 @@ impl fmt::Display for Figure {
         match self {
             Self::Count(name, count) => write!(f, "{count} {name}"),
             Self::Time(name, time) => write!(f, "{name} {time:.0?}"),
+            Self::Memory(name, mib) => write!(f, "{name} {mib} MiB"),
+            Self::Upstream { kind, slowest, resident } => {
+                write!(f, "{kind} {slowest:.0?} ({resident} MiB)")
+            }
             Self::Attack { kind, percent, resident: [before, most, after] } => {
                 write!(f, "{kind} {percent} % ({before}, {most}, {after} MiB)")
             }
