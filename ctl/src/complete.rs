@@ -134,7 +134,7 @@ fn noun(command: &str, argument: &str) -> Option<Noun> {
             Some(Noun::Profile)
         }
         ("session revoke", "id") => Some(Noun::Session),
-        ("upstream update" | "upstream remove", "name") | (_, "deployments") => {
+        ("upstream show" | "upstream update" | "upstream remove", "name") | (_, "deployments") => {
             Some(Noun::Upstream)
         }
         _ => None,

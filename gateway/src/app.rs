@@ -42,7 +42,7 @@ use crate::retention::RetentionTask;
 use crate::secrets::Credentials;
 use crate::state::State;
 use crate::tls::{TlsFiles, client_authorities};
-use crate::upstream::{SimulatorDialer, SlotsTable, StatsTable, UpstreamClients};
+use crate::upstream::{HealthChecks, SimulatorDialer, SlotsTable, StatsTable, UpstreamClients};
 use crate::workers::{WorkerRuntime, Workers};
 use domain::consumption::Consumption;
 use domain::durability::Durability;
@@ -174,8 +174,13 @@ pub async fn run(
     let (diagnostic_clients, _) = upstream_clients();
     let (known, clock) = (credentials.clone(), seams.clock.clone());
     let credential = move |upstream: &Upstream| known.resolved(upstream);
-    let probing = due_probes.run(diagnostic_clients.clone(), credential, clock);
+    let probing = due_probes.run(diagnostic_clients.clone(), credential.clone(), clock.clone());
     writing.spawn(recorder_stop.clone().run_until_cancelled_owned(probing));
+    let checks = HealthChecks { clients: diagnostic_clients.clone(), secrets: credential, clock };
+    let (checked, changes) = (directory.clone(), directory.catalogue_changes());
+    let upstreams = move || checked.catalogue().upstreams.values().cloned().collect();
+    let checking = checks.run(upstreams, changes);
+    writing.spawn(recorder_stop.clone().run_until_cancelled_owned(checking));
 
     let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
     let app = AppState {

@@ -9,7 +9,7 @@ use domain::limit::Limits;
 use domain::model::{Ability, Deployment, Model, Routing};
 use domain::money::Nanos;
 use domain::price::Price;
-use domain::upstream::{CredentialSource, Deadlines, Profile, Upstream};
+use domain::upstream::{Deadlines, Profile, Upstream};
 use domain::usage::Tokens;
 use simulator::CONTEXT_WINDOW;
 
@@ -21,13 +21,14 @@ pub fn simulated(now: Timestamp) -> Seed {
     let upstream = Upstream {
         name: UpstreamName::new(SIMULATOR_NAME),
         url: SIMULATOR_URL.to_owned(),
-        credential: CredentialSource::None,
+        credentials: Vec::new(),
         profile: Profile::Generic,
         deadlines: Deadlines::default(),
         proxy: None,
         ca_certificates: None,
         client_certificate: None,
         connection_bound: None,
+        health_check: None,
         created_at: now,
     };
     let chat = model(

@@ -229,7 +229,7 @@ async fn an_http2_stream_that_is_reset_without_an_error_is_cut_off() {
     let has_body = |received: &[u8]| received.ends_with(b"}");
     let has_head = |received: &[u8]| {
         received.len() > PREFACE.len()
-            && frames(&received[PREFACE.len()..]).iter().any(|(kind, _)| *kind == HEADERS)
+            && frames(&received[PREFACE.len()..]).iter().any(|frame| frame.kind == HEADERS)
     };
     // A request that is longer than the initial window cannot be sent whole.
     let long = "long ".repeat(20_000);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 use proto::v1::Profile;
 
 use super::value;
@@ -13,6 +13,9 @@ pub(crate) enum UpstreamCommand {
     /// List upstreams and the state of their circuit breakers
     #[command(after_help = "Example:\n  ctl upstream list")]
     List,
+    /// Show an upstream: its settings, and the state of each of its credentials
+    #[command(after_help = "Example:\n  ctl upstream show example")]
+    Show(Show),
     /// List the health of upstreams: breaker, requests, failures, latency, last error
     #[command(after_help = "Example:\n  ctl upstream health")]
     Health,
@@ -20,29 +23,32 @@ pub(crate) enum UpstreamCommand {
     #[command(after_help = "Example:\n  \
         ctl upstream add openai --url https://api.openai.com/v1 --key-env OPENAI_API_KEY --profile openai\n  \
         ctl upstream add local --url http://127.0.0.1:8000/v1 --profile vllm\n  \
+        ctl upstream add shared --url https://api.example/v1 --key-env KEY_A --key-env KEY_B\n  \
         ctl upstream add inner --url https://models.internal/v1 --upstream-ca-file internal-ca.pem")]
     Add(Add),
     /// Change the given fields of an upstream
-    #[command(after_help = "Example:\n  ctl upstream update openai --key-stdin < key.txt")]
+    #[command(after_help = "Example:\n  \
+        ctl upstream update openai --key-stdin < key.txt\n  \
+        ctl upstream update openai --key-keep 1 --key-env NEW_KEY")]
     Update(Update),
     /// Remove an upstream that has no deployments; asks first on a terminal
     #[command(after_help = "Example:\n  ctl upstream remove local")]
     Remove(Remove),
 }
 
-/// The source of an upstream's credential.
+/// The sources of an upstream's credentials, which requests use in turn.
 #[derive(Debug, Args)]
-#[group(multiple = false)]
-pub(crate) struct Credential {
-    /// Environment variable of the gateway that holds the credential
+pub(crate) struct Credentials {
+    /// Environment variable of the gateway that holds the credential; repeatable, as all --key-…:
+    /// requests use several credentials in turn
     #[arg(long = "key-env", value_name = "VAR")]
-    pub(crate) env: Option<String>,
+    pub(crate) env: Vec<String>,
     /// File on the gateway's host that holds the credential
     #[arg(long = "key-file", value_name = "FILE")]
-    pub(crate) file: Option<String>,
+    pub(crate) file: Vec<String>,
     /// Read the credential from a line of stdin; the gateway stores it encrypted
-    #[arg(long = "key-stdin")]
-    pub(crate) stdin: bool,
+    #[arg(long = "key-stdin", action = ArgAction::Count)]
+    pub(crate) stdin: u8,
 }
 
 /// The timeouts of requests to an upstream.
@@ -73,6 +79,28 @@ pub(crate) struct Bound {
     /// Most requests that wait for a connection, each up to the connect timeout; 100 by default
     #[arg(long, value_name = "N")]
     pub(crate) max_waiting: Option<u32>,
+}
+
+/// The health check of an upstream.
+#[derive(Debug, Args)]
+pub(crate) struct HealthCheck {
+    /// Path of a GET request at the origin of the URL, sent in the background: while the last two
+    /// were not answered with 2xx, other upstreams are tried first
+    #[arg(long, value_name = "PATH")]
+    pub(crate) health_check: Option<String>,
+    /// Interval of the health check, in milliseconds; 0 for the default of 10,000
+    #[arg(long, value_name = "MS")]
+    pub(crate) health_check_interval_ms: Option<u64>,
+}
+
+/// A new health check, or none.
+#[derive(Debug, Args)]
+pub(crate) struct HealthCheckChange {
+    #[command(flatten)]
+    pub(crate) new: HealthCheck,
+    /// Send no health checks any more
+    #[arg(long, conflicts_with_all = ["health_check", "health_check_interval_ms"])]
+    pub(crate) no_health_check: bool,
 }
 
 /// The certificate with which the gateway identifies itself.
@@ -113,7 +141,7 @@ pub(crate) struct Add {
     #[arg(long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
     #[command(flatten)]
-    pub(crate) credential: Credential,
+    pub(crate) credentials: Credentials,
     /// Dialect of chat completions
     #[arg(long, value_parser = value::profile(), default_value = "generic")]
     pub(crate) profile: Profile,
@@ -127,6 +155,8 @@ pub(crate) struct Add {
     pub(crate) deadlines: Deadlines,
     #[command(flatten)]
     pub(crate) bound: Bound,
+    #[command(flatten)]
+    pub(crate) health_check: HealthCheck,
 }
 
 /// Arguments of `ctl upstream update`.
@@ -140,9 +170,13 @@ pub(crate) struct Update {
     #[command(flatten)]
     pub(crate) proxy: ProxyChange,
     #[command(flatten)]
-    pub(crate) credential: Credential,
-    /// Remove the credential
-    #[arg(long, conflicts_with_all = ["env", "file", "stdin"])]
+    pub(crate) credentials: Credentials,
+    /// Keep the current credential of this number (see `ctl upstream show`) before those of the
+    /// other --key-…, which otherwise replace all
+    #[arg(long = "key-keep", value_name = "NUMBER")]
+    pub(crate) kept: Vec<u32>,
+    /// Remove all credentials
+    #[arg(long, conflicts_with_all = ["env", "file", "stdin", "kept"])]
     pub(crate) no_key: bool,
     /// New dialect
     #[arg(long, value_parser = value::profile())]
@@ -163,6 +197,15 @@ pub(crate) struct Update {
     pub(crate) deadlines: Deadlines,
     #[command(flatten)]
     pub(crate) bound: Bound,
+    #[command(flatten)]
+    pub(crate) health_check: HealthCheckChange,
+}
+
+/// Arguments of `ctl upstream show`.
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Upstream name
+    pub(crate) name: String,
 }
 
 /// Arguments of `ctl upstream remove`.

@@ -25,7 +25,7 @@ use crate::cli::catalogue::Apply;
 use crate::error::{Exit, Failure};
 use crate::output::Format;
 use difference::{Action, Change, differences};
-use file::{Catalogue, Credential};
+use file::{Catalogue, Upstream};
 
 /// The comment at the top of an exported catalogue.
 const HEADER: &str = "# Plans, upstreams and models, for `ctl apply -f FILE`. The file contains no secrets: a `sealed`\n\
@@ -114,19 +114,34 @@ async fn fetch(connection: Connection) -> Result<Catalogue, Failure> {
 }
 
 /// Checks that the gateway already stores each credential that the file marks as sealed, because
-/// the file does not contain it.
+/// the file does not contain it. A file with fewer sealed credentials would not say which ones.
 fn check_sealed(desired: &Catalogue, current: &Catalogue) -> Result<(), Failure> {
-    let sealed =
-        desired.upstreams.iter().filter(|(_, it)| it.credential == Some(Credential::Sealed));
-    for (name, upstream) in sealed {
-        let verb = match current.upstreams.get(name) {
-            Some(stored) if stored.credential == Some(Credential::Sealed) => continue,
-            Some(_) => format!("update {name}"),
-            None => format!("add {name} --url {}", upstream.url),
+    for (name, upstream) in &desired.upstreams {
+        let stored = current.upstreams.get(name);
+        let (listed, count) =
+            (upstream.sealed_count(), stored.map(Upstream::sealed_count).unwrap_or_default());
+        if listed == 0 || listed == count {
+            continue;
+        }
+        let message = match count {
+            0 => format!("upstream `{name}` is sealed, but no credential is stored for it"),
+            _ => {
+                format!("upstream `{name}` has {count} stored credentials, but {listed} are listed")
+            }
         };
-        let message = format!("upstream `{name}` is sealed, but no credential is stored for it");
-        return Err(Failure::new(Exit::Conflict, message)
-            .advise(format!("store it: ctl upstream {verb} --key-stdin < FILE")));
+        let advice = match stored {
+            Some(_) if count > 0 => {
+                format!("change them: ctl upstream update {name} --key-keep NUMBER --key-stdin")
+            }
+            Some(_) => format!("store it: ctl upstream update {name} --key-stdin < FILE"),
+            None => {
+                format!(
+                    "store it: ctl upstream add {name} --url {} --key-stdin < FILE",
+                    upstream.url
+                )
+            }
+        };
+        return Err(Failure::new(Exit::Conflict, message).advise(advice));
     }
     Ok(())
 }

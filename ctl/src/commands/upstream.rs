@@ -1,36 +1,38 @@
 //! `ctl upstream …`, and the printed form of upstreams.
 
+mod credentials;
 mod health;
 
 use std::path::Path;
 
-use proto::v1::credential::Source;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::{
-    AddUpstreamRequest, ClientCertificate, Credential, Deadlines, ListUpstreamsRequest,
+    AddUpstreamRequest, ClientCertificate, CredentialList, Deadlines, ListUpstreamsRequest,
     RemoveUpstreamRequest, UpdateUpstreamRequest, Upstream,
 };
-use secrecy::ExposeSecret;
 use serde::Serialize;
 use trust::Trust;
 
-use super::{
-    enum_name, non_empty, nothing_to_change, read_secret_line, require_listed, required, rfc3339,
-};
+use super::{enum_name, non_empty, nothing_to_change, require_listed, required, rfc3339};
 use crate::Shell;
-use crate::cli::upstream::{self as cli, Add, Remove, Update, UpstreamCommand};
+use crate::cli::upstream::{
+    self as cli, Add, HealthCheckChange, Remove, Show, Update, UpstreamCommand,
+};
 use crate::error::Failure;
 use crate::output::Record;
+use credentials::CredentialRecord;
 
 /// An upstream, as printed.
 #[derive(Serialize)]
 struct UpstreamRecord {
     name: String,
     url: String,
-    /// The source of the credential: `env`, `file`, `secret`, or `None` without a credential.
+    /// The source of the first credential: `env`, `file`, `secret`, or `None` without a credential.
     credential: Option<&'static str>,
     /// The name of the variable or the path of the file.
     credential_name: Option<String>,
+    /// All credentials; their health is only in lists and with `show`.
+    credentials: Vec<CredentialRecord>,
     profile: Option<String>,
     connect_ms: Option<u64>,
     first_byte_ms: Option<u64>,
@@ -47,14 +49,20 @@ struct UpstreamRecord {
     client_expires_at: Option<String>,
     max_connections: Option<u32>,
     max_waiting: Option<u32>,
-    /// The state of the circuit breaker; only in lists.
+    health_check: Option<String>,
+    health_check_interval_ms: Option<u64>,
+    /// The state of the circuit breaker; only in lists and with `show`.
     breaker: Option<String>,
 }
 
 /// Runs `ctl upstream …`.
 pub(super) async fn run(shell: &mut Shell<'_>, command: UpstreamCommand) -> Result<(), Failure> {
     match command {
-        UpstreamCommand::List => list(shell).await,
+        UpstreamCommand::List => {
+            let upstreams = fetch(shell).await?;
+            shell.output.many(&upstreams)
+        }
+        UpstreamCommand::Show(input) => show(shell, input).await,
         UpstreamCommand::Health => health::run(shell).await,
         UpstreamCommand::Add(input) => add(shell, input).await,
         UpstreamCommand::Update(input) => update(shell, input).await,
@@ -62,29 +70,37 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: UpstreamCommand) -> Resu
     }
 }
 
-async fn list(shell: &mut Shell<'_>) -> Result<(), Failure> {
+/// Fetches all upstreams with their health.
+async fn fetch(shell: &mut Shell<'_>) -> Result<Vec<UpstreamRecord>, Failure> {
     let connection = shell.connect().await?;
     let mut client = UpstreamServiceClient::new(connection.clone());
     let answer = client.list_upstreams(ListUpstreamsRequest {}).await?.into_inner();
     // Upstreams are listed even if the gateway does not report their health.
     let health = health::fetch(connection).await.unwrap_or_default();
-    let upstreams: Vec<_> = answer
-        .upstreams
-        .into_iter()
-        .map(|upstream| {
-            let health = health.iter().find(|health| health.name == upstream.name);
-            let breaker = health.and_then(health::breaker);
-            UpstreamRecord { breaker, ..UpstreamRecord::from(upstream) }
-        })
-        .collect();
-    shell.output.many(&upstreams)
+    let upstreams = answer.upstreams.into_iter().map(|upstream| {
+        let mut record = UpstreamRecord::from(upstream);
+        if let Some(health) = health.iter().find(|health| health.name == record.name) {
+            record.breaker = health::breaker(health);
+            if !health.credentials.is_empty() {
+                record.credentials = credentials::health_records(health.credentials.clone());
+            }
+        }
+        record
+    });
+    Ok(upstreams.collect())
+}
+
+async fn show(shell: &mut Shell<'_>, input: Show) -> Result<(), Failure> {
+    let found = fetch(shell).await?.into_iter().find(|upstream| upstream.name == input.name);
+    shell.output.one(&require_listed(found, "upstream", &input.name)?)
 }
 
 async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
     let upstream = Upstream {
         name: input.name,
         url: input.url,
-        credential: credential(shell, input.credential)?,
+        credential: None,
+        credentials: credentials::given(shell, input.credentials)?,
         profile: input.profile.into(),
         deadlines: deadlines(&input.deadlines),
         created_at: None,
@@ -99,6 +115,8 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
         client_certificate: client_certificate(&input.client_certificate)?,
         max_connections: input.bound.max_connections,
         max_waiting: input.bound.max_waiting,
+        health_check: input.health_check.health_check.unwrap_or_default(),
+        health_check_interval_ms: input.health_check.health_check_interval_ms,
     };
     let mut client = UpstreamServiceClient::new(shell.connect().await?);
     let request = AddUpstreamRequest { upstream: Some(upstream) };
@@ -107,15 +125,17 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
 }
 
 async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
-    let credential = if input.no_key {
-        Some(Credential { source: None })
+    let credentials = if input.no_key {
+        Some(CredentialList::default())
     } else {
-        credential(shell, input.credential)?
+        credentials::changed(shell, input.kept, input.credentials)?
     };
+    let HealthCheckChange { new: check, no_health_check } = input.health_check;
     let request = UpdateUpstreamRequest {
         name: input.name,
         url: input.url,
-        credential,
+        credential: None,
+        credentials,
         profile: input.profile.map(Into::into),
         deadlines: deadlines(&input.deadlines),
         proxy: input.proxy.proxy.or_else(|| input.proxy.no_proxy.then(String::new)),
@@ -130,6 +150,8 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         },
         max_connections: input.bound.max_connections,
         max_waiting: input.bound.max_waiting,
+        health_check: check.health_check.or_else(|| no_health_check.then(String::new)),
+        health_check_interval_ms: check.health_check_interval_ms,
     };
     if request
         == (UpdateUpstreamRequest {
@@ -156,22 +178,6 @@ async fn remove(shell: &mut Shell<'_>, input: Remove) -> Result<(), Failure> {
     client.remove_upstream(RemoveUpstreamRequest { name: input.name.clone() }).await?;
     shell.output.note(&format!("removed upstream {}", input.name));
     Ok(())
-}
-
-/// Converts the credential flags to proto; reads the credential itself with `--key-stdin`.
-fn credential(
-    shell: &mut Shell<'_>,
-    given: cli::Credential,
-) -> Result<Option<Credential>, Failure> {
-    let source = match given {
-        cli::Credential { env: Some(variable), .. } => Source::Env(variable),
-        cli::Credential { file: Some(path), .. } => Source::File(path),
-        cli::Credential { stdin: true, .. } => {
-            Source::Secret(read_secret_line(shell, "credential")?.expose_secret().trim().to_owned())
-        }
-        cli::Credential { .. } => return Ok(None),
-    };
-    Ok(Some(Credential { source: Some(source) }))
 }
 
 /// Reads and validates a PEM file of certificates for the gateway to trust.
@@ -216,19 +222,19 @@ fn deadlines(given: &cli::Deadlines) -> Option<Deadlines> {
 impl From<Upstream> for UpstreamRecord {
     fn from(upstream: Upstream) -> Self {
         let profile = enum_name(upstream.profile().as_str_name(), "PROFILE_");
-        let (credential, credential_name) = match upstream.credential.and_then(|it| it.source) {
-            Some(Source::Env(name)) => (Some("env"), Some(name)),
-            Some(Source::File(path)) => (Some("file"), Some(path)),
-            Some(Source::Secret(_)) => (Some("secret"), None),
-            None => (None, None),
-        };
+        let credentials = credentials::records(upstream.credentials);
+        let first = credentials.first();
         let deadlines = upstream.deadlines.unwrap_or_default();
         let client_certificate = upstream.client_certificate.unwrap_or_default();
         Self {
             name: upstream.name,
             url: upstream.url,
-            credential,
-            credential_name,
+            credential: first.map(CredentialRecord::source),
+            credential_name: first
+                .map(CredentialRecord::name)
+                .map(str::to_owned)
+                .and_then(non_empty),
+            credentials,
             profile,
             connect_ms: deadlines.connect_ms,
             first_byte_ms: deadlines.first_byte_ms,
@@ -243,6 +249,8 @@ impl From<Upstream> for UpstreamRecord {
             client_expires_at: rfc3339(client_certificate.expires_at),
             max_connections: upstream.max_connections,
             max_waiting: upstream.max_waiting,
+            health_check: non_empty(upstream.health_check),
+            health_check_interval_ms: upstream.health_check_interval_ms,
             breaker: None,
         }
     }
@@ -269,9 +277,22 @@ impl Record for UpstreamRecord {
         "max_connections",
         "max_waiting",
         "breaker",
+        "credentials",
+        "health_check",
+        "health_check_interval_ms",
     ];
     const COLUMNS: &'static [&'static str] =
         &["name", "url", "profile", "breaker", "credential", "credential_name", "problem"];
     const NARROW_COLUMNS: &'static [&'static str] =
         &["name", "url", "breaker", "problem", "credential", "credential_name", "profile"];
+
+    fn text(&self, field: &str) -> Option<String> {
+        let lines = || self.credentials.iter().map(CredentialRecord::describe).collect::<Vec<_>>();
+        match field {
+            "credential" => credentials::joined(&self.credentials, |it| it.source()),
+            "credential_name" => credentials::joined(&self.credentials, CredentialRecord::name),
+            "credentials" => Some(lines().join("; ")),
+            _ => None,
+        }
+    }
 }

@@ -6,22 +6,32 @@ use crate::harness::signed_in;
 async fn upstream_add_sends_the_credential_source() {
     let (fake, user) = signed_in().await;
     for (flags, source) in [
-        ("", "credential: None"),
+        ("", "credentials: []"),
         ("--key-env OPENAI_API_KEY", r#"Env("OPENAI_API_KEY")"#),
         ("--key-file /not/on/this/host", r#"File("/not/on/this/host")"#),
         ("--key-stdin", r#"Secret("sk-upstream")"#),
+        (
+            "--key-stdin --key-file /b --key-env A --key-env B",
+            r#"[Env("A"), Env("B"), File("/b"), Secret("sk-upstream")]"#,
+        ),
     ] {
         let line = format!("upstream add up --url http://127.0.0.1:8000/v1 {flags}");
         let result = user.ctl_with(&line, "sk-upstream\n").await;
         assert!(!result.ok().contains("sk-upstream"), "{flags}");
-        let message = fake.last().message;
+        // The sources alone.
+        let message = fake.last().message.replace("Credential { source: Some(", "");
+        let message = message.replace(") }", "");
         assert!(message.contains(source), "{flags}: {message}");
         assert!(message.contains("profile: Generic"), "{message}");
     }
     user.ctl("upstream add up --url sim: --profile llamacpp --connect-ms 5").await.ok();
     insta::assert_snapshot!(fake.last().message);
-    assert_eq!(user.ctl("upstream add up --url sim: --key-stdin --key-env A").await.code, 2);
     assert_eq!(user.ctl("upstream add up --url sim: --key-stdin").await.code, 2);
+    let two_lines = "upstream add up --url sim: --key-stdin --key-stdin";
+    user.ctl_with(two_lines, "sk-one\nsk-two\n").await.ok();
+    let message = fake.last().message;
+    assert!(message.contains("sk-one") && message.contains("sk-two"), "{message}");
+    assert_eq!(user.ctl_with(two_lines, "sk-one\n").await.code, 2);
 }
 
 #[tokio::test]
@@ -30,7 +40,11 @@ async fn upstream_update_sends_only_changes() {
     user.ctl("upstream update up --profile vllm").await.ok();
     insta::assert_snapshot!(fake.last().message);
     user.ctl("upstream update up --no-key").await.ok();
-    assert!(fake.last().message.contains("credential: Some(Credential { source: None })"));
+    assert!(fake.last().message.contains("credentials: Some(CredentialList { credentials: [] })"));
+    user.ctl("upstream update up --key-env NEW --key-keep 2 --key-keep 1").await.ok();
+    let message = fake.last().message;
+    let order = ["Current(2)", "Current(1)", r#"Env("NEW")"#].map(|it| message.find(it).unwrap());
+    assert!(order.is_sorted(), "{message}");
     assert_eq!(user.ctl("upstream update up").await.code, 2);
     assert_eq!(user.ctl("upstream update up --no-key --key-env A").await.code, 2);
 }
@@ -40,6 +54,8 @@ async fn upstreams_are_listed_with_their_problems_and_removed() {
     let (fake, mut user) = signed_in().await;
     insta::assert_snapshot!(user.ctl("upstream list").await.ok());
     insta::assert_snapshot!(user.ctl("upstream list -o json").await.ok());
+    insta::assert_snapshot!(user.ctl("upstream show example").await.ok());
+    assert_eq!(user.ctl("upstream show nothing").await.code, 4);
     user.environment.width = Some(80);
     let narrow = user.ctl("upstream list").await.ok();
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");

@@ -41,6 +41,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "route explain",
     "upstream",
     "upstream list",
+    "upstream show",
     "upstream health",
     "upstream add",
     "upstream update",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Caller, Control, ControlError};
 use crate::route;
 use crate::upstream::Load;
-use domain::health::BreakerState;
+use domain::health::{BreakerState, CheckState};
 use domain::model::{Deployment, Model, Routing};
 use domain::upstream::Upstream;
 use domain::wire::conversation::ConversationKey;
@@ -51,6 +51,8 @@ pub enum RouteReason {
     BreakerHalfOpen,
     /// It asked for no requests for this time.
     Paused(Duration),
+    /// It fails its health check.
+    FailsCheck,
     /// It cannot be used; the text says why.
     Unusable(String),
 }
@@ -76,6 +78,7 @@ impl fmt::Display for RouteReason {
             Self::Paused(left) => {
                 write!(f, "tried last: it asked for no requests for {} s", seconds(*left))
             }
+            Self::FailsCheck => f.write_str("tried last: it fails its health check"),
             Self::Unusable(why) => write!(f, "skipped: {why}"),
         }
     }
@@ -131,15 +134,18 @@ impl Control {
 
     /// Returns what keeps requests away from an upstream, if there are other deployments.
     fn problem(&self, upstream: &Arc<Upstream>) -> Option<RouteReason> {
-        let problem = self.credentials.problem(upstream);
-        if !problem.is_empty() {
+        if let Some(problem) = self.credentials.unusable(upstream) {
             return Some(RouteReason::Unusable(problem));
         }
         let now = self.clock.monotonic();
         if let Some(left) = self.upstream_clients.pause_left(upstream, now) {
             return Some(RouteReason::Paused(left));
         }
-        match self.upstream_clients.health(upstream, now)?.breaker {
+        let health = self.upstream_clients.health(upstream, now)?;
+        if health.check == Some(CheckState::Failing) {
+            return Some(RouteReason::FailsCheck);
+        }
+        match health.breaker {
             BreakerState::Closed => None,
             BreakerState::Open { left } => Some(RouteReason::BreakerOpen(left)),
             BreakerState::HalfOpen => Some(RouteReason::BreakerHalfOpen),

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::uri::PathAndQuery;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
-use trust::{Identity, Trust};
+use trust::Identity;
 
 use super::change::{ChangeContext, ReplayExt};
+use super::upstream_settings::{
+    changed_bound, changed_health_check, check_ca_certificates, check_deadline, check_proxy,
+    check_url,
+};
 use super::{Caller, Control, ControlError};
 use crate::directory::Catalogue;
 use crate::secrets::bearer_token_problem;
@@ -18,25 +21,21 @@ use domain::audit::AuditAction;
 use domain::audit_diff;
 use domain::id::UpstreamName;
 use domain::upstream::{
-    ClientCertificate, ConnectionBound, CredentialSource, Deadlines, Profile, Upstream,
+    ClientCertificate, CredentialSource, Deadlines, MAX_CREDENTIALS, Profile, Upstream,
 };
 use store::StoreError;
 
-const MAX_URL_BYTES: usize = 2_048;
 const MAX_SOURCE_BYTES: usize = 4_096;
 /// Leaves room in a request to the admin plane, which is limited to 256 KiB.
-const MAX_CA_BYTES: usize = 128 * 1024;
-const MAX_TIMEOUT: Duration = Duration::from_hours(24);
-/// The highest bound on connections and on waiting requests.
-const MAX_CONNECTIONS: u32 = 1_000_000;
+pub(super) const MAX_CA_BYTES: usize = 128 * 1024;
 
 /// A change of an upstream; `None` leaves a field unchanged.
 #[derive(Debug, Default)]
 pub struct UpstreamChange {
     /// The base URL.
     pub url: Option<String>,
-    /// The source of the credential.
-    pub credential: Option<NewCredential>,
+    /// All credentials, in order.
+    pub credentials: Option<Vec<NewCredential>>,
     /// The API dialect.
     pub profile: Option<Profile>,
     /// The deadlines. `None` leaves a deadline unchanged; zero resets it to the default.
@@ -51,19 +50,23 @@ pub struct UpstreamChange {
     pub max_connections: Option<u32>,
     /// The most requests that wait for a connection.
     pub max_waiting: Option<u32>,
+    /// The path of the health check; an empty text removes the check.
+    pub health_check: Option<String>,
+    /// The interval of the health check; zero resets it to the default.
+    pub health_check_interval: Option<Duration>,
 }
 
 /// A requested credential source.
 #[derive(Debug)]
 pub enum NewCredential {
-    /// No credential.
-    None,
     /// The name of an environment variable of the gateway.
     Env(String),
     /// The absolute path of a file on the gateway's host.
     File(String),
     /// The credential itself; stored encrypted.
     Secret(SecretString),
+    /// The current credential with this number, counted from 1.
+    Current(u32),
 }
 
 /// A requested certificate of the gateway.
@@ -198,13 +201,14 @@ impl Control {
         let upstream = Upstream {
             name,
             url: String::new(),
-            credential: CredentialSource::None,
+            credentials: Vec::new(),
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
             proxy: None,
             ca_certificates: None,
             client_certificate: None,
             connection_bound: None,
+            health_check: None,
             created_at: self.clock.now(),
         };
         self.changed_upstream(&upstream, change)
@@ -223,9 +227,9 @@ impl Control {
             idle: check_deadline("deadlines.idle_ms", new.idle, old.idle)?,
             total: check_deadline("deadlines.total_ms", new.total, old.total)?,
         };
-        let credential = match change.credential {
-            Some(credential) => self.check_credential(credential)?,
-            None => upstream.credential.clone(),
+        let credentials = match change.credentials {
+            Some(credentials) => self.check_credentials(credentials, &upstream.credentials)?,
+            None => upstream.credentials.clone(),
         };
         let url = check_url(change.url.as_deref().unwrap_or(&upstream.url))?;
         let proxy = match change.proxy {
@@ -257,13 +261,18 @@ impl Control {
         Ok(Upstream {
             name: upstream.name.clone(),
             url,
-            credential,
+            credentials,
             profile: change.profile.unwrap_or(upstream.profile),
             deadlines,
             proxy,
             ca_certificates,
             client_certificate,
             connection_bound: changed_bound(bound, change.max_connections, change.max_waiting)?,
+            health_check: changed_health_check(
+                upstream.health_check.as_ref(),
+                change.health_check,
+                change.health_check_interval,
+            )?,
             created_at: upstream.created_at,
         })
     }
@@ -300,9 +309,22 @@ impl Control {
         self.directory.catalogue().upstreams.values().cloned().collect()
     }
 
+    fn check_credentials(
+        &self,
+        credentials: Vec<NewCredential>,
+        current: &[CredentialSource],
+    ) -> Result<Vec<CredentialSource>, ValidationError> {
+        if credentials.len() > MAX_CREDENTIALS {
+            let message = format!("`credentials` must be at most {MAX_CREDENTIALS}");
+            return Err(ValidationError::new("credentials", message));
+        }
+        credentials.into_iter().map(|it| self.check_credential(it, current)).collect()
+    }
+
     fn check_credential(
         &self,
         credential: NewCredential,
+        current: &[CredentialSource],
     ) -> Result<CredentialSource, ValidationError> {
         let check = |field: &'static str, text: &str| {
             let fits = (1..=MAX_SOURCE_BYTES).contains(&text.len());
@@ -315,7 +337,16 @@ impl Control {
             Err(ValidationError::new(field, message))
         };
         match credential {
-            NewCredential::None => Ok(CredentialSource::None),
+            NewCredential::Current(number) => {
+                let position = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
+                position.and_then(|it| current.get(it)).cloned().ok_or_else(|| {
+                    let count = current.len();
+                    let message = format!(
+                        "`credential.current` is {number}, but the upstream has {count} credentials"
+                    );
+                    ValidationError::new("credential.current", message)
+                })
+            }
             NewCredential::Env(name) => {
                 check("credential.env", &name)?;
                 if name.contains('=') {
@@ -416,14 +447,16 @@ async fn put_upstream(
 /// content.
 pub(super) fn describe_change(before: &Upstream, after: &Upstream) -> String {
     let details = audit_diff::describe_changes(before, after);
-    match (&before.credential, &after.credential) {
-        (CredentialSource::Sealed(old), CredentialSource::Sealed(new)) if old != new => {
-            let others = Some(details).filter(|details| details != audit_diff::NO_CHANGE);
-            let others = others.map(|details| format!("{details}, ")).unwrap_or_default();
-            format!("{others}credential: sealed -> sealed anew")
-        }
-        _ => details,
+    let is_sealed_anew = |(before, after): (&CredentialSource, &CredentialSource)| {
+        let both = (before, after);
+        matches!(both, (CredentialSource::Sealed(old), CredentialSource::Sealed(new)) if old != new)
+    };
+    if before.credentials.iter().zip(&after.credentials).any(is_sealed_anew) {
+        let others = Some(details).filter(|details| details != audit_diff::NO_CHANGE);
+        let others = others.map(|details| format!("{details}, ")).unwrap_or_default();
+        return format!("{others}credential: sealed -> sealed anew");
     }
+    details
 }
 
 /// Refuses the removal of an upstream that has deployments in `catalogue`.
@@ -441,114 +474,4 @@ pub(super) fn ensure_unused(name: &str, catalogue: &Catalogue) -> Result<(), Con
     Err(ControlError::InUse(format!(
         "upstream `{name}` serves {users}; remove or move these models first"
     )))
-}
-
-/// Validates a base URL and strips trailing slashes. Error messages do not quote the URL, because
-/// it may contain a password.
-fn check_url(url: &str) -> Result<String, ValidationError> {
-    let invalid = |message: &str| Err(ValidationError::new("url", message));
-    if url.len() > MAX_URL_BYTES {
-        return invalid("`url` is too long");
-    }
-    if url.starts_with("sim:") {
-        if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return invalid("`url` must not contain spaces or control characters");
-        }
-        return Ok(url.to_owned());
-    }
-    let Ok(parsed) = url.parse::<http::Uri>() else {
-        return invalid("`url` must be `http://HOST[:PORT][/PATH]`, `https://…` or `sim:`");
-    };
-    let is_http = matches!(parsed.scheme_str(), Some("http" | "https"));
-    match parsed.authority() {
-        Some(authority) if is_http && !authority.host().is_empty() => {
-            if authority.as_str().contains('@') {
-                return invalid(
-                    "`url` must not hold a name or password; give the upstream a credential",
-                );
-            }
-        }
-        Some(_) | None => {
-            return invalid("`url` must be `http://HOST[:PORT][/PATH]`, `https://…` or `sim:`");
-        }
-    }
-    if parsed.query().is_some() || url.contains('#') {
-        return invalid("`url` must not have a query or a fragment: a path is added to it");
-    }
-    Ok(url.trim_end_matches('/').to_owned())
-}
-
-/// Validates the URL of a proxy; `None` if it is empty.
-fn check_proxy(url: &str) -> Result<Option<String>, ValidationError> {
-    if url.is_empty() {
-        return Ok(None);
-    }
-    let invalid = |message: &str| Err(ValidationError::new("proxy", message));
-    if url.len() > MAX_URL_BYTES {
-        return invalid("`proxy` is too long");
-    }
-    let parsed = url.parse::<http::Uri>().unwrap_or_default();
-    let is_bare = matches!(parsed.path_and_query().map(PathAndQuery::as_str), None | Some("/"));
-    match (parsed.scheme_str(), parsed.authority()) {
-        (Some("http" | "socks5"), Some(authority)) if authority.as_str().contains('@') => {
-            invalid("`proxy` must not hold a name or password, which would be stored in clear")
-        }
-        (Some("http" | "socks5"), Some(authority)) if authority.port().is_some() && is_bare => {
-            Ok(Some(url.trim_end_matches('/').to_owned()))
-        }
-        _ => invalid("`proxy` must be `http://HOST:PORT` or `socks5://HOST:PORT`"),
-    }
-}
-
-/// Validates CA certificates in PEM; `None` if the text is empty.
-fn check_ca_certificates(pem: String) -> Result<Option<String>, ValidationError> {
-    let invalid = |why: &dyn std::fmt::Display| {
-        ValidationError::new("ca_certificates", format!("`ca_certificates` cannot be used: {why}"))
-    };
-    if pem.is_empty() {
-        return Ok(None);
-    }
-    if pem.len() > MAX_CA_BYTES {
-        return Err(invalid(&format_args!("it has more than {MAX_CA_BYTES} bytes")));
-    }
-    Trust::only(pem.as_bytes()).map_err(|error| invalid(&error))?;
-    Ok(Some(pem))
-}
-
-/// Returns the bound on connections after a change; a number that is `None` does not change.
-fn changed_bound(
-    bound: Option<ConnectionBound>,
-    max_connections: Option<u32>,
-    max_waiting: Option<u32>,
-) -> Result<Option<ConnectionBound>, ValidationError> {
-    for (field, number) in [("max_connections", max_connections), ("max_waiting", max_waiting)] {
-        if number.is_some_and(|number| number > MAX_CONNECTIONS) {
-            let message = format!("`{field}` must be at most {MAX_CONNECTIONS}");
-            return Err(ValidationError::new(field, message));
-        }
-    }
-    let max_connections = max_connections.or(bound.map(|bound| bound.max_connections));
-    let Some(max_connections) = max_connections.filter(|&number| number > 0) else {
-        if max_waiting.is_some() {
-            let message = "`max_waiting` is for an upstream with `max_connections`; set both";
-            return Err(ValidationError::new("max_waiting", message));
-        }
-        return Ok(None);
-    };
-    let max_waiting = max_waiting.or(bound.map(|bound| bound.max_waiting));
-    let max_waiting = max_waiting.unwrap_or(ConnectionBound::DEFAULT_WAITING);
-    Ok(Some(ConnectionBound { max_connections, max_waiting }))
-}
-
-fn check_deadline(
-    field: &'static str,
-    new: Option<Duration>,
-    old: Option<Duration>,
-) -> Result<Option<Duration>, ValidationError> {
-    let deadline = new.or(old).filter(|deadline| !deadline.is_zero());
-    if deadline.is_some_and(|deadline| deadline > MAX_TIMEOUT) {
-        let most = MAX_TIMEOUT.as_millis();
-        return Err(ValidationError::new(field, format!("`{field}` must be at most {most}")));
-    }
-    Ok(deadline)
 }

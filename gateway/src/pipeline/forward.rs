@@ -11,10 +11,10 @@ use super::admit::AdmittedRequest;
 use super::forwarded_request::ForwardedRequest;
 use super::{AppState, Fault, rate_limit_headers};
 use crate::route;
-use crate::upstream::{AnswerBody, InFlight, UpstreamClient, UpstreamError};
+use crate::upstream::{AnswerBody, InFlight, TriedCredentials, UpstreamClient, UpstreamError};
 use domain::model::{Deployment, Model};
 use domain::refusal::Refusal;
-use domain::upstream::Upstream;
+use domain::upstream::{CredentialIndex, Upstream};
 use domain::wire::conversation::ConversationKey;
 use domain::wire::splice::{self, Edit};
 use translate::report::{self, Loss, LossReport};
@@ -154,21 +154,12 @@ async fn try_targets(
             }
         };
         tried = true;
-        // The last attempt is what the rest of the record describes.
-        request.open.add_notes(failed.take());
-        request.record_attempt(target, &outgoing.body)?;
-        app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)?;
-        let began_at = app.clock.monotonic();
-        match attempt(app, &upstream, outgoing, stream, request).await {
+        match try_target(app, &upstream, target, &outgoing, stream, request, &mut failed).await? {
             Ok(answer) => return Ok(answer),
             Err(error) => {
-                let took = app.clock.monotonic().saturating_sub(began_at);
-                failed = Some(failed_attempt(target, &error, took));
-                let retryable = error.is_retryable();
-                let source = std::error::Error::source(&error);
-                tracing::warn!(request_id = %request.id(), upstream = %target.upstream, %error, source, "a request got no answer from an upstream");
+                let is_retryable = error.is_retryable();
                 fault = error.into();
-                if !retryable {
+                if !is_retryable {
                     break;
                 }
             }
@@ -177,20 +168,80 @@ async fn try_targets(
     Err(fault)
 }
 
-async fn attempt(
+/// Tries one target, and again with other credentials of its upstream if one is refused. `failed` is the note about
+/// the last attempt that failed.
+///
+/// # Errors
+/// The outer error is the reason why the request was not sent.
+async fn try_target(
     app: &AppState,
     upstream: &Arc<Upstream>,
-    outgoing: Outgoing,
+    target: &Deployment,
+    outgoing: &Outgoing,
+    stream: bool,
+    request: &mut ForwardedRequest,
+    failed: &mut Option<String>,
+) -> Result<Result<UpstreamAnswer, UpstreamError>, Refusal> {
+    let secrets = || app.credentials.resolved(upstream);
+    let upstream_client = match app.upstream_clients.upstream_client(upstream, secrets) {
+        Ok(upstream_client) => upstream_client,
+        Err(error) => {
+            begin_attempt(app, target, None, outgoing, request, failed).await?;
+            *failed = Some(failed_attempt(request, target, None, &error, Duration::ZERO));
+            return Ok(Err(error));
+        }
+    };
+    let mut credential = upstream_client.choose_credential(app.clock.monotonic());
+    let mut tried = TriedCredentials::default();
+    loop {
+        let number = upstream_client.credential_number(credential);
+        begin_attempt(app, target, number, outgoing, request, failed).await?;
+        let began_at = app.clock.monotonic();
+        let answer = attempt(app, &upstream_client, credential, outgoing, stream, request).await;
+        let error = match answer {
+            Ok(answer) => return Ok(Ok(answer)),
+            Err(error) => error,
+        };
+        let now = app.clock.monotonic();
+        let took = now.saturating_sub(began_at);
+        *failed = Some(failed_attempt(request, target, number, &error, took));
+        tried.insert(credential);
+        match upstream_client.choose_credential_again(tried, &error, now) {
+            Some(next) => credential = next,
+            None => return Ok(Err(error)),
+        }
+    }
+}
+
+/// Records an attempt that is about to begin, and the one that failed before it. The last attempt is what the rest of
+/// the record describes.
+async fn begin_attempt(
+    app: &AppState,
+    target: &Deployment,
+    credential: Option<u32>,
+    outgoing: &Outgoing,
+    request: &mut ForwardedRequest,
+    failed: &mut Option<String>,
+) -> Result<(), Refusal> {
+    request.open.add_notes(failed.take());
+    request.record_attempt(target, credential, &outgoing.body)?;
+    app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)
+}
+
+async fn attempt(
+    app: &AppState,
+    upstream_client: &Arc<UpstreamClient>,
+    credential: CredentialIndex,
+    outgoing: &Outgoing,
     stream: bool,
     request: &ForwardedRequest,
 ) -> Result<UpstreamAnswer, UpstreamError> {
-    let credential = || app.credentials.resolved(upstream);
-    let upstream_client = app.upstream_clients.upstream_client(upstream, credential)?;
+    let upstream_client = upstream_client.clone();
     let in_flight = upstream_client.begin_request();
     let Outgoing { body, edits } = outgoing;
-    let body_and_id = || (splice::splice(&body, &edits), request.open.id_header());
+    let body_and_id = || (splice::splice(body, edits), request.open.id_header());
     let sent_at = app.clock.monotonic();
-    let sent = upstream_client.send(body_and_id, &request.send_status).await;
+    let sent = upstream_client.send(credential, body_and_id, &request.send_status).await;
     let checked = sent.and_then(|response| {
         check_kind(response.headers(), stream)?;
         Ok(response)
@@ -200,9 +251,11 @@ async fn attempt(
         // The upstream had no part in it.
         Err(UpstreamError::JournalUnavailable(_) | UpstreamError::Overloaded) => {}
         Err(error) if error.is_upstream_fault() => {
-            upstream_client.record_failure(error, app.clock.now(), now);
+            upstream_client.record_failure(credential, error, app.clock.now(), now);
         }
-        Ok(_) | Err(_) => upstream_client.record_answer(now.saturating_sub(sent_at), now),
+        Ok(_) | Err(_) => {
+            upstream_client.record_answer(credential, now.saturating_sub(sent_at), now);
+        }
     }
     let (head, body) = checked?.into_parts();
     Ok(UpstreamAnswer { headers: client_headers(&head.headers), body, upstream_client, in_flight })
@@ -234,10 +287,21 @@ fn client_headers(upstream: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Returns the note about an attempt that failed: the deployment, the error, and the time that it took.
-fn failed_attempt(target: &Deployment, error: &UpstreamError, took: Duration) -> String {
+/// Logs an attempt that failed. Returns the note about it: the deployment, the error, the time that it took, and the
+/// number of the credential if the upstream has several.
+fn failed_attempt(
+    request: &ForwardedRequest,
+    target: &Deployment,
+    credential: Option<u32>,
+    error: &UpstreamError,
+    took: Duration,
+) -> String {
     let Deployment { upstream, upstream_model, .. } = target;
-    format!("failed_attempt={upstream}/{upstream_model}:{}:{}ms", error.label(), took.as_millis())
+    let source = std::error::Error::source(error);
+    tracing::warn!(request_id = %request.id(), %upstream, credential, %error, source, "a request got no answer from an upstream");
+    let (label, took) = (error.label(), took.as_millis());
+    let credential = credential.map(|number| format!(":credential={number}")).unwrap_or_default();
+    format!("failed_attempt={upstream}/{upstream_model}:{label}:{took}ms{credential}")
 }
 
 fn misconfigured(what: &str) -> UpstreamError {

@@ -83,7 +83,8 @@ impl ForwardedRequest {
         self.open.limit_status()
     }
 
-    /// Records an attempt at a deployment with this chat request; the journal has it before it is sent.
+    /// Records an attempt at a deployment with this chat request, and the number of the credential if its upstream has
+    /// several; the journal has it before it is sent.
     ///
     /// The journal does not know whether the request has left afterwards. After a crash between here and the
     /// write to the upstream, the request is charged as if it had.
@@ -93,12 +94,13 @@ impl ForwardedRequest {
     pub(super) fn record_attempt(
         &mut self,
         target: &Deployment,
+        credential: Option<u32>,
         chat_body: &Bytes,
     ) -> Result<(), Refusal> {
         self.coverage.set_request_body(chat_body.clone());
         self.input_bytes = count::text_bytes(chat_body);
         let open = Open {
-            record: self.open.set_deployment(target),
+            record: self.open.set_deployment(target, credential),
             price: self.price,
             input_bytes: self.input_bytes,
             output_bytes: self.output_bytes(),

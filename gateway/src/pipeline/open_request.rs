@@ -47,6 +47,8 @@ pub struct OpenRequest {
     /// `None` once the request is settled.
     record: Option<Box<RequestRecord>>,
     limit_status: LimitStatus,
+    /// The number of the credential that the last attempt used, if its upstream has several.
+    credential: Option<u32>,
     head_sent: Option<HeadSent>,
     /// Set once the client of a drained request has disconnected; `None` if the request is not drained.
     client_disconnected: Option<ClientDisconnected>,
@@ -118,6 +120,7 @@ impl OpenRequest {
             arrival,
             record: Some(record),
             limit_status: LimitStatus::default(),
+            credential: None,
             head_sent: None,
             client_disconnected: None,
             drop_outcome: DropOutcome::default(),
@@ -174,15 +177,23 @@ impl OpenRequest {
         record.price_version = Some(model.price.version);
     }
 
-    /// Records the deployment that the request is sent to. Returns the record as a crash should leave it.
-    pub(super) fn set_deployment(&mut self, target: &Deployment) -> RequestRecord {
+    /// Records the deployment that the request is sent to, and the number of the credential if its upstream has several.
+    /// Returns the record as a crash should leave it.
+    pub(super) fn set_deployment(
+        &mut self,
+        target: &Deployment,
+        credential: Option<u32>,
+    ) -> RequestRecord {
+        self.credential = credential;
         let record = self.record_mut();
         record.deployment = Some(ServedBy::from(target));
-        RequestRecord {
+        let mut interrupted = RequestRecord {
             status: RequestStatus::Interrupted,
             idempotency: None,
             ..RequestRecord::clone(record)
-        }
+        };
+        interrupted.notes.extend(credential.map(credential_note));
+        interrupted
     }
 
     /// Records that the client got status 200 and the head of a stream.
@@ -248,6 +259,7 @@ impl OpenRequest {
         }
         let http_status = outcome.http_status.or_else(|| self.http_status());
         let mut record = self.record.take()?;
+        record.notes.extend(self.credential.map(credential_note));
         record.duration = self.elapsed();
         record.idempotency = record.idempotency.filter(|_| is_whole);
         if record.deployment.is_some() && (is_drained || outcome.status == RequestStatus::Cancelled)
@@ -300,6 +312,11 @@ impl OpenRequest {
     fn record_mut(&mut self) -> &mut RequestRecord {
         self.record.as_mut().expect("only `close` and `drop` take the record")
     }
+}
+
+/// Returns the note that names the credential of the deployment that the record names.
+fn credential_note(number: u32) -> String {
+    format!("credential={number}")
 }
 
 impl Drop for OpenRequest {

@@ -19,11 +19,15 @@ const MAX_FILE_BYTES: u64 = 64 * 1024;
 /// The secrets of an upstream.
 #[derive(Clone, Debug, Default)]
 pub struct UpstreamSecrets {
-    /// The credential; `None` if the upstream needs none.
-    pub credential: Option<SecretString>,
+    /// The credentials, in the order of the catalogue entry; empty if the upstream requires none. Invariant: if
+    /// there are any, at least one is resolved.
+    pub credentials: Vec<ResolvedCredential>,
     /// The private key of the gateway's certificate, in PEM.
     pub client_key: Option<SecretString>,
 }
+
+/// A credential, or the reason why it could not be resolved.
+pub type ResolvedCredential = Result<SecretString, String>;
 
 /// The secrets of an upstream, or the reason why they could not be resolved.
 pub type ResolvedSecrets = Result<UpstreamSecrets, String>;
@@ -50,13 +54,14 @@ impl Credentials {
         Self { sealer, resolved: ArcSwap::default() }
     }
 
-    /// Returns the secrets of an upstream with exactly this address, source and certificate; `None` if it is not known.
+    /// Returns the secrets of an upstream with exactly this address, sources and certificate; `None` if it is not
+    /// known.
     pub fn find(&self, upstream: &Upstream) -> Option<Arc<ResolvedSecrets>> {
         let resolved = self.resolved.load();
         resolved.iter().find(|it| it.belongs_to(upstream)).map(|it| it.secrets.clone())
     }
 
-    /// Returns the secrets of an upstream with exactly this address, source and certificate, or why there are none.
+    /// Returns the secrets of an upstream with exactly this address, sources and certificate, or why there are none.
     pub fn resolved(&self, upstream: &Upstream) -> ResolvedSecrets {
         match self.find(upstream) {
             Some(credential) => credential.as_ref().clone(),
@@ -64,11 +69,17 @@ impl Credentials {
         }
     }
 
-    /// Returns why an upstream's credential cannot be used; empty if it can.
+    /// Returns why an upstream cannot be used; `None` if it can.
+    pub fn unusable(&self, upstream: &Upstream) -> Option<String> {
+        self.find(upstream)?.as_ref().as_ref().err().cloned()
+    }
+
+    /// Returns why an upstream, or some of its credentials, cannot be used; empty if all can.
     pub fn problem(&self, upstream: &Upstream) -> String {
         match self.find(upstream).as_deref() {
             Some(Err(problem)) => problem.clone(),
-            Some(Ok(_)) | None => String::new(),
+            Some(Ok(secrets)) => describe_problems(&secrets.credentials),
+            None => String::new(),
         }
     }
 
@@ -83,7 +94,11 @@ impl Credentials {
         let mut changed = Vec::new();
         for upstream in upstreams {
             let secrets = self.resolve(&upstream).await;
-            if let Err(problem) = &secrets {
+            let problem = match &secrets {
+                Ok(secrets) => describe_problems(&secrets.credentials),
+                Err(problem) => problem.clone(),
+            };
+            if !problem.is_empty() {
                 tracing::warn!(upstream = %upstream.name, problem, "cannot resolve a credential");
             }
             if self.find(&upstream).is_some_and(|before| !is_same(&before, &secrets)) {
@@ -125,16 +140,18 @@ impl Credentials {
     async fn resolve(&self, upstream: &Upstream) -> ResolvedSecrets {
         let key = upstream.client_certificate.as_ref();
         let client_key = key.map(|it| self.open_sealed(&it.sealed_key)).transpose()?;
-        let credential = self.resolve_credential(&upstream.credential).await?;
-        Ok(UpstreamSecrets { credential, client_key })
+        let mut credentials = Vec::with_capacity(upstream.credentials.len());
+        for source in &upstream.credentials {
+            credentials.push(self.resolve_credential(source).await);
+        }
+        if !credentials.is_empty() && credentials.iter().all(Result::is_err) {
+            return Err(describe_problems(&credentials));
+        }
+        Ok(UpstreamSecrets { credentials, client_key })
     }
 
-    async fn resolve_credential(
-        &self,
-        source: &CredentialSource,
-    ) -> Result<Option<SecretString>, String> {
+    async fn resolve_credential(&self, source: &CredentialSource) -> ResolvedCredential {
         let (secret, from) = match source {
-            CredentialSource::None => return Ok(None),
             CredentialSource::Env(name) => (read_env(name)?, format!("variable `{name}`")),
             CredentialSource::File(path) => (read_file(path).await?, format!("file `{path}`")),
             CredentialSource::Sealed(sealed) => {
@@ -142,7 +159,7 @@ impl Credentials {
             }
         };
         match bearer_token_problem(&secret) {
-            None => Ok(Some(secret)),
+            None => Ok(secret),
             Some(problem) => Err(format!("the {from} {problem}")),
         }
     }
@@ -153,7 +170,7 @@ impl Resolved {
         let own = &*self.upstream;
         own.name == upstream.name
             && own.url == upstream.url
-            && own.credential == upstream.credential
+            && own.credentials == upstream.credentials
             && own.client_certificate == upstream.client_certificate
     }
 }
@@ -161,15 +178,29 @@ impl Resolved {
 fn is_same(one: &ResolvedSecrets, other: &ResolvedSecrets) -> bool {
     match (one, other) {
         (Ok(one), Ok(other)) => {
-            let exposed = |secret: &Option<SecretString>| {
-                secret.as_ref().map(|it| it.expose_secret().to_owned()).map(Zeroizing::new)
-            };
-            // A key belongs to its certificate, which is part of the entry.
-            exposed(&one.credential) == exposed(&other.credential)
+            let is_same =
+                |(one, other): (&ResolvedCredential, &ResolvedCredential)| match (one, other) {
+                    (Ok(one), Ok(other)) => one.expose_secret() == other.expose_secret(),
+                    (Err(one), Err(other)) => one == other,
+                    (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+                };
+            // The entries, and so the numbers of credentials, are equal. A key belongs to its certificate, which is
+            // part of the entry.
+            one.credentials.iter().zip(&other.credentials).all(is_same)
         }
         (Err(one), Err(other)) => one == other,
         (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
     }
+}
+
+/// Describes the credentials that are not resolved, by number if there are several; empty if there are none.
+fn describe_problems(credentials: &[ResolvedCredential]) -> String {
+    let problems = (1..).zip(credentials).filter_map(|(number, credential)| {
+        let problem = credential.as_ref().err()?;
+        let is_only = credentials.len() == 1;
+        Some(if is_only { problem.clone() } else { format!("credential {number}: {problem}") })
+    });
+    problems.collect::<Vec<_>>().join("; ")
 }
 
 /// Returns why `secret` cannot be sent as a bearer token; the text completes a sentence "it …".
@@ -206,17 +237,18 @@ mod tests {
     use domain::upstream::{Deadlines, Profile};
     use jiff::Timestamp;
 
-    fn upstream(name: &str, credential: CredentialSource) -> Arc<Upstream> {
+    fn upstream(name: &str, credentials: &[CredentialSource]) -> Arc<Upstream> {
         Arc::new(Upstream {
             name: UpstreamName::new(name),
             url: "http://localhost".into(),
-            credential,
+            credentials: credentials.to_vec(),
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
             proxy: None,
             ca_certificates: None,
             client_certificate: None,
             connection_bound: None,
+            health_check: None,
             created_at: Timestamp::UNIX_EPOCH,
         })
     }
@@ -232,13 +264,12 @@ mod tests {
         let mut broken = credentials.sealer.seal(&"hidden".into());
         broken.pop();
         let cases = [
-            (CredentialSource::None, Ok(None)),
             // Set by cargo for every test.
-            (CredentialSource::Env("CARGO_PKG_NAME".into()), Ok(Some("gateway"))),
+            (CredentialSource::Env("CARGO_PKG_NAME".into()), Ok("gateway")),
             (CredentialSource::Env("TOLLGATE_NO_SUCH".into()), Err("`TOLLGATE_NO_SUCH` is not")),
-            (CredentialSource::File(file.clone()), Ok(Some("from-file"))),
+            (CredentialSource::File(file.clone()), Ok("from-file")),
             (CredentialSource::File(format!("{file}2")), Err("cannot be read")),
-            (credentials.seal(&"sealed".into()), Ok(Some("sealed"))),
+            (credentials.seal(&"sealed".into()), Ok("sealed")),
             (credentials.seal(&"two words".into()), Err("has spaces")),
             (CredentialSource::Sealed(broken), Err("set it again")),
         ];
@@ -246,18 +277,17 @@ mod tests {
         let upstreams: Vec<_> = cases
             .iter()
             .enumerate()
-            .map(|(index, (source, _))| upstream(name(index).as_str(), source.clone()))
+            .map(|(index, (source, _))| {
+                upstream(name(index).as_str(), std::slice::from_ref(source))
+            })
             .collect();
         credentials.refresh(upstreams.clone()).await;
         for (index, (source, expected)) in cases.iter().enumerate() {
             let resolved = credentials.find(&upstreams[index]).unwrap();
             match (&*resolved, expected) {
                 (Ok(secret), Ok(expected)) => {
-                    assert_eq!(
-                        secret.credential.as_ref().map(ExposeSecret::expose_secret),
-                        *expected,
-                        "{source:?}"
-                    );
+                    let [Ok(credential)] = &secret.credentials[..] else { panic!("{source:?}") };
+                    assert_eq!(credential.expose_secret(), *expected, "{source:?}");
                     assert_eq!(credentials.problem(&upstreams[index]), "");
                 }
                 (Err(problem), Err(part)) => {
@@ -267,9 +297,9 @@ mod tests {
                 _ => panic!("{source:?}"),
             }
         }
-        assert!(credentials.find(&upstream("u99", CredentialSource::None)).is_none());
+        assert!(credentials.find(&upstream("u99", &[])).is_none());
         std::fs::write(&file, "rotated").unwrap();
-        assert_eq!(credentials.refresh(upstreams.clone()).await, [upstreams[3].clone()]);
+        assert_eq!(credentials.refresh(upstreams.clone()).await, [upstreams[2].clone()]);
         assert_eq!(credentials.refresh(upstreams.clone()).await, []);
         credentials.retain(&upstreams[1..]);
         assert!(credentials.find(&upstreams[0]).is_none());
@@ -282,13 +312,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let sealer = Sealer::open(dir.path(), Arc::new(CountingEntropy::default())).unwrap();
         let credentials = Credentials::new(Arc::new(sealer));
-        let old = upstream("u", credentials.seal(&"old".into()));
-        let credential = credentials.seal(&"new".into());
-        let new = Upstream { url: "https://new".into(), credential, ..(*old).clone() };
+        let old = upstream("u", &[credentials.seal(&"old".into())]);
+        let sources = vec![credentials.seal(&"new".into())];
+        let new = Upstream { url: "https://new".into(), credentials: sources, ..(*old).clone() };
         let half_new = Upstream { url: new.url.clone(), ..(*old).clone() };
         credentials.refresh([old.clone(), Arc::new(new.clone())]).await;
         let secret = |upstream: &Upstream| match &*credentials.find(upstream)? {
-            Ok(secrets) => Some(secrets.credential.as_ref()?.expose_secret().to_owned()),
+            Ok(secrets) => Some(secrets.credentials[0].as_ref().ok()?.expose_secret().to_owned()),
             other => panic!("{other:?}"),
         };
         assert_eq!(secret(&old).as_deref(), Some("old"));

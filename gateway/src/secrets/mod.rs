@@ -8,4 +8,4 @@ pub(crate) mod file;
 pub mod seal;
 
 pub(crate) use credentials::bearer_token_problem;
-pub use credentials::{Credentials, ResolvedSecrets, UpstreamSecrets};
+pub use credentials::{Credentials, ResolvedCredential, ResolvedSecrets, UpstreamSecrets};

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::answer_body::AnswerBody;
 use super::connect::{Protocol, Proxy, SimulatorDialer, TcpConnector};
+use super::credential_states::TriedCredentials;
 use super::error::{Phase, UpstreamError, convert_retry_date};
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
@@ -22,8 +23,9 @@ use super::read::read_whole;
 use super::slots::Slots;
 use super::stats::{InFlight, StatsTable, UpstreamStats};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
-use crate::secrets::UpstreamSecrets;
-use domain::upstream::{Profile, Upstream};
+use crate::secrets::{ResolvedCredential, UpstreamSecrets};
+use domain::health::CheckState;
+use domain::upstream::{CredentialIndex, Profile, Upstream};
 use domain::wire::error::ReportedError;
 use domain::wire::splice::Payload;
 
@@ -33,17 +35,24 @@ const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 const HEADERS: usize = 8;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// A pooled client for one upstream, with its credential in the default headers.
+/// A pooled client for one upstream, with its credentials.
 pub struct UpstreamClient {
     upstream: Arc<Upstream>,
     chat_completions: Target,
     pub(super) models: Target,
-    /// The headers of every request, with the `Host` of HTTP/1.1.
-    headers: HeaderMap,
-    credential: Option<SecretString>,
+    /// In the order of the catalogue entry; one without a secret if the upstream requires none. `None` if it could
+    /// not be resolved; [`CredentialStates`](super::credential_states::CredentialStates) never chooses it.
+    credentials: Vec<Option<Credential>>,
     pool: Pool,
     flush_journal: FlushJournal,
     stats: Arc<UpstreamStats>,
+}
+
+/// A credential, and the headers of the requests with it.
+struct Credential {
+    /// With the `Host` of HTTP/1.1.
+    headers: HeaderMap,
+    secret: Option<SecretString>,
 }
 
 /// The target of a request.
@@ -71,8 +80,7 @@ impl UpstreamClient {
             address.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
         };
         let (chat_completions, models) = (below("/chat/completions")?, below("/models")?);
-        let mut headers = headers(secrets.credential.as_ref())?;
-        headers.insert(HOST, host(&chat_completions)?);
+        let credentials = credentials(&secrets.credentials, &host(&chat_completions)?, &stats)?;
         let connect_timeout = upstream.deadlines.connect();
         let pool =
             |connector| Pool::new(connector, connect_timeout, journal_barrier.clone(), slots);
@@ -94,8 +102,7 @@ impl UpstreamClient {
             upstream,
             chat_completions: Target::new(chat_completions),
             models: Target::new(models),
-            headers,
-            credential: secrets.credential.clone(),
+            credentials,
             pool,
             flush_journal: journal_barrier.flush_journal(),
             stats,
@@ -139,24 +146,99 @@ impl UpstreamClient {
         self.stats.begin()
     }
 
-    /// Records that the head of an answer arrived after `latency`; `now` is the monotonic time.
-    pub fn record_answer(&self, latency: Duration, now: Duration) {
+    /// Returns the credential for a request at `now`, the monotonic time.
+    pub fn choose_credential(&self, now: Duration) -> CredentialIndex {
+        self.stats.credentials().choose(now)
+    }
+
+    /// Returns the credential with which a request is repeated after `error`, if another one than those that were
+    /// `tried` may help; `now` is the monotonic time.
+    pub fn choose_credential_again(
+        &self,
+        tried: TriedCredentials,
+        error: &UpstreamError,
+        now: Duration,
+    ) -> Option<CredentialIndex> {
+        self.stats.credentials().choose_again(tried, error, now)
+    }
+
+    /// Returns the number of a credential; `None` if the upstream has no other one.
+    pub fn credential_number(&self, index: CredentialIndex) -> Option<u32> {
+        (self.credentials.len() > 1).then(|| index.number())
+    }
+
+    /// Records that the head of an answer to a request with `credential` arrived after `latency`; `now` is the
+    /// monotonic time.
+    pub fn record_answer(&self, credential: CredentialIndex, latency: Duration, now: Duration) {
+        self.stats.credentials().record_accepted(credential);
         self.stats.record_answer(latency, now);
     }
 
-    /// Records a failure of the upstream before its answer began; `now` is the monotonic time.
-    pub fn record_failure(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
-        self.opened(self.stats.record_failure(error, at, now));
+    /// Records a failure of a request with `credential` before its answer began; `now` is the monotonic time.
+    pub fn record_failure(
+        &self,
+        credential: CredentialIndex,
+        error: &UpstreamError,
+        at: Timestamp,
+        now: Duration,
+    ) {
+        if !self.stats.credentials().record_failure(credential, error, now) {
+            self.opened(self.stats.record_failure(error, at, now));
+            return;
+        }
+        let (upstream, number) = (&self.upstream.name, credential.number());
+        let text = format!("credential {number}: {}", error.for_operators());
+        tracing::warn!(%upstream, credential = number, %error, "a credential is refused; others are used");
+        self.stats.set_last_error(text, at);
     }
 
-    /// Records whether the upstream answered a background probe; `now` is the monotonic time.
-    pub(super) fn record_probe(&self, result: Result<(), UpstreamError>, now: Duration) {
+    /// Records whether the upstream answered a background probe with `credential`; `now` is the monotonic time.
+    pub(super) fn record_probe(
+        &self,
+        credential: CredentialIndex,
+        result: Result<(), UpstreamError>,
+        now: Duration,
+    ) {
         let upstream = &self.upstream.name;
+        let is_refused_credential =
+            |error: &UpstreamError| self.stats.credentials().record_failure(credential, error, now);
+        // The trial uses another credential.
+        let result =
+            result.or_else(|error| if is_refused_credential(&error) { Ok(()) } else { Err(error) });
         let pause = self.stats.record_probe(result.is_ok(), now);
         if let (Some(pause), Err(error)) = (pause, result) {
             let pause_s = pause.as_secs();
             tracing::debug!(%upstream, pause_s, error = error.for_operators(), "a probe failed");
         }
+    }
+
+    /// Records the result of a health check at the time `at`. Returns whether it failed, but not the one before it.
+    pub(super) fn record_check(&self, result: Result<(), UpstreamError>, at: Timestamp) -> bool {
+        // The gateway's own bound says nothing about the upstream.
+        if matches!(result, Err(UpstreamError::Overloaded)) {
+            return false;
+        }
+        let (upstream, state) = (&self.upstream.name, self.stats.record_check(result.is_ok()));
+        if let Err(error) = result {
+            let text = format!("health check: {}", error.for_operators());
+            if state == Some(CheckState::Failing) {
+                tracing::warn!(%upstream, error = text, "an upstream fails its health check; requests go elsewhere where they can");
+            }
+            self.stats.set_last_error(text, at);
+        } else if state == Some(CheckState::Passing) {
+            tracing::info!(%upstream, "an upstream passes its health check");
+        }
+        self.stats.is_check_doubtful()
+    }
+
+    /// Returns the target of a GET request for `path` at the origin of the upstream's URL.
+    pub(super) fn target_at_origin(&self, path: &str) -> Result<Target, UpstreamError> {
+        let mut parts = self.models.absolute.clone().into_parts();
+        let misconfigured = |error: &dyn std::fmt::Display| {
+            UpstreamError::Misconfigured(format!("its health check: {error}"))
+        };
+        parts.path_and_query = Some(path.parse().map_err(|error| misconfigured(&error))?);
+        Ok(Target::new(Uri::from_parts(parts).map_err(|error| misconfigured(&error))?))
     }
 
     /// Records an answer that the upstream broke off; `now` is the monotonic time.
@@ -176,7 +258,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Sends a chat request and waits for the head of a successful answer. `body` and `id` are evaluated
+    /// Sends a chat request with a credential and waits for the head of a successful answer. `body_and_id` is evaluated
     /// again if a connection closes before it accepts the request. `send_status` reports whether the request
     /// has left.
     ///
@@ -187,10 +269,11 @@ impl UpstreamClient {
     /// Anything but a 2xx head in time is an error.
     pub fn send(
         &self,
+        credential: CredentialIndex,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
         send_status: &SendStatus,
     ) -> impl Future<Output = Result<Response<AnswerBody>, UpstreamError>> {
-        self.request(Method::POST, &self.chat_completions, body_and_id, send_status)
+        self.request(Method::POST, &self.chat_completions, credential, body_and_id, send_status)
     }
 
     /// Sends any request like [`send`](Self::send).
@@ -198,15 +281,19 @@ impl UpstreamClient {
         &self,
         method: Method,
         target: &Target,
+        credential: CredentialIndex,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
         send_status: &SendStatus,
     ) -> Result<Response<AnswerBody>, UpstreamError> {
+        let Some(Some(credential)) = self.credentials.get(usize::from(credential.0)) else {
+            return Err(UpstreamError::Misconfigured("a credential is not available".to_owned()));
+        };
         let request = |protocol| {
             let (body, request_id) = body_and_id();
             let body = Outbound::new(body, self.flush_journal.clone(), send_status.clone());
             let mut request = Request::new(body);
             *request.method_mut() = method.clone();
-            *request.headers_mut() = self.headers.clone();
+            *request.headers_mut() = credential.headers.clone();
             *request.uri_mut() = match protocol {
                 Protocol::Http1 => target.origin.clone(),
                 Protocol::Http2 => {
@@ -260,14 +347,11 @@ impl UpstreamClient {
         self.redact(UpstreamError::Refused { status, body, headers: Box::new(head.headers) })
     }
 
-    /// Removes the upstream's credential from an error's text, which may be passed on to a client.
+    /// Removes the upstream's credentials from an error's text, which may be passed on to a client.
     pub fn redact(&self, mut error: UpstreamError) -> UpstreamError {
-        if let (
-            Some(credential),
-            UpstreamError::Refused { body, .. } | UpstreamError::Reported(body),
-        ) = (&self.credential, &mut error)
-        {
-            body.redact(credential.expose_secret());
+        if let UpstreamError::Refused { body, .. } | UpstreamError::Reported(body) = &mut error {
+            let secrets = self.credentials.iter().flatten().filter_map(|it| it.secret.as_ref());
+            secrets.for_each(|secret| body.redact(secret.expose_secret()));
         }
         error
     }
@@ -319,7 +403,31 @@ fn host(address: &Uri) -> Result<HeaderValue, UpstreamError> {
     value.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
 }
 
-/// Returns the headers of every request to the upstream. No header of the client is forwarded.
+/// Returns the credentials with the headers of requests to `host`. Those that are not resolved are recorded in `stats`.
+fn credentials(
+    resolved: &[ResolvedCredential],
+    host: &HeaderValue,
+    stats: &UpstreamStats,
+) -> Result<Vec<Option<Credential>>, UpstreamError> {
+    let credential = |secret: Option<&SecretString>| {
+        let mut headers = headers(secret)?;
+        headers.insert(HOST, host.clone());
+        Ok(Some(Credential { headers, secret: secret.cloned() }))
+    };
+    if resolved.is_empty() {
+        return Ok(vec![credential(None)?]);
+    }
+    let credentials = (0..).map(CredentialIndex).zip(resolved).map(|(index, resolved)| {
+        let Ok(secret) = resolved else {
+            stats.credentials().set_missing(index);
+            return Ok(None);
+        };
+        credential(Some(secret))
+    });
+    credentials.collect()
+}
+
+/// Returns the headers of every request with a credential. No header of the client is forwarded.
 fn headers(credential: Option<&SecretString>) -> Result<HeaderMap, UpstreamError> {
     // A full header map grows on insertion even if the name exists, and each request inserts its id into a
     // copy of this map.
@@ -369,8 +477,8 @@ mod tests {
             dialled.send(theirs).map_err(std::io::Error::other)?;
             Ok(ours)
         });
-        let credential = Some(SecretString::from("sk-upstream"));
-        let secrets = UpstreamSecrets { credential, client_key: None };
+        let credentials = vec![Ok(SecretString::from("sk-upstream"))];
+        let secrets = UpstreamSecrets { credentials, client_key: None };
         let journal_barrier = JournalBarrier::new(flush_journal, TaskTracker::new());
         let upstream_client = UpstreamClient::new(
             entry(),
@@ -402,7 +510,13 @@ mod tests {
         };
         let send_status = SendStatus::default();
         let models = &upstream_client.models;
-        let request = upstream_client.request(method, models, body_and_id, &send_status);
+        let request = upstream_client.request(
+            method,
+            models,
+            CredentialIndex::default(),
+            body_and_id,
+            &send_status,
+        );
         let (read, answered) = tokio::join!(answer, request);
         answered.unwrap();
         let (head, body) = read.split_once("\r\n\r\n").unwrap();
@@ -448,7 +562,10 @@ mod tests {
         let body_and_id =
             || (splice(&Bytes::from_static(b"{}"), &[]), HeaderValue::from_static(""));
         let send_status = SendStatus::default();
-        let ((), answered) = tokio::join!(close, upstream_client.send(body_and_id, &send_status));
+        let ((), answered) = tokio::join!(
+            close,
+            upstream_client.send(CredentialIndex::default(), body_and_id, &send_status)
+        );
         (answered.unwrap_err(), send_status.stop())
     }
 

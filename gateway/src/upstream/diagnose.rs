@@ -1,18 +1,25 @@
-//! Diagnostic requests to an upstream: its models, whether it streams, and whether it answers at all.
+//! Requests to an upstream that are not those of clients: its models, whether it streams, and whether it answers at
+//! all.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::{Method, header::HeaderValue};
+use hyper::header::HeaderValue;
+use hyper::{Method, Response};
 use serde::Deserialize;
 
+use super::answer_body::AnswerBody;
+use super::client::Target;
 use super::read::read_whole;
 use super::{Phase, SendStatus, UpstreamClient, UpstreamError};
+use domain::upstream::CredentialIndex;
 use domain::wire::chunk::ChunkView;
 use domain::wire::splice::splice;
 use domain::wire::sse::{self, Splitter};
 
-/// The maximum length of a model list that is read.
-const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
+/// The maximum length of a body that is read.
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// The id of diagnostic requests in the upstream's log.
 const REQUEST_ID: HeaderValue = HeaderValue::from_static("tollgate-diagnose");
 
@@ -27,15 +34,13 @@ struct Listed {
 }
 
 impl UpstreamClient {
-    /// Returns the names of the models that the upstream lists.
+    /// Returns the names of the models that the upstream lists for a credential.
     ///
     /// # Errors
     /// The upstream does not return such a list in time.
-    pub async fn models(&self) -> Result<Vec<String>, UpstreamError> {
-        let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
-        let response =
-            self.request(Method::GET, &self.models, nothing, &SendStatus::default()).await?;
-        let body = read_whole(response.into_body(), MAX_LIST_BYTES);
+    pub async fn models(&self, credential: CredentialIndex) -> Result<Vec<String>, UpstreamError> {
+        let response = self.get(&self.models, credential).await?;
+        let body = read_whole(response.into_body(), MAX_BODY_BYTES);
         let body = tokio::time::timeout(self.idle_deadline(), body).await;
         let body = body.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
         let body = body?;
@@ -49,24 +54,38 @@ impl UpstreamClient {
     ///
     /// # Errors
     /// There is none, or it says that the upstream cannot serve requests.
-    pub(super) async fn probe(&self) -> Result<(), UpstreamError> {
-        let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
-        let sent = self.request(Method::GET, &self.models, nothing, &SendStatus::default()).await;
-        match sent {
+    pub(super) async fn probe(&self, credential: CredentialIndex) -> Result<(), UpstreamError> {
+        match self.get(&self.models, credential).await {
             Err(error) if error.is_upstream_fault() => Err(error),
             // A server without a list of models may still serve chat requests.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
+    /// Sends a health check for `path` at `now`, the monotonic time, and waits for the end of the answer.
+    ///
+    /// # Errors
+    /// The answer has no status 2xx.
+    pub(super) async fn check(&self, path: &str, now: Duration) -> Result<(), UpstreamError> {
+        let target = self.target_at_origin(path)?;
+        let response = self.get(&target, self.choose_credential(now)).await?;
+        // So that the connection can be used again.
+        read_whole(response.into_body(), MAX_BODY_BYTES).await?;
+        Ok(())
+    }
+
     /// Sends a streamed chat request and waits for the first token; the rest is not read.
     ///
     /// # Errors
     /// The upstream does not return a stream, or not in time.
-    pub async fn first_token(&self, body: impl Into<Bytes>) -> Result<(), UpstreamError> {
+    pub async fn first_token(
+        &self,
+        credential: CredentialIndex,
+        body: impl Into<Bytes>,
+    ) -> Result<(), UpstreamError> {
         let body = body.into();
         let body_and_id = || (splice(&body, &[]), REQUEST_ID);
-        let response = self.send(body_and_id, &SendStatus::default()).await?;
+        let response = self.send(credential, body_and_id, &SendStatus::default()).await?;
         let mut body = response.into_body();
         let mut splitter = Splitter::default();
         loop {
@@ -81,6 +100,15 @@ impl UpstreamClient {
                 return Ok(());
             }
         }
+    }
+
+    async fn get(
+        &self,
+        target: &Target,
+        credential: CredentialIndex,
+    ) -> Result<Response<AnswerBody>, UpstreamError> {
+        let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
+        self.request(Method::GET, target, credential, nothing, &SendStatus::default()).await
     }
 }
 

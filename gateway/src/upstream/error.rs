@@ -121,6 +121,12 @@ impl UpstreamError {
         }
     }
 
+    /// Returns whether the upstream refused the credential rather than the request: it is not valid, its account has
+    /// no credit, or it was used too often.
+    pub fn is_about_credential(&self) -> bool {
+        matches!(self, Self::Refused { status: 401..=403 | 429, .. })
+    }
+
     /// Returns whether the failure counts against the upstream's health. Errors inside an answer may be
     /// caused by the request, and a constraint violation is the model's, not the server's.
     pub fn is_upstream_fault(&self) -> bool {

@@ -8,11 +8,13 @@ mod breaker;
 pub mod certificate;
 mod client;
 mod connect;
+mod credential_states;
 mod diagnose;
 mod driven;
 mod early_response;
 mod error;
 mod head_limit;
+mod health_check;
 mod outbound;
 mod pool;
 mod probe;
@@ -37,7 +39,9 @@ use domain::upstream::Upstream;
 pub use answer_body::AnswerBody;
 pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
+pub use credential_states::TriedCredentials;
 pub use error::{Phase, RETRY_AFTER_HEADERS, UpstreamError};
+pub use health_check::HealthChecks;
 pub use outbound::SendStatus;
 pub use probe::DueProbes;
 pub use slots::SlotsTable;
@@ -135,9 +139,9 @@ impl UpstreamClients {
         self.stats.read(upstream, |stats| stats.load(now)).unwrap_or_default()
     }
 
-    /// Returns for how much longer an upstream asked for no requests; `None` if it may get some.
+    /// Returns for how much longer all credentials of an upstream are paused; `None` if it may get requests.
     pub fn pause_left(&self, upstream: &Arc<Upstream>, now: Duration) -> Option<Duration> {
-        self.stats.read(upstream, |stats| stats.pause_left(now)).flatten()
+        self.stats.read(upstream, |stats| stats.credentials().pause_left(now)).flatten()
     }
 
     /// Returns the health of an upstream; `None` if nothing was sent to it since its entry changed.
@@ -152,19 +156,20 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use domain::upstream::{CredentialSource, Deadlines, Profile};
+    use domain::upstream::{Deadlines, Profile};
 
     pub(super) fn entry() -> Arc<Upstream> {
         Arc::new(Upstream {
             name: UpstreamName::new("u"),
             url: "sim:".to_owned(),
-            credential: CredentialSource::None,
+            credentials: Vec::new(),
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
             proxy: None,
             ca_certificates: None,
             client_certificate: None,
             connection_bound: None,
+            health_check: None,
             created_at: Timestamp::UNIX_EPOCH,
         })
     }

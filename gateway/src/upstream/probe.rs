@@ -36,9 +36,10 @@ impl DueProbes {
             let Ok(client) = client else { continue };
             let clock = clock.clone();
             probes.spawn(async move {
-                let result = timeout(PROBE_TIMEOUT, client.probe()).await;
+                let credential = client.choose_credential(clock.monotonic());
+                let result = timeout(PROBE_TIMEOUT, client.probe(credential)).await;
                 let result = result.unwrap_or(Err(UpstreamError::TimedOut(Phase::FirstByte)));
-                client.record_probe(result, clock.monotonic());
+                client.record_probe(credential, result, clock.monotonic());
             });
         }
     }

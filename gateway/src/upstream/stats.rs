@@ -14,9 +14,10 @@ use papaya::{Compute, Operation};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::breaker::{Breaker, Permission};
+use super::credential_states::CredentialStates;
 use super::error::UpstreamError;
 use super::probe::DueProbes;
-use domain::health::{Health, LastError};
+use domain::health::{CheckState, Health, LastError};
 use domain::id::UpstreamName;
 use domain::latency::{self, BUCKETS, Percentiles};
 use domain::upstream::Upstream;
@@ -28,8 +29,8 @@ const FAILURE_RATE_MINUTES: u64 = 2;
 /// The time in which the latency of an upstream that answers nothing counts half. Otherwise an upstream that was slow once
 /// would get no request that could show that it no longer is.
 const LATENCY_HALF_LIFE: Duration = Duration::from_secs(1);
-/// The longest pause that an upstream can ask for with `retry-after`.
-const MAX_REQUESTED_PAUSE: Duration = Duration::from_mins(1);
+/// The number of failed health checks in a row after which other upstreams are tried first.
+const MAX_FAILED_CHECKS: u32 = 2;
 
 /// The statistics of all upstreams, which all workers share. They begin anew when a catalogue entry changes.
 pub struct StatsTable {
@@ -50,13 +51,20 @@ pub(super) struct UpstreamStats {
     breaker: Breaker,
     minutes: [Minute; MINUTES],
     last_error: ArcSwapOption<LastError>,
-    /// The monotonic time in milliseconds until which the upstream asked for no requests.
-    paused_until: AtomicU64,
+    credentials: CredentialStates,
+    check: CheckResults,
     in_flight: AtomicU32,
     /// The moving average of the time to the head of an answer, in microseconds; zero before the first.
     average_latency: AtomicU64,
     /// The monotonic time in milliseconds of the last answer.
     answered_at: AtomicU64,
+}
+
+/// The results of the health check.
+#[derive(Default)]
+struct CheckResults {
+    has_result: AtomicBool,
+    consecutive_failures: AtomicU32,
 }
 
 /// The load of an upstream.
@@ -130,7 +138,7 @@ impl StatsTable {
     /// Returns the statistics of exactly this catalogue entry, and creates them if necessary.
     pub(super) fn get_or_create(&self, upstream: &Arc<Upstream>) -> Arc<UpstreamStats> {
         let entries = self.entries.pin();
-        let created = Arc::<UpstreamStats>::default();
+        let created = Arc::new(UpstreamStats::new(upstream.credentials.len()));
         let found = entries.compute(upstream.name.clone(), |found| match found {
             Some((_, entry)) if Arc::ptr_eq(&entry.upstream, upstream) => {
                 Operation::Abort(entry.stats.clone())
@@ -149,6 +157,16 @@ impl StatsTable {
 // === impl UpstreamStats ===
 
 impl UpstreamStats {
+    /// Creates the statistics of an upstream with this number of credentials.
+    fn new(credentials: usize) -> Self {
+        Self { credentials: CredentialStates::new(credentials), ..Self::default() }
+    }
+
+    /// Returns the states of the credentials.
+    pub(super) fn credentials(&self) -> &CredentialStates {
+        &self.credentials
+    }
+
     /// Counts a request that is in flight until the guard is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
@@ -184,16 +202,12 @@ impl UpstreamStats {
     /// Returns whether a request should go to this upstream before others. Must be called at most once per
     /// request.
     pub(super) fn permit(&self, now: Duration) -> Permission {
-        if self.pause_left(now).is_some() {
+        if self.credentials.pause_left(now).is_some()
+            || self.check.state() == Some(CheckState::Failing)
+        {
             return Permission::Denied;
         }
         self.breaker.permit(now)
-    }
-
-    /// Returns for how much longer the upstream asked for no requests; `None` if it may get some.
-    pub(super) fn pause_left(&self, now: Duration) -> Option<Duration> {
-        let until = Duration::from_millis(self.paused_until.load(Ordering::Relaxed));
-        until.checked_sub(now).filter(|left| !left.is_zero())
     }
 
     /// Records the result of a background probe. Returns the time for which the breaker stays open, if the probe
@@ -225,11 +239,6 @@ impl UpstreamStats {
         now: Duration,
     ) -> Option<Duration> {
         self.minute(now).requests.fetch_add(1, Ordering::Relaxed);
-        if let Some(pause) = error.retry_after() {
-            let until = now + pause.min(MAX_REQUESTED_PAUSE);
-            let until = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
-            self.paused_until.fetch_max(until, Ordering::Relaxed);
-        }
         self.record_broken_answer(error, at, now)
     }
 
@@ -247,6 +256,30 @@ impl UpstreamStats {
             let (requests, failures) = self.counts(now, FAILURE_RATE_MINUTES);
             requests >= MIN_REQUESTS && failures * 2 >= requests
         })
+    }
+
+    /// Records an error that is no failure of a request: `text` describes it.
+    pub(super) fn set_last_error(&self, text: String, at: Timestamp) {
+        self.last_error.store(Some(LastError { text, at }.into()));
+    }
+
+    /// Records the result of a health check. Returns the state if it changes.
+    pub(super) fn record_check(&self, has_passed: bool) -> Option<CheckState> {
+        let before = self.check.state();
+        self.check.has_result.store(true, Ordering::Relaxed);
+        if has_passed {
+            self.check.consecutive_failures.store(0, Ordering::Relaxed);
+        } else {
+            // Checks are sent one after another.
+            let failures = self.check.consecutive_failures.load(Ordering::Relaxed);
+            self.check.consecutive_failures.store(failures.saturating_add(1), Ordering::Relaxed);
+        }
+        self.check.state().filter(|state| before != Some(*state))
+    }
+
+    /// Returns whether the last health check failed, but not the one before it.
+    pub(super) fn is_check_doubtful(&self) -> bool {
+        self.check.consecutive_failures.load(Ordering::Relaxed) == 1
     }
 
     /// Records an answer with implausible usage; `complaint` describes it.
@@ -271,6 +304,8 @@ impl UpstreamStats {
             miscounts: self.sum(now, MINUTES as u64, |minute| &minute.implausible),
             latency: Percentiles::of(&latency),
             last_error: self.last_error.load().as_deref().cloned(),
+            check: self.check.state(),
+            credentials: self.credentials.health(now),
         }
     }
 
@@ -308,6 +343,18 @@ impl UpstreamStats {
             minute.latency.iter().for_each(|cases| cases.store(0, relaxed));
         }
         minute
+    }
+}
+
+// === impl CheckResults ===
+
+impl CheckResults {
+    fn state(&self) -> Option<CheckState> {
+        if !self.has_result.load(Ordering::Relaxed) {
+            return None;
+        }
+        let failures = self.consecutive_failures.load(Ordering::Relaxed);
+        Some(if failures < MAX_FAILED_CHECKS { CheckState::Passing } else { CheckState::Failing })
     }
 }
 
@@ -385,6 +432,29 @@ mod tests {
         // A success in between is necessary to close it again.
         assert_eq!(opened, (1..=12).map(|pair| pair >= 10).collect::<Vec<_>>());
         assert!(matches!(stats.health(at(70).1).breaker, BreakerState::Open { .. }));
+    }
+
+    #[test]
+    fn two_failed_checks_in_a_row_deny_requests_until_one_passes() {
+        let stats = UpstreamStats::default();
+        let now = at(1).1;
+        assert_eq!(stats.health(now).check, None);
+        let mut changes = Vec::new();
+        for has_passed in [false, true, false, false, false, true] {
+            changes.push((stats.record_check(has_passed), stats.permit(now)));
+        }
+        let (granted, denied) = (Permission::Granted, Permission::Denied);
+        assert_eq!(
+            changes,
+            [
+                (Some(CheckState::Passing), granted),
+                (None, granted),
+                (None, granted),
+                (Some(CheckState::Failing), denied),
+                (None, denied),
+                (Some(CheckState::Passing), granted),
+            ]
+        );
     }
 
     #[test]

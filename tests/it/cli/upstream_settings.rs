@@ -6,7 +6,14 @@ use tests::Product;
 use super::user::User;
 
 /// The options that set everything, the same as it is shown, and the options that remove it.
-const SETTINGS: [(&str, &str, &str); 4] = [
+const SETTINGS: [(&str, &str, &str); 7] = [
+    ("--key-env A --key-env B --key-file /nowhere", "credentials", "--no-key"),
+    ("--health-check /up", "health_check", "--no-health-check"),
+    (
+        "--health-check /up --health-check-interval-ms 60000",
+        "health_check_interval_ms",
+        "--no-health-check",
+    ),
     ("--proxy socks5://p.example:1080", "proxy", "--no-proxy"),
     ("--total-ms 90000", "total_ms", "--total-ms 0"),
     ("--max-connections 4", "max_connections", "--max-connections 0"),

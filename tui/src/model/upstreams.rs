@@ -12,12 +12,18 @@ pub struct Upstream {
     pub name: String,
     /// The base URL.
     pub url: String,
-    /// The source of its credential.
-    pub credential: Credential,
+    /// The sources of its credentials, which requests use in turn; empty if it needs none.
+    pub credentials: Vec<Credential>,
     /// The API dialect.
     pub profile: Profile,
     /// The problem with the credential, if any.
     pub problem: Option<String>,
+    /// The URL of the proxy through which it is reached.
+    pub proxy: Option<String>,
+    /// The most connections, and the most requests that wait for one.
+    pub max_connections: Option<(u32, u32)>,
+    /// The path of the health check, and its interval in milliseconds.
+    pub health_check: Option<(String, u32)>,
     /// The creation time.
     pub created_at: Option<Timestamp>,
     /// The health; `None` if unknown.
@@ -25,11 +31,8 @@ pub struct Upstream {
 }
 
 /// The source of a credential; never contains the credential itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// The upstream needs no credential.
-    #[default]
-    None,
     /// An environment variable of the gateway.
     Variable(String),
     /// A file on the gateway's host.
@@ -77,6 +80,30 @@ pub struct Health {
     pub last_error: Option<String>,
     /// The time of the most recent error.
     pub last_error_at: Option<Timestamp>,
+    /// The result of the health check; `None` without one.
+    pub check: Option<CheckState>,
+    /// The state of each credential, in order.
+    pub credentials: Vec<CredentialHealth>,
+}
+
+/// The state of one credential of an upstream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CredentialHealth {
+    /// Until when other credentials are used first.
+    pub paused_until: Option<Timestamp>,
+    /// The number of requests that were sent with it.
+    pub requests: u64,
+    /// How many of those requests it was refused for.
+    pub refusals: u64,
+}
+
+/// The result of a health check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckState {
+    /// One of the last two checks succeeded.
+    Passing,
+    /// The last two checks failed: requests go to other upstreams.
+    Failing,
 }
 
 /// A summary of an upstream's health. Ordered from best to worst.
@@ -90,7 +117,7 @@ pub enum HealthStatus {
     Shaky,
     /// The breaker is half open: one request probes the upstream.
     Probing,
-    /// The breaker is open: requests go to other upstreams.
+    /// The breaker is open, or the health check fails: requests go to other upstreams.
     Down,
     /// The credential is missing or unusable.
     NoKey,
@@ -116,6 +143,9 @@ impl Upstream {
             return Some(HealthStatus::NoKey);
         }
         let health = self.health.as_ref()?;
+        if health.check == Some(CheckState::Failing) {
+            return Some(HealthStatus::Down);
+        }
         Some(match health.breaker? {
             BreakerState::Open => HealthStatus::Down,
             BreakerState::HalfOpen => HealthStatus::Probing,
@@ -142,7 +172,6 @@ impl Credential {
     /// Returns a description that does not reveal the credential.
     pub fn describe(&self) -> String {
         match self {
-            Self::None => "none".to_owned(),
             Self::Variable(name) => format!("variable {name}"),
             Self::File(path) => format!("file {path}"),
             Self::Sealed => "stored sealed".to_owned(),
@@ -187,6 +216,18 @@ impl HealthStatus {
             Self::Probing => "probing",
             Self::Down => "down",
             Self::NoKey => "no key",
+        }
+    }
+}
+
+// === impl CheckState ===
+
+impl CheckState {
+    /// Returns the display name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passing => "passing",
+            Self::Failing => "failing",
         }
     }
 }

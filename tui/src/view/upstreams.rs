@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Span;
 
 use crate::model::Model;
-use crate::model::upstreams::{Health, HealthStatus, Upstream};
+use crate::model::upstreams::{CredentialHealth, Health, HealthStatus, Upstream};
 
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
@@ -69,11 +69,14 @@ fn detail<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
         .row("name", Span::styled(upstream.name.as_str(), theme.strong()))
         .row("URL", plain(upstream.url.as_str()))
         .row("dialect", plain(upstream.profile.name()))
-        .row("key", plain(upstream.credential.describe()))
+        .row("key", plain(keys(upstream)))
         .optional_row(
             "problem",
             upstream.problem.as_deref().map(|it| Span::styled(it, theme.bad())),
         )
+        .optional_row("proxy", upstream.proxy.as_deref().map(plain))
+        .optional_row("connections", upstream.max_connections.map(bound))
+        .optional_row("check", upstream.health_check.as_ref().map(check))
         .row("added", plain(date_and_time(upstream.created_at, &model.zone)));
     detail.heading("Health");
     let Some(health) = &upstream.health else {
@@ -86,6 +89,7 @@ fn detail<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
     detail
         .row("state", health_status(model, upstream.health_status()))
         .row("breaker", plain(health.breaker.map_or(UNKNOWN, |breaker| breaker.name())))
+        .optional_row("check", health.check.map(|state| plain(state.name())))
         .optional_row(
             "tried again",
             health.retry_at.map(|at| plain(time_of_day(Some(at), &model.zone))),
@@ -96,9 +100,44 @@ fn detail<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
         .row("latency p50", latency(|it| it.p50_ms))
         .row("latency p90", latency(|it| it.p90_ms))
         .row("latency p99", latency(|it| it.p99_ms));
+    if upstream.credentials.len() > 1 {
+        detail.heading("Keys");
+        for (number, (source, state)) in
+            (1..).zip(upstream.credentials.iter().zip(&health.credentials))
+        {
+            detail.text(plain(format!("{number} {}", source.describe())));
+            let style = if state.paused_until.is_some() { theme.warning() } else { theme.faint() };
+            detail.text(Span::styled(key_state(model, state), style));
+        }
+    }
     if let Some(error) = &health.last_error {
         detail.heading("Last error").text(Span::styled(error.as_str(), theme.bad()));
         detail.text(Span::styled(ago(health.last_error_at, model.now), theme.faint()));
     }
     detail
+}
+
+/// Describes the credentials in one line.
+fn keys(upstream: &Upstream) -> String {
+    match upstream.credentials.as_slice() {
+        [] => "none".to_owned(),
+        [only] => only.describe(),
+        several => format!("{} in turn", several.len()),
+    }
+}
+
+fn key_state(model: &Model, state: &CredentialHealth) -> String {
+    let (requests, refusals) = (count(Some(state.requests)), count(Some(state.refusals)));
+    let pause = state
+        .paused_until
+        .map(|until| format!(", paused until {}", time_of_day(Some(until), &model.zone)));
+    format!("  {requests} requests, {refusals} refused{}", pause.unwrap_or_default())
+}
+
+fn bound((connections, waiting): (u32, u32)) -> Span<'static> {
+    plain(format!("{connections}, {waiting} may wait"))
+}
+
+fn check((path, interval_ms): &(String, u32)) -> Span<'_> {
+    plain(format!("{path} every {}", duration(Some(f64::from(*interval_ms)))))
 }

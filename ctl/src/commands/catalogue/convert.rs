@@ -23,7 +23,14 @@ impl From<v1::Plan> for Plan {
 impl From<v1::Upstream> for Upstream {
     fn from(upstream: v1::Upstream) -> Self {
         let deadlines = upstream.deadlines.unwrap_or_default();
-        Self {
+        let credential = |credential: v1::Credential| match credential.source? {
+            Source::Env(name) => Some(Credential::Env(name)),
+            Source::File(path) => Some(Credential::File(path)),
+            // Responses contain no `current`.
+            Source::Secret(_) | Source::Current(_) => Some(Credential::Sealed),
+        };
+        let credentials = upstream.credentials.iter().cloned().filter_map(credential).collect();
+        let mut upstream = Self {
             profile: match upstream.profile() {
                 v1::Profile::Unspecified | v1::Profile::Generic => Profile::Generic,
                 v1::Profile::Openai => Profile::Openai,
@@ -42,12 +49,13 @@ impl From<v1::Upstream> for Upstream {
             client_certificate: upstream.client_certificate.and_then(|it| non_empty(it.chain)),
             max_connections: upstream.max_connections,
             max_waiting: upstream.max_waiting,
-            credential: upstream.credential.and_then(|it| it.source).map(|source| match source {
-                Source::Env(name) => Credential::Env(name),
-                Source::File(path) => Credential::File(path),
-                Source::Secret(_) => Credential::Sealed,
-            }),
-        }
+            health_check: non_empty(upstream.health_check),
+            health_check_interval_ms: upstream.health_check_interval_ms,
+            credential: None,
+            credentials: Vec::new(),
+        };
+        upstream.set_credentials(credentials);
+        upstream
     }
 }
 
@@ -180,7 +188,7 @@ impl Upstream {
         v1::Upstream {
             name: name.to_owned(),
             url: self.url.clone(),
-            credential: Some(self.credential()),
+            credentials: self.credential_list(None).credentials,
             profile: v1::Profile::from(self.profile).into(),
             deadlines: Some(v1::Deadlines {
                 connect_ms: self.connect_ms,
@@ -193,6 +201,8 @@ impl Upstream {
             client_certificate: self.client_certificate.clone().map(client_certificate),
             max_connections: self.max_connections,
             max_waiting: self.max_waiting,
+            health_check: self.health_check.clone().unwrap_or_default(),
+            health_check_interval_ms: self.health_check_interval_ms,
             ..v1::Upstream::default()
         }
     }
@@ -201,7 +211,9 @@ impl Upstream {
         v1::UpdateUpstreamRequest {
             name: name.to_owned(),
             url: changed(&before.url, &self.url),
-            credential: (before.credential != self.credential).then(|| self.credential()),
+            credential: None,
+            credentials: (!self.all_credentials().eq(before.all_credentials()))
+                .then(|| self.credential_list(Some(before))),
             profile: changed(&before.profile, &self.profile)
                 .map(|profile| v1::Profile::from(profile).into()),
             deadlines: Some(v1::Deadlines {
@@ -224,18 +236,29 @@ impl Upstream {
                 .map(Option::unwrap_or_default),
             // Without connections to wait for, it goes with them.
             max_waiting: self.max_waiting.filter(|_| before.max_waiting != self.max_waiting),
+            health_check: changed_text(
+                before.health_check.as_deref(),
+                self.health_check.as_deref(),
+            ),
+            health_check_interval_ms: changed_number(
+                before.health_check_interval_ms,
+                self.health_check_interval_ms,
+            ),
         }
     }
 
-    /// Returns the credential. A sealed one is not sent: the gateway already stores it, as
-    /// `check_sealed` verified.
-    fn credential(&self) -> v1::Credential {
-        let source = self.credential.clone().and_then(|credential| match credential {
-            Credential::Sealed => None,
-            Credential::Env(name) => Some(Source::Env(name)),
-            Credential::File(path) => Some(Source::File(path)),
+    /// Returns the credentials. The sealed ones are those that the gateway stores for `before`, in
+    /// the same order; `check_sealed` verified that there are as many.
+    fn credential_list(&self, before: Option<&Self>) -> v1::CredentialList {
+        let stored = (1..).zip(before.into_iter().flat_map(Self::all_credentials));
+        let mut stored = stored.filter(|(_, credential)| **credential == Credential::Sealed);
+        let sources = self.all_credentials().filter_map(|credential| match credential {
+            Credential::Sealed => stored.next().map(|(number, _)| Source::Current(number)),
+            Credential::Env(name) => Some(Source::Env(name.clone())),
+            Credential::File(path) => Some(Source::File(path.clone())),
         });
-        v1::Credential { source }
+        let credentials = sources.map(|source| v1::Credential { source: Some(source) });
+        v1::CredentialList { credentials: credentials.collect() }
     }
 }
 

@@ -12,6 +12,8 @@ use crate::commands::non_empty;
 
 /// The gateway's default of `max_waiting`.
 const DEFAULT_WAITING: u32 = 100;
+/// The gateway's default of `health_check_interval_ms`.
+const DEFAULT_HEALTH_CHECK_INTERVAL_MS: u64 = 10_000;
 
 /// Plans, upstreams and models by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -56,7 +58,14 @@ pub(super) struct Upstream {
     pub(super) client_certificate: Option<String>,
     pub(super) max_connections: Option<u32>,
     pub(super) max_waiting: Option<u32>,
+    /// The path of the health check.
+    pub(super) health_check: Option<String>,
+    pub(super) health_check_interval_ms: Option<u64>,
+    /// The only credential.
     pub(super) credential: Option<Credential>,
+    /// Several credentials, which requests use in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) credentials: Vec<Credential>,
 }
 
 /// The source of a credential; never its value.
@@ -184,6 +193,7 @@ impl Catalogue {
             ] {
                 *deadline = deadline.filter(|ms| *ms > 0);
             }
+            upstream.set_credentials(upstream.all_credentials().cloned().collect());
             upstream.proxy = upstream.proxy.take().and_then(non_empty);
             upstream.ca_certificates = upstream.ca_certificates.take().and_then(non_empty);
             upstream.client_certificate = upstream.client_certificate.take().and_then(non_empty);
@@ -191,10 +201,34 @@ impl Catalogue {
             if upstream.max_connections.is_some() {
                 upstream.max_waiting.get_or_insert(DEFAULT_WAITING);
             }
+            upstream.health_check = upstream.health_check.take().and_then(non_empty);
+            let interval = &mut upstream.health_check_interval_ms;
+            *interval = interval.filter(|ms| *ms > 0);
+            if upstream.health_check.is_some() {
+                interval.get_or_insert(DEFAULT_HEALTH_CHECK_INTERVAL_MS);
+            }
         }
         for (id, model) in &mut self.models {
             model.normalize(id);
         }
+    }
+}
+
+impl Upstream {
+    /// Returns all credentials.
+    pub(super) fn all_credentials(&self) -> impl Iterator<Item = &Credential> {
+        self.credential.iter().chain(&self.credentials)
+    }
+
+    /// Sets all credentials, in the normal form: the only one in `credential`, several in `credentials`.
+    pub(super) fn set_credentials(&mut self, mut credentials: Vec<Credential>) {
+        self.credential = if credentials.len() == 1 { credentials.pop() } else { None };
+        self.credentials = credentials;
+    }
+
+    /// Returns how many credentials are stored only in the gateway.
+    pub(super) fn sealed_count(&self) -> usize {
+        self.all_credentials().filter(|it| **it == Credential::Sealed).count()
     }
 }
 
@@ -272,13 +306,15 @@ mod tests {
         };
         let brief = normalized(
             "[plans.free]\nmodels = ['b', 'fast']\n\
-             [upstreams.u]\nurl = 'sim:'\nmax_connections = 4\n\
+             [upstreams.u]\nurl = 'sim:'\nmax_connections = 4\ncredential = { env = 'A' }\n\
+             health_check = '/up'\n\
              [models.a]\ninput_usd = '0.10'\naliases = ['fast']\ndeployments = [{ upstream = 'u' }]\n",
         );
         let explicit = normalized(
             "[plans.free]\ntrial_credit_usd = '0.00'\nmodels = ['a', 'b']\nlimits = { rpm = 0 }\n\
              [upstreams.u]\nurl = 'sim:'\nprofile = 'generic'\nidle_ms = 0\ntotal_ms = 0\n\
-             max_connections = 4\nmax_waiting = 100\n\
+             max_connections = 4\nmax_waiting = 100\ncredentials = [{ env = 'A' }]\n\
+             health_check = '/up'\nhealth_check_interval_ms = 10000\n\
              [models.a]\ninput_usd = '0.1'\ncached_usd = '0.1'\noutput_usd = '0'\naliases = ['fast']\n\
              display_name = ' '\ncontext_window = 0\n\
              deployments = [{ upstream = 'u', upstream_model = 'a', weight = 1, priority = 0 }]\n",

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tonic::Status;
 
 use super::super::{enum_name, non_empty, percentiles, rfc3339};
+use super::credentials::{self, CredentialRecord};
 use crate::Shell;
 use crate::error::Failure;
 use crate::output::Record;
@@ -28,6 +29,10 @@ struct HealthRecord {
     p99_ms: Option<f64>,
     last_error: Option<String>,
     last_error_at: Option<String>,
+    /// Empty if the upstream requires no credential.
+    credentials: Vec<CredentialRecord>,
+    /// `passing`, `failing`, or `None` without a result.
+    health_check: Option<String>,
 }
 
 /// Runs `ctl upstream health`.
@@ -54,6 +59,7 @@ pub(super) fn breaker(health: &UpstreamHealth) -> Option<String> {
 impl From<UpstreamHealth> for HealthRecord {
     fn from(health: UpstreamHealth) -> Self {
         let [p50_ms, p90_ms, p99_ms] = percentiles(health.latency);
+        let check = enum_name(health.health_check().as_str_name(), "HEALTH_CHECK_STATE_");
         Self {
             breaker: breaker(&health),
             name: health.name,
@@ -67,6 +73,8 @@ impl From<UpstreamHealth> for HealthRecord {
             p99_ms,
             last_error: non_empty(health.last_error),
             last_error_at: rfc3339(health.last_error_at),
+            credentials: credentials::health_records(health.credentials),
+            health_check: check,
         }
     }
 }
@@ -85,6 +93,8 @@ impl Record for HealthRecord {
         "last_error",
         "last_error_at",
         "implausible_usage",
+        "credentials",
+        "health_check",
     ];
     const COLUMNS: &'static [&'static str] = &[
         "name",
@@ -96,5 +106,15 @@ impl Record for HealthRecord {
         "p99_ms",
         "last_error",
         "retry_at",
+        "credentials",
+        "health_check",
     ];
+
+    fn text(&self, field: &str) -> Option<String> {
+        let paused = self.credentials.iter().filter(|credential| credential.is_paused()).count();
+        (field == "credentials").then(|| match (self.credentials.len(), paused) {
+            (count @ 2.., 1..) => format!("{count}, {paused} paused"),
+            (count, _) => count.to_string(),
+        })
+    }
 }

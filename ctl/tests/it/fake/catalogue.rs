@@ -53,6 +53,9 @@ fn upstream(name: &str) -> Upstream {
         credential: Some(Credential {
             source: Some(credential::Source::Env("EXAMPLE_KEY".to_owned())),
         }),
+        credentials: vec![Credential {
+            source: Some(credential::Source::Env("EXAMPLE_KEY".to_owned())),
+        }],
         profile: Profile::Openai.into(),
         deadlines: None,
         created_at: at(0, 0),
@@ -62,6 +65,8 @@ fn upstream(name: &str) -> Upstream {
         client_certificate: None,
         max_connections: None,
         max_waiting: None,
+        health_check: String::new(),
+        health_check_interval_ms: None,
     }
 }
 

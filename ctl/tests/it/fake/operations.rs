@@ -83,6 +83,17 @@ impl TrafficService for FakeGateway {
             implausible_usage: 0,
             last_error: "connection refused".to_owned(),
             last_error_at: at(-5, 0),
+            credentials: vec![CredentialHealth {
+                number: 1,
+                source: Some(Credential {
+                    source: Some(credential::Source::Env("EXAMPLE_KEY".to_owned())),
+                }),
+                paused_until: at(30, 0),
+                requests: 38,
+                refusals: 2,
+                last_refusal: 429,
+            }],
+            health_check: HealthCheckState::Failing.into(),
         };
         answer(ListUpstreamHealthResponse { upstreams: vec![health] })
     }

@@ -128,21 +128,25 @@ impl Audited for Upstream {
         let Self {
             name: _,
             url,
-            credential,
+            credentials,
             profile,
             deadlines,
             proxy,
             ca_certificates,
             client_certificate,
             connection_bound,
+            health_check,
             created_at: _,
         } = self;
         let Deadlines { connect, first_byte, idle, total } = deadlines;
-        let credential = match credential {
-            CredentialSource::None => None,
-            CredentialSource::Env(name) => Some(format!("env {}", in_quotes(name))),
-            CredentialSource::File(path) => Some(format!("file {}", in_quotes(path))),
-            CredentialSource::Sealed(_) => Some("sealed".to_owned()),
+        let source = |source: &CredentialSource| match source {
+            CredentialSource::Env(name) => format!("env {}", in_quotes(name)),
+            CredentialSource::File(path) => format!("file {}", in_quotes(path)),
+            CredentialSource::Sealed(_) => "sealed".to_owned(),
+        };
+        let (credential, credentials) = match credentials.as_slice() {
+            [only] => (Some(source(only)), None),
+            several => (None, list(&several.iter().map(source).collect::<Vec<_>>())),
         };
         let profile = match profile {
             Profile::Generic => "generic",
@@ -156,6 +160,7 @@ impl Audited for Upstream {
         vec![
             ("url", quoted(url)),
             ("credential", credential),
+            ("credentials", credentials),
             ("profile", Some(profile.to_owned())),
             ("connect_ms", milliseconds(connect)),
             ("first_byte_ms", milliseconds(first_byte)),
@@ -166,6 +171,11 @@ impl Audited for Upstream {
             ("client_certificate", client_certificate.as_ref().map(|it| checksum(&it.chain))),
             ("max_connections", connection_bound.map(|bound| bound.max_connections.to_string())),
             ("max_waiting", connection_bound.map(|bound| bound.max_waiting.to_string())),
+            ("health_check", health_check.as_ref().and_then(|check| quoted(&check.path))),
+            (
+                "health_check_interval_ms",
+                milliseconds(&health_check.as_ref().map(|check| check.interval)),
+            ),
         ]
     }
 }

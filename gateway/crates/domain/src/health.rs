@@ -21,6 +21,23 @@ pub struct Health {
     pub latency: Option<Percentiles>,
     /// The most recent error.
     pub last_error: Option<LastError>,
+    /// The result of the health check; `None` without one, or before the first result.
+    pub check: Option<CheckState>,
+    /// The state of each credential, in order; empty if the upstream requires none.
+    pub credentials: Vec<CredentialHealth>,
+}
+
+/// The state of one credential of an upstream. Its counts begin anew when the catalogue entry changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CredentialHealth {
+    /// For how much longer other credentials are used first; `None` if it is used in turn.
+    pub pause_left: Option<Duration>,
+    /// The requests that were sent with it.
+    pub requests: u64,
+    /// How many of those requests were answered with a status that refuses the credential: 401, 402, 403 or 429.
+    pub refusals: u64,
+    /// The status of the most recent refusal.
+    pub last_refusal: Option<u16>,
 }
 
 /// The state of an upstream's circuit breaker.
@@ -35,6 +52,15 @@ pub enum BreakerState {
     },
     /// One probe request is sent.
     HalfOpen,
+}
+
+/// The result of an upstream's health check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckState {
+    /// The last check, or the one before it, succeeded.
+    Passing,
+    /// The last two checks failed: requests fail over to other upstreams where possible.
+    Failing,
 }
 
 /// An upstream's most recent error, for operators. Contains no secrets, and no text from the

@@ -6,6 +6,9 @@ use jiff::Timestamp;
 
 use super::id::UpstreamName;
 
+/// The most credentials of one upstream.
+pub const MAX_CREDENTIALS: usize = 32;
+
 /// The configuration of an upstream. Its health is in [`Health`](super::health::Health).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
@@ -16,8 +19,8 @@ pub struct Upstream {
     pub url: String,
     /// The URL of the proxy through which it is reached: `http://HOST:PORT` (CONNECT) or `socks5://HOST:PORT`.
     pub proxy: Option<String>,
-    /// The source of the credential.
-    pub credential: CredentialSource,
+    /// The sources of its credentials, which requests use in turn; empty if it requires none.
+    pub credentials: Vec<CredentialSource>,
     /// The API dialect.
     pub profile: Profile,
     /// The timeouts.
@@ -28,6 +31,8 @@ pub struct Upstream {
     pub client_certificate: Option<ClientCertificate>,
     /// The bound on its connections; `None` means unbounded.
     pub connection_bound: Option<ConnectionBound>,
+    /// How it is checked in the background; `None` if it is not.
+    pub health_check: Option<HealthCheck>,
     /// The time at which the upstream was added.
     pub created_at: Timestamp,
 }
@@ -55,11 +60,35 @@ impl ConnectionBound {
     pub const DEFAULT_WAITING: u32 = 100;
 }
 
+/// A request that is sent in intervals. An upstream that does not answer it with a status 2xx gets requests only if no
+/// other one can serve them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// The path and query of the GET request, at the origin of the upstream's URL.
+    pub path: String,
+    /// The time between two requests.
+    pub interval: Duration,
+}
+
+impl HealthCheck {
+    /// The default of [`interval`](Self::interval).
+    pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
+}
+
+/// The position of a credential among those of its upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CredentialIndex(pub u8);
+
+impl CredentialIndex {
+    /// Returns the number with which it is shown, counted from 1.
+    pub fn number(self) -> u32 {
+        u32::from(self.0) + 1
+    }
+}
+
 /// The source of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialSource {
-    /// The upstream requires no credential.
-    None,
     /// The name of an environment variable of the gateway.
     Env(String),
     /// The path of a file on the gateway's host.

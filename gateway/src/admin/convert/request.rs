@@ -174,7 +174,11 @@ pub(in super::super) fn new_upstream(
     let upstream = upstream.ok_or_else(|| missing("upstream"))?;
     let change = UpstreamChange {
         url: Some(upstream.url),
-        credential: upstream.credential.map(credential),
+        credentials: if upstream.credentials.is_empty() {
+            upstream.credential.map(only_credential).transpose()?
+        } else {
+            Some(credentials(upstream.credentials)?)
+        },
         profile: Some(profile(upstream.profile)?),
         deadlines: deadlines(upstream.deadlines),
         proxy: Some(upstream.proxy).filter(|url| !url.is_empty()),
@@ -182,6 +186,8 @@ pub(in super::super) fn new_upstream(
         client_certificate: upstream.client_certificate.map(client_certificate),
         max_connections: upstream.max_connections,
         max_waiting: upstream.max_waiting,
+        health_check: Some(upstream.health_check).filter(|path| !path.is_empty()),
+        health_check_interval: upstream.health_check_interval_ms.map(Duration::from_millis),
     };
     Ok((UpstreamName::parse(&upstream.name)?, change))
 }
@@ -191,7 +197,10 @@ pub(in super::super) fn upstream_change(
 ) -> Result<(String, UpstreamChange), ValidationError> {
     let change = UpstreamChange {
         url: request.url,
-        credential: request.credential.map(credential),
+        credentials: match request.credentials {
+            Some(list) => Some(credentials(list.credentials)?),
+            None => request.credential.map(only_credential).transpose()?,
+        },
         profile: request.profile.map(profile).transpose()?,
         deadlines: deadlines(request.deadlines),
         proxy: request.proxy,
@@ -199,19 +208,31 @@ pub(in super::super) fn upstream_change(
         client_certificate: request.client_certificate.map(client_certificate),
         max_connections: request.max_connections,
         max_waiting: request.max_waiting,
+        health_check: request.health_check,
+        health_check_interval: request.health_check_interval_ms.map(Duration::from_millis),
     };
     Ok((request.name, change))
 }
 
-fn credential(credential: v1::Credential) -> NewCredential {
+/// Converts the only credential of an upstream; without a source, the upstream has none.
+fn only_credential(credential: v1::Credential) -> Result<Vec<NewCredential>, ValidationError> {
+    match credential.source {
+        None => Ok(Vec::new()),
+        Some(_) => credentials(vec![credential]),
+    }
+}
+
+fn credentials(list: Vec<v1::Credential>) -> Result<Vec<NewCredential>, ValidationError> {
     use v1::credential::Source;
 
-    match credential.source {
-        None => NewCredential::None,
-        Some(Source::Env(name)) => NewCredential::Env(name),
-        Some(Source::File(path)) => NewCredential::File(path),
-        Some(Source::Secret(secret)) => NewCredential::Secret(secret.into()),
-    }
+    let convert = |credential: v1::Credential| match credential.source {
+        None => Err(missing("credentials.source")),
+        Some(Source::Env(name)) => Ok(NewCredential::Env(name)),
+        Some(Source::File(path)) => Ok(NewCredential::File(path)),
+        Some(Source::Secret(secret)) => Ok(NewCredential::Secret(secret.into())),
+        Some(Source::Current(number)) => Ok(NewCredential::Current(number)),
+    };
+    list.into_iter().map(convert).collect()
 }
 
 fn client_certificate(certificate: v1::ClientCertificate) -> NewClientCertificate {

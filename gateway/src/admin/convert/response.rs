@@ -177,15 +177,8 @@ fn deployment(deployment: &Deployment) -> v1::Deployment {
 
 /// Converts an upstream. The message contains the source of the credential, never the credential.
 pub(in super::super) fn upstream(view: UpstreamView) -> v1::Upstream {
-    use v1::credential::Source;
-
     let upstream = &view.upstream;
-    let source = match &upstream.credential {
-        CredentialSource::None => None,
-        CredentialSource::Env(name) => Some(Source::Env(name.clone())),
-        CredentialSource::File(path) => Some(Source::File(path.clone())),
-        CredentialSource::Sealed(_) => Some(Source::Secret(String::new())),
-    };
+    let credentials: Vec<_> = upstream.credentials.iter().map(credential).collect();
     let profile = match upstream.profile {
         Profile::Generic => v1::Profile::Generic,
         Profile::OpenAi => v1::Profile::Openai,
@@ -197,7 +190,8 @@ pub(in super::super) fn upstream(view: UpstreamView) -> v1::Upstream {
     v1::Upstream {
         name: upstream.name.to_string(),
         url: upstream.url.clone(),
-        credential: source.map(|source| v1::Credential { source: Some(source) }),
+        credential: credentials.first().cloned(),
+        credentials,
         profile: profile.into(),
         deadlines: Some(deadlines(&upstream.deadlines)),
         created_at: Some(time(upstream.created_at)),
@@ -212,17 +206,37 @@ pub(in super::super) fn upstream(view: UpstreamView) -> v1::Upstream {
         }),
         max_connections: upstream.connection_bound.map(|bound| bound.max_connections),
         max_waiting: upstream.connection_bound.map(|bound| bound.max_waiting),
+        health_check: upstream.health_check.as_ref().map(|it| it.path.clone()).unwrap_or_default(),
+        health_check_interval_ms: upstream
+            .health_check
+            .as_ref()
+            .map(|it| whole_millis(it.interval)),
     }
 }
 
+/// Converts the source of a credential. The message does not contain the credential.
+pub(super) fn credential(source: &CredentialSource) -> v1::Credential {
+    use v1::credential::Source;
+
+    let source = match source {
+        CredentialSource::Env(name) => Source::Env(name.clone()),
+        CredentialSource::File(path) => Source::File(path.clone()),
+        CredentialSource::Sealed(_) => Source::Secret(String::new()),
+    };
+    v1::Credential { source: Some(source) }
+}
+
 fn deadlines(deadlines: &Deadlines) -> v1::Deadlines {
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     v1::Deadlines {
-        connect_ms: deadlines.connect.map(millis),
-        first_byte_ms: deadlines.first_byte.map(millis),
-        idle_ms: deadlines.idle.map(millis),
-        total_ms: deadlines.total.map(millis),
+        connect_ms: deadlines.connect.map(whole_millis),
+        first_byte_ms: deadlines.first_byte.map(whole_millis),
+        idle_ms: deadlines.idle.map(whole_millis),
+        total_ms: deadlines.total.map(whole_millis),
     }
+}
+
+fn whole_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn limits(limits: &Limits) -> v1::Limits {

@@ -2,12 +2,12 @@
 
 use proto::v1;
 
-use super::response::millis;
+use super::response::{credential, millis};
 use super::time;
-use crate::control::health::HealthView;
+use crate::control::health::{CredentialView, HealthView};
 use crate::control::limit_use::{LimitMetric, LimitView};
 use crate::control::traffic::TrafficSnapshot;
-use domain::health::BreakerState;
+use domain::health::{BreakerState, CheckState};
 use domain::latency::Percentiles;
 use domain::limit::{LimitKind, LimitScope};
 
@@ -59,11 +59,17 @@ pub(in super::super) fn limit_use(view: LimitView) -> v1::LimitUse {
 }
 
 pub(in super::super) fn upstream_health(view: HealthView) -> v1::UpstreamHealth {
-    let HealthView { name, health, retry_at, in_flight, problem } = view;
+    let HealthView { name, health, retry_at, in_flight, problem, credentials } = view;
+    let credentials = (1..).zip(credentials).map(|(number, view)| credential_health(number, view));
     let breaker = match health.breaker {
         BreakerState::Closed => v1::BreakerState::Closed,
         BreakerState::Open { .. } => v1::BreakerState::Open,
         BreakerState::HalfOpen => v1::BreakerState::HalfOpen,
+    };
+    let check = match health.check {
+        None => v1::HealthCheckState::Unspecified,
+        Some(CheckState::Passing) => v1::HealthCheckState::Passing,
+        Some(CheckState::Failing) => v1::HealthCheckState::Failing,
     };
     let (last_error, last_error_at) = match health.last_error {
         // A problem that affects all requests takes precedence over the last error of a single one.
@@ -82,6 +88,20 @@ pub(in super::super) fn upstream_health(view: HealthView) -> v1::UpstreamHealth 
         latency: health.latency.map(percentiles),
         last_error,
         last_error_at,
+        credentials: credentials.collect(),
+        health_check: check.into(),
+    }
+}
+
+fn credential_health(number: u32, view: CredentialView) -> v1::CredentialHealth {
+    let CredentialView { source, health, paused_until } = view;
+    v1::CredentialHealth {
+        number,
+        source: Some(credential(&source)),
+        paused_until: paused_until.map(time),
+        requests: health.requests,
+        refusals: health.refusals,
+        last_refusal: health.last_refusal.map(u32::from).unwrap_or_default(),
     }
 }
 

@@ -32,9 +32,10 @@ pub(super) fn files(dir: &Path, tls: Option<&TlsFiles>, catalogue: &Catalogue) -
         own(dir.join(KEY_FILE), "600"),
     ];
     let key = tls.map(|files| files.key.clone());
-    let named = catalogue.upstreams.values().filter_map(|upstream| match &upstream.credential {
+    let sources = catalogue.upstreams.values().flat_map(|upstream| &upstream.credentials);
+    let named = sources.filter_map(|source| match source {
         CredentialSource::File(path) => Some(PathBuf::from(path)),
-        _ => None,
+        CredentialSource::Env(_) | CredentialSource::Sealed(_) => None,
     });
     files.extend(named.chain(key).collect::<BTreeSet<_>>().into_iter().map(|path| SecretFile {
         path,

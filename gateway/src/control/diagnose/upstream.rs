@@ -45,7 +45,8 @@ pub(super) async fn listing(
         Ok(upstream_client) => upstream_client,
         Err(error) => return vec![failed("it cannot be used", &upstream, &error)],
     };
-    let listed = match upstream_client.models().await {
+    let credential = upstream_client.choose_credential(control.clock.monotonic());
+    let listed = match upstream_client.models(credential).await {
         Ok(listed) => listed,
         Err(UpstreamError::Refused { status: 404 | 405, .. }) => {
             let mut found = vec![Finding::ok("it answers, but does not list its models")];
@@ -86,7 +87,8 @@ pub(super) async fn streaming(
         cap: MAX_OUTPUT_TOKENS,
     });
     let start = control.clock.monotonic();
-    let first_token = upstream_client.first_token(body.to_string()).await;
+    let credential = upstream_client.choose_credential(start);
+    let first_token = upstream_client.first_token(credential, body.to_string()).await;
     vec![match first_token {
         Ok(()) => {
             let first_token = control.clock.monotonic().saturating_sub(start);

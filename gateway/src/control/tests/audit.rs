@@ -42,7 +42,7 @@ async fn every_change_is_audited_without_secrets() {
     control.remove_model(operator, "m".into()).await.unwrap();
     let sim = UpstreamName::new("sim");
     let hidden = crate::control::upstreams::NewCredential::Secret("sk-hidden".into());
-    let change = UpstreamChange { credential: Some(hidden), ..UpstreamChange::default() };
+    let change = UpstreamChange { credentials: Some(vec![hidden]), ..UpstreamChange::default() };
     control.update_upstream(operator, sim.to_string(), change).await.unwrap();
     control.remove_upstream(operator, sim.to_string()).await.unwrap();
 
@@ -109,7 +109,7 @@ async fn an_entry_has_the_old_and_new_values() {
     }
     let upstream_change = |url: &str, secret: &str| UpstreamChange {
         url: Some(url.into()),
-        credential: Some(NewCredential::Secret(secret.into())),
+        credentials: Some(vec![NewCredential::Secret(secret.into())]),
         ..UpstreamChange::default()
     };
     for (url, secret) in [("http://a/v1", "sk-one"), ("http://a/v1", "sk-two"), ("sim:", "sk-two")]

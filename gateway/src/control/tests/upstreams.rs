@@ -11,8 +11,8 @@ fn url(url: &str) -> UpstreamChange {
 }
 
 fn secret(secret: &str) -> UpstreamChange {
-    let credential = Some(NewCredential::Secret(secret.into()));
-    UpstreamChange { credential, ..UpstreamChange::default() }
+    let credentials = Some(vec![NewCredential::Secret(secret.into())]);
+    UpstreamChange { credentials, ..UpstreamChange::default() }
 }
 
 async fn add(
@@ -68,13 +68,13 @@ async fn a_credential_is_stored_only_in_encrypted_form() {
     let bench = Bench::new(Registration::Open).await;
     add(&bench, "u", UpstreamChange { ..url("sim:") }).await.unwrap();
     let view = update(&bench, secret("sk-very-hidden")).await.unwrap();
-    assert!(matches!(view.upstream.credential, CredentialSource::Sealed(_)));
+    assert!(matches!(view.upstream.credentials[..], [CredentialSource::Sealed(_)]));
     assert_eq!(view.problem, "");
     let check = |bench: &Bench| {
         let entry = bench.control.directory.catalogue().upstreams["u"].clone();
         let found = bench.control.credentials.find(&entry).unwrap();
-        let secret = found.as_ref().as_ref().unwrap().credential.as_ref().unwrap().expose_secret();
-        assert_eq!(secret, "sk-very-hidden");
+        let secrets = found.as_ref().as_ref().unwrap();
+        assert_eq!(secrets.credentials[0].as_ref().unwrap().expose_secret(), "sk-very-hidden");
     };
     check(&bench);
     for file in std::fs::read_dir(bench.dir.path()).unwrap() {
@@ -101,14 +101,23 @@ async fn a_credential_is_stored_only_in_encrypted_form() {
 async fn validates_credentials_and_deadlines() {
     let bench = Bench::new(Registration::Open).await;
     add(&bench, "u", url("sim:")).await.unwrap();
-    let with =
-        |credential| UpstreamChange { credential: Some(credential), ..UpstreamChange::default() };
+    let with_all = |credentials| UpstreamChange {
+        credentials: Some(credentials),
+        ..UpstreamChange::default()
+    };
+    let with = |credential| with_all(vec![credential]);
     for (change, expected) in [
         (secret(""), "credential.secret"),
         (secret("two words"), "credential.secret"),
         (with(NewCredential::Env("A=hunter2".into())), "credential.env"),
         (with(NewCredential::Env(String::new())), "credential.env"),
         (with(NewCredential::File("relative".into())), "credential.file"),
+        (with(NewCredential::Current(0)), "credential.current"),
+        (with(NewCredential::Current(1)), "credential.current"),
+        (
+            with_all((0..33).map(|index| NewCredential::Env(format!("A{index}"))).collect()),
+            "credentials",
+        ),
     ] {
         assert_eq!(field(update(&bench, change).await), expected);
     }
@@ -128,7 +137,33 @@ async fn validates_credentials_and_deadlines() {
     let missing = with(NewCredential::Env("TOLLGATE_NO_SUCH".into()));
     let view = update(&bench, missing).await.unwrap();
     assert!(view.problem.contains("`TOLLGATE_NO_SUCH`"), "{}", view.problem);
-    assert_eq!(update(&bench, with(NewCredential::None)).await.unwrap().problem, "");
+    assert_eq!(update(&bench, with_all(Vec::new())).await.unwrap().problem, "");
+}
+
+#[tokio::test]
+async fn a_credential_that_cannot_be_read_does_not_disable_the_others() {
+    let bench = Bench::new(Registration::Open).await;
+    add(&bench, "u", url("sim:")).await.unwrap();
+    let all = |credentials| UpstreamChange { credentials: Some(credentials), ..Default::default() };
+    let missing = || NewCredential::Env("TOLLGATE_NO_SUCH".into());
+    let secret = |text: &str| NewCredential::Secret(text.into());
+    let view = update(&bench, all(vec![secret("sk-1"), missing(), secret("sk-2")])).await.unwrap();
+    assert!(view.problem.starts_with("credential 2: "), "{}", view.problem);
+    let before = view.upstream;
+    assert_eq!(bench.control.credentials.unusable(&before), None);
+
+    let kept = vec![NewCredential::Current(3), missing(), NewCredential::Current(1)];
+    let after = update(&bench, all(kept)).await.unwrap().upstream;
+    let [first, second, third] = &before.credentials[..] else { panic!("{before:?}") };
+    assert_eq!(after.credentials, [third.clone(), second.clone(), first.clone()]);
+
+    let view = update(&bench, all(vec![missing(), missing()])).await.unwrap();
+    let problem = bench.control.credentials.unusable(&view.upstream).unwrap();
+    assert!(
+        problem.contains("credential 1: ") && problem.contains("; credential 2: "),
+        "{problem}"
+    );
+    assert_eq!(view.problem, problem);
 }
 
 #[tokio::test]

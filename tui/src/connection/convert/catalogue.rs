@@ -146,14 +146,20 @@ pub(in crate::connection) fn upstream(upstream: v1::Upstream) -> Upstream {
         v1::Profile::Ollama => Profile::Ollama,
         v1::Profile::Sglang => Profile::SgLang,
     };
+    let credential = |credential: v1::Credential| match credential.source? {
+        Source::Env(name) => Some(Credential::Variable(name)),
+        Source::File(path) => Some(Credential::File(path)),
+        // Responses contain no `current`.
+        Source::Secret(_) | Source::Current(_) => Some(Credential::Sealed),
+    };
     Upstream {
         profile,
-        credential: match upstream.credential.and_then(|credential| credential.source) {
-            None => Credential::None,
-            Some(Source::Env(name)) => Credential::Variable(name),
-            Some(Source::File(path)) => Credential::File(path),
-            Some(Source::Secret(_)) => Credential::Sealed,
-        },
+        credentials: upstream.credentials.into_iter().filter_map(credential).collect(),
+        proxy: present(upstream.proxy),
+        max_connections: upstream.max_connections.zip(upstream.max_waiting),
+        health_check: present(upstream.health_check)
+            .map(|path| (path, upstream.health_check_interval_ms.unwrap_or_default()))
+            .map(|(path, ms)| (path, u32::try_from(ms).unwrap_or(u32::MAX))),
         problem: present(upstream.problem),
         created_at: time(upstream.created_at),
         health: None,

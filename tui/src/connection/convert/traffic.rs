@@ -6,7 +6,7 @@ use super::{present, time};
 use crate::model::traffic::{
     ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
 };
-use crate::model::upstreams::{BreakerState, Health};
+use crate::model::upstreams::{BreakerState, CheckState, CredentialHealth, Health};
 
 pub(in crate::connection) fn traffic(traffic: v1::WatchTrafficResponse) -> Traffic {
     let minute = |it: v1::MinuteTraffic| Minute {
@@ -61,6 +61,11 @@ pub(in crate::connection) fn health(health: v1::UpstreamHealth) -> Health {
             v1::BreakerState::Open => Some(BreakerState::Open),
             v1::BreakerState::HalfOpen => Some(BreakerState::HalfOpen),
         },
+        check: match health.health_check() {
+            v1::HealthCheckState::Unspecified => None,
+            v1::HealthCheckState::Passing => Some(CheckState::Passing),
+            v1::HealthCheckState::Failing => Some(CheckState::Failing),
+        },
         retry_at: time(health.retry_at),
         in_flight: health.in_flight,
         requests: health.requests,
@@ -68,6 +73,15 @@ pub(in crate::connection) fn health(health: v1::UpstreamHealth) -> Health {
         latency: health.latency.map(percentiles),
         last_error: present(health.last_error),
         last_error_at: time(health.last_error_at),
+        credentials: health
+            .credentials
+            .into_iter()
+            .map(|it| CredentialHealth {
+                paused_until: time(it.paused_until),
+                requests: it.requests,
+                refusals: it.refusals,
+            })
+            .collect(),
         name: health.name,
     }
 }

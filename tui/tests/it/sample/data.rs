@@ -10,7 +10,9 @@ use tui::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
 use tui::model::traffic::{
     ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
 };
-use tui::model::upstreams::{BreakerState, Credential, Health, Profile, Upstream};
+use tui::model::upstreams::{
+    BreakerState, CheckState, Credential, CredentialHealth, Health, Profile, Upstream,
+};
 use tui::model::usage::Usage;
 
 use super::{NOW, Sample};
@@ -115,7 +117,13 @@ pub(super) fn upstream(index: usize, state: Sample) -> Upstream {
     Upstream {
         name: name("local", index, state),
         url: format!("http://10.0.0.{index}:8000/v1"),
-        credential: Credential::Variable("LOCAL_KEY".to_owned()),
+        credentials: match index {
+            2 => vec![Credential::Variable("LOCAL_KEY".to_owned()), Credential::Sealed],
+            _ => vec![Credential::Variable("LOCAL_KEY".to_owned())],
+        },
+        proxy: (index == 2).then(|| "http://10.0.0.9:3128".to_owned()),
+        max_connections: (index == 2).then_some((8, 100)),
+        health_check: (index == 2).then(|| ("/health".to_owned(), 10_000)),
         profile: Profile::Vllm,
         problem: (index == 2).then(|| "the variable `LOCAL_KEY` is not set".to_owned()),
         created_at: ago(9_000),
@@ -135,6 +143,11 @@ pub(super) fn health(index: usize, state: Sample) -> Health {
         latency: Some(Percentiles { p50_ms: 210.0, p90_ms: 890.0, p99_ms: 12_345.0 }),
         last_error: (index > 0).then(|| "connection refused (os error 111)".to_owned()),
         last_error_at: ago(70),
+        check: (index == 2).then_some(CheckState::Passing),
+        credentials: vec![
+            CredentialHealth { paused_until: None, requests: 3_400, refusals: 0 },
+            CredentialHealth { paused_until: ago(0), requests: 56, refusals: 2 },
+        ],
     }
 }
 

@@ -11,13 +11,13 @@ use domain::money::Nanos;
 use domain::plan::Plan;
 use domain::price::Price;
 use domain::upstream::{
-    ClientCertificate, ConnectionBound, CredentialSource, Deadlines, Profile, Upstream,
+    ClientCertificate, ConnectionBound, CredentialSource, Deadlines, HealthCheck, Profile, Upstream,
 };
 use domain::usage::Tokens;
 
 pub(super) async fn run(store: &dyn Store) {
     let mut plans = vec![plan("free", 5)];
-    let mut upstreams = vec![upstream("sim", CredentialSource::None)];
+    let mut upstreams = vec![upstream("sim", &[])];
     let mut models = vec![model("echo", &["echo-latest", "e"], &["sim"])];
     seeds_once(store, &plans, &upstreams, &models).await;
 
@@ -26,15 +26,19 @@ pub(super) async fn run(store: &dyn Store) {
     for plan in &plans {
         store.put_plan(plan, &audit_entry("plan")).await.unwrap();
     }
-    for (name, credential) in [
-        ("local", CredentialSource::File("/run/key".into())),
-        ("openai", CredentialSource::Env("OPENAI_KEY".into())),
-        ("sealed", CredentialSource::Sealed(vec![0, 159, 146, 150])),
-        ("sim", CredentialSource::Env("replaced".into())),
+    let env = |name: &str| CredentialSource::Env(name.into());
+    let file = CredentialSource::File("/run/key".into());
+    let sealed = CredentialSource::Sealed(vec![0, 159, 146, 150]);
+    for (name, credentials) in [
+        ("local", &[file.clone()][..]),
+        ("openai", &[env("OPENAI_KEY"), sealed.clone(), file.clone(), env("OTHER_KEY")]),
+        ("sealed", &[sealed.clone(), sealed.clone()]),
+        ("sim", &[env("replaced"), env("replaced too"), env("and this")]),
+        ("sim", &[file, sealed]),
     ] {
-        store.put_upstream(&upstream(name, credential.clone()), &audit_entry("u")).await.unwrap();
+        store.put_upstream(&upstream(name, credentials), &audit_entry("u")).await.unwrap();
         upstreams.retain(|old| old.name.as_str() != name);
-        upstreams.push(upstream(name, credential));
+        upstreams.push(upstream(name, credentials));
     }
 
     models.push(model("gpt", &["g"], &["openai", "local", "sealed"]));
@@ -64,7 +68,7 @@ pub(super) async fn run(store: &dyn Store) {
     update_is_atomic(store).await;
     let update = CatalogueUpdate {
         plans: vec![plan("team", 50)],
-        upstreams: vec![upstream("new", CredentialSource::None)],
+        upstreams: vec![upstream("new", &[])],
         // The alias moves from `gpt`, which is replaced, to `echo-2`.
         models: vec![model("gpt", &["g2"], &["new"]), model("echo-2", &["g"], &["new"])],
         removed_models: vec![ModelId::new("going")],
@@ -144,11 +148,11 @@ fn plan(name: &str, credit: i64) -> Plan {
     }
 }
 
-fn upstream(name: &str, credential: CredentialSource) -> Upstream {
+fn upstream(name: &str, credentials: &[CredentialSource]) -> Upstream {
     Upstream {
         name: UpstreamName::new(name),
         url: format!("http://{name}/v1"),
-        credential,
+        credentials: credentials.to_vec(),
         profile: Profile::LlamaCpp,
         deadlines: Deadlines {
             connect: Some(Duration::from_millis(1_500)),
@@ -163,6 +167,10 @@ fn upstream(name: &str, credential: CredentialSource) -> Upstream {
             sealed_key: vec![1, 0, 255],
         }),
         connection_bound: Some(ConnectionBound { max_connections: u32::MAX, max_waiting: 7 }),
+        health_check: Some(HealthCheck {
+            path: "/up".to_owned(),
+            interval: Duration::from_secs(9),
+        }),
         created_at: at(0),
     }
 }

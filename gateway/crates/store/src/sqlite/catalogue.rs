@@ -1,18 +1,17 @@
-//! Plans and upstreams, and the first content of an empty store; models are in
-//! `models.rs`.
+//! Plans, and changes of the whole catalogue; models are in `models.rs`, upstreams in
+//! `upstreams.rs`.
 
 use async_trait::async_trait;
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
-use super::codec::{At, Count, List, Micros, ReadColumn, ToColumn, parameters};
-use super::{SqliteStore, audit, keys, models};
+use super::codec::{Count, List, ReadColumn, parameters};
+use super::{SqliteStore, audit, keys, models, upstreams};
 use crate::{Catalogue, CatalogueUpdate, StoreError};
 use domain::audit::AuditEntry;
 use domain::id::{ModelId, UpstreamName};
 use domain::model::Model;
 use domain::plan::Plan;
-use domain::upstream::{ClientCertificate, ConnectionBound, CredentialSource, Deadlines, Upstream};
+use domain::upstream::Upstream;
 
 #[async_trait]
 impl Catalogue for SqliteStore {
@@ -37,7 +36,7 @@ impl Catalogue for SqliteStore {
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let upstream = upstream.clone();
-        self.write_audited(audit, move |tx| put_upstream(tx, &upstream)).await
+        self.write_audited(audit, move |tx| upstreams::put(tx, &upstream)).await
     }
 
     async fn remove_upstream(
@@ -46,7 +45,7 @@ impl Catalogue for SqliteStore {
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let name = name.clone();
-        self.write_audited(audit, move |tx| remove_upstream(tx, &name)).await
+        self.write_audited(audit, move |tx| upstreams::remove(tx, &name)).await
     }
 
     async fn update_catalogue(
@@ -74,7 +73,7 @@ impl Catalogue for SqliteStore {
                 return Ok(false);
             }
             plans.iter().try_for_each(|plan| put_plan(tx, plan))?;
-            upstreams.iter().try_for_each(|upstream| put_upstream(tx, upstream))?;
+            upstreams.iter().try_for_each(|upstream| upstreams::put(tx, upstream))?;
             models.iter().try_for_each(|model| models::put(tx, model))?;
             Ok(true)
         })
@@ -87,9 +86,9 @@ fn apply(tx: &Connection, update: &CatalogueUpdate) -> Result<(), StoreError> {
     update.removed_models.iter().try_for_each(|id| models::remove(tx, id))?;
     // A name may move from one model to another.
     update.models.iter().try_for_each(|model| models::delete_if_exists(tx, &model.id))?;
-    update.upstreams.iter().try_for_each(|upstream| put_upstream(tx, upstream))?;
+    update.upstreams.iter().try_for_each(|upstream| upstreams::put(tx, upstream))?;
     update.models.iter().try_for_each(|model| models::put(tx, model))?;
-    update.removed_upstreams.iter().try_for_each(|name| remove_upstream(tx, name))?;
+    update.removed_upstreams.iter().try_for_each(|name| upstreams::remove(tx, name))?;
     update.plans.iter().try_for_each(|plan| put_plan(tx, plan))
 }
 
@@ -107,33 +106,6 @@ pub(super) fn plans(tx: &Connection) -> Result<Vec<Plan>, StoreError> {
     Ok(select.query_map([], plan)?.collect::<Result<_, _>>()?)
 }
 
-/// Returns all upstreams.
-pub(super) fn upstreams(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
-    let upstream = |row: &Row<'_>| {
-        let span =
-            |column| Ok::<_, rusqlite::Error>(row.column::<Option<Micros>>(column)?.map(|s| s.0));
-        Ok(Upstream {
-            name: row.column("name")?,
-            url: row.column("url")?,
-            credential: credential(row)?,
-            profile: row.column("profile")?,
-            deadlines: Deadlines {
-                connect: span("connect")?,
-                first_byte: span("first_byte")?,
-                idle: span("idle")?,
-                total: span("total")?,
-            },
-            proxy: row.column("proxy")?,
-            ca_certificates: row.column("ca_certificates")?,
-            client_certificate: client_certificate(row)?,
-            connection_bound: connection_bound(row)?,
-            created_at: row.column::<At>("created_at")?.0,
-        })
-    };
-    let mut select = tx.prepare_cached("SELECT * FROM upstreams ORDER BY name")?;
-    Ok(select.query_map([], upstream)?.collect::<Result<_, _>>()?)
-}
-
 fn put_plan(tx: &Connection, plan: &Plan) -> Result<(), StoreError> {
     tx.prepare_cached("INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?.execute(
         parameters![
@@ -148,88 +120,6 @@ fn put_plan(tx: &Connection, plan: &Plan) -> Result<(), StoreError> {
         ],
     )?;
     Ok(())
-}
-
-fn put_upstream(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> {
-    let (kind, credential): (&str, &dyn ToColumn) = match &upstream.credential {
-        CredentialSource::None => ("none", &None::<Vec<u8>>),
-        CredentialSource::Env(name) => ("env", &name.as_bytes()),
-        CredentialSource::File(path) => ("file", &path.as_bytes()),
-        CredentialSource::Sealed(bytes) => ("sealed", bytes),
-    };
-    // REPLACE would delete the row first and so violate the deployments' references.
-    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
-        url = excluded.url, credential_kind = excluded.credential_kind, \
-        credential = excluded.credential, profile = excluded.profile, \
-        connect = excluded.connect, first_byte = excluded.first_byte, idle = excluded.idle, \
-        created_at = excluded.created_at, ca_certificates = excluded.ca_certificates, \
-        max_connections = excluded.max_connections, max_waiting = excluded.max_waiting, \
-        total = excluded.total, client_certificate = excluded.client_certificate, \
-        client_key = excluded.client_key, proxy = excluded.proxy";
-    tx.prepare_cached(sql)?.execute(parameters![
-        upstream.name,
-        upstream.url,
-        kind,
-        credential,
-        upstream.profile,
-        upstream.deadlines.connect.map(Micros),
-        upstream.deadlines.first_byte.map(Micros),
-        upstream.deadlines.idle.map(Micros),
-        At(upstream.created_at),
-        upstream.ca_certificates,
-        upstream.connection_bound.map(|bound| bound.max_connections),
-        upstream.connection_bound.map(|bound| bound.max_waiting),
-        upstream.deadlines.total.map(Micros),
-        upstream.client_certificate.as_ref().map(|it| it.chain.clone()),
-        upstream.client_certificate.as_ref().map(|it| it.sealed_key.clone()),
-        upstream.proxy
-    ])?;
-    Ok(())
-}
-
-fn remove_upstream(tx: &Connection, name: &UpstreamName) -> Result<(), StoreError> {
-    let sql = "SELECT model FROM deployments WHERE upstream = ? ORDER BY model LIMIT 1";
-    let user: Option<ModelId> =
-        tx.prepare_cached(sql)?.query_row(parameters![name], |row| row.column(0)).optional()?;
-    if let Some(model) = user {
-        let text = format!("upstream `{name}` is in use by model `{model}`");
-        return Err(StoreError::Conflict(text));
-    }
-    match tx.prepare_cached("DELETE FROM upstreams WHERE name = ?")?.execute(parameters![name])? {
-        0 => Err(StoreError::NotFound),
-        _ => Ok(()),
-    }
-}
-
-fn client_certificate(row: &Row<'_>) -> rusqlite::Result<Option<ClientCertificate>> {
-    let columns = (row.column("client_certificate")?, row.column("client_key")?);
-    let certificate = |(chain, sealed_key)| ClientCertificate { chain, sealed_key };
-    Ok(Option::zip(columns.0, columns.1).map(certificate))
-}
-
-fn connection_bound(row: &Row<'_>) -> rusqlite::Result<Option<ConnectionBound>> {
-    let columns = (row.column("max_connections")?, row.column("max_waiting")?);
-    let bound = |(max_connections, max_waiting)| ConnectionBound { max_connections, max_waiting };
-    Ok(Option::zip(columns.0, columns.1).map(bound))
-}
-
-fn credential(row: &Row<'_>) -> rusqlite::Result<CredentialSource> {
-    let bytes = row.column::<Option<Vec<u8>>>("credential")?.unwrap_or_default();
-    let text = |bytes| {
-        String::from_utf8(bytes)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(3, Type::Blob, error.into()))
-    };
-    match row.get_ref("credential_kind")?.as_str()? {
-        "none" => Ok(CredentialSource::None),
-        "env" => text(bytes).map(CredentialSource::Env),
-        "file" => text(bytes).map(CredentialSource::File),
-        "sealed" => Ok(CredentialSource::Sealed(bytes)),
-        other => Err(rusqlite::Error::FromSqlConversionFailure(
-            2,
-            Type::Text,
-            format!("`{other}` is not a kind of credential").into(),
-        )),
-    }
 }
 
 /// Marks the catalogue as seeded. Returns whether it is empty and was not marked before.

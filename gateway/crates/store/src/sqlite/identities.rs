@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::codec::{At, ReadColumn, parameters};
 use super::error::Constrained;
-use super::{SqliteStore, catalogue, commit, keys, models, sessions};
+use super::{SqliteStore, catalogue, commit, keys, models, sessions, upstreams};
 use crate::{Identities, Snapshot, StoreError};
 use domain::account::{Account, Invite, Session};
 use domain::audit::AuditEntry;
@@ -26,7 +26,7 @@ impl Identities for SqliteStore {
                 plans: catalogue::plans(tx)?,
                 keys: keys::unrevoked(tx)?,
                 models: models::all(tx)?,
-                upstreams: catalogue::upstreams(tx)?,
+                upstreams: upstreams::all(tx)?,
             })
         })
         .await

@@ -25,6 +25,8 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0016_total_deadline.sql")),
     M::up(include_str!("migrations/0017_client_certificate.sql")),
     M::up(include_str!("migrations/0018_proxy.sql")),
+    M::up(include_str!("migrations/0019_credentials.sql")),
+    M::up(include_str!("migrations/0020_health_check.sql")),
 ];
 
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer

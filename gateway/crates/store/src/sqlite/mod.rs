@@ -39,6 +39,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod uninitialized;
+mod upstreams;
 mod verify;
 mod writer;
 
