@@ -1,11 +1,13 @@
 //! Requests whose client disconnects: depending on the key, the upstream is cancelled or its answer
 //! is drained.
 
+use gateway::workers::WorkerRuntime;
 use proto::v1::{self, RequestRecord, RequestStatus, UsageBasis};
 use serde_json::{Value, json};
 use tests::http::{PendingAnswer, Request};
 use tests::{
-    Call, Product, RawUpstream, Session, chunk, json_answer, question, stream_head, with_timeout,
+    Call, Product, RawUpstream, Session, Setup, chunk, json_answer, question, stream_head,
+    with_timeout,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -264,7 +266,7 @@ async fn a_drain_policy_has_bounds_and_is_listed_with_its_key() {
 /// TCP does not tell a client that closes its sending side from one that has left.
 #[tokio::test]
 async fn a_client_that_closes_its_sending_side_is_recorded_as_gone() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let upstream = RawUpstream::start().await;
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
     let alice = product.member("alice").await;
@@ -285,7 +287,8 @@ async fn a_client_that_closes_its_sending_side_is_recorded_as_gone() {
 /// record.
 #[tokio::test]
 async fn a_request_whose_client_closes_its_side_at_once_is_recorded() {
-    let product = Product::on_test_clock().await;
+    let current = |setup: &mut Setup| setup.worker_runtime = WorkerRuntime::Current;
+    let product = Product::on_http1(current).await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
     for stream in [false, true] {

@@ -124,7 +124,7 @@ async fn send_pipelined(product: &Product, request: &str, count: usize) -> Strin
 /// upstream, and checks that few records are written and that the sums count all requests.
 async fn check_merged_records(revoke: bool, status: RequestStatus, http_status: u32) {
     const SENT: usize = 1_000;
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let alice = product.member("alice").await;
     let key = alice.key().await;
     if revoke {
@@ -366,7 +366,7 @@ async fn a_stream_beyond_the_drain_timeout_is_cut_off_and_recorded() {
 #[tokio::test]
 async fn unreported_tokens_are_counted_alike_plain_and_streamed() {
     let product = Product::start().await;
-    product.serve_model("mute", "sim:", "sim-reasoner?usage=off").await;
+    product.serve_model("mute", product.simulator_url(), "sim-reasoner?usage=off").await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
     let mut body = question("mute", "tell me about counting");

@@ -32,12 +32,12 @@ const MODELS: [(&str, &str); 5] = [
 impl TestContext {
     async fn start(has_tls: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let certificate = Certificate::create(dir.path());
-        let product = Product::with(|setup| {
+        let certificate = Certificate::create();
+        let product = Product::on_http1(|setup| {
             // The socket needs no TLS.
             let path = setup.config.data_dir.with_extension("sock");
             setup.config.admin_listen = gateway::config::AdminAddress::Unix(path);
-            setup.config.tls = has_tls.then(|| certificate.files.clone());
+            setup.config.tls = has_tls.then(|| certificate.write(dir.path()));
         })
         .await;
         if has_tls {

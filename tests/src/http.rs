@@ -140,9 +140,10 @@ impl Request {
     /// Returns the encoded HTTP/1.1 request.
     ///
     /// # Panics
-    /// If a header is not text.
+    /// If a header is not text, or if the request is not to be sent over HTTP/1.1 in plaintext.
     pub fn bytes(&self) -> Vec<u8> {
-        let Self { to, method, path, headers, body, .. } = self;
+        let Self { to, method, path, headers, body, is_http2, tls, .. } = self;
+        assert!(!is_http2 && tls.is_none(), "a test that writes bytes begins with `on_http1`");
         let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {to}\r\n");
         for (name, value) in headers {
             _ = write!(text, "{name}: {}\r\n", value.to_str().unwrap());

@@ -1,7 +1,7 @@
 //! Certificates of the tests, and a simulator with TLS.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use gateway::tls::TlsFiles;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, IsCa, KeyPair};
@@ -9,14 +9,15 @@ use rustls::ClientConfig;
 use simulator::Simulator;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use trust::Trust;
 
-/// A self-signed certificate for `localhost`.
+/// A self-signed certificate for `localhost` and 127.0.0.1, with its key.
 pub struct Certificate {
-    /// Its files.
-    pub files: TlsFiles,
     /// The certificate in PEM.
     pub pem: String,
+    /// The private key in PEM.
+    key: String,
 }
 
 /// An authority that issues client certificates.
@@ -32,17 +33,40 @@ pub struct SecureSimulator {
 // === impl Certificate ===
 
 impl Certificate {
-    /// Creates a certificate with files in `dir`.
+    /// Creates a certificate.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn create() -> Self {
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(names).unwrap();
+        Self { pem: cert.pem(), key: signing_key.serialize_pem() }
+    }
+
+    /// Returns the certificate that all servers of this process share unless a test creates another one.
+    pub fn of_process() -> &'static Self {
+        static SHARED: LazyLock<Certificate> = LazyLock::new(Certificate::create);
+        &SHARED
+    }
+
+    /// Writes the certificate and its key to files in `dir`.
     ///
     /// # Panics
     /// If the files cannot be written.
-    pub fn create(dir: &Path) -> Self {
-        let names = ["localhost".to_owned()];
-        let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(names).unwrap();
+    pub fn write(&self, dir: &Path) -> TlsFiles {
         let files = TlsFiles { certificate: dir.join("cert.pem"), key: dir.join("key.pem") };
-        std::fs::write(&files.certificate, cert.pem()).unwrap();
-        std::fs::write(&files.key, signing_key.serialize_pem()).unwrap();
-        Self { files, pem: cert.pem() }
+        std::fs::write(&files.certificate, &self.pem).unwrap();
+        std::fs::write(&files.key, &self.key).unwrap();
+        files
+    }
+
+    /// Returns an acceptor that presents this certificate and offers the ALPN `protocol`.
+    ///
+    /// # Panics
+    /// If the files that it is read from cannot be written.
+    pub fn acceptor(&self, protocol: &str) -> TlsAcceptor {
+        let dir = tempfile::tempdir().unwrap();
+        self.write(dir.path()).acceptor(&[protocol]).unwrap()
     }
 
     /// Returns the configuration of a client that trusts this certificate only, and offers the ALPN `protocol`.
@@ -96,7 +120,7 @@ impl SecureSimulator {
     pub async fn start(simulator: Simulator, certificate: &Certificate, protocol: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}/v1", listener.local_addr().unwrap().port());
-        let acceptor = certificate.files.acceptor(&[protocol]).unwrap();
+        let acceptor = certificate.acceptor(protocol);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
