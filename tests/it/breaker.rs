@@ -200,6 +200,7 @@ async fn changing_an_upstream_resets_its_breaker() {
     let request = v1::UpdateUpstreamRequest {
         name: "first".to_owned(),
         url: Some("sim:again".to_owned()),
+        ca_certificates: Some(String::new()),
         ..Default::default()
     };
     operator.upstreams().update_upstream(request).await.unwrap();
