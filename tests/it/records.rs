@@ -253,7 +253,7 @@ async fn an_answer_beyond_its_deadline_is_ended_and_recorded() {
     let request = v1::ListUpstreamHealthRequest {};
     let health = operator.traffic().list_upstream_health(request).await.unwrap().into_inner();
     let failures = health.upstreams.iter().map(|upstream| upstream.failures).sum::<u64>();
-    assert_eq!(failures, 0, "the requests may have asked for long answers");
+    assert_eq!(failures, 0, "the requests may have asked for long answers: {health:?}");
 }
 
 #[tokio::test]

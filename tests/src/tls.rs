@@ -125,6 +125,7 @@ impl SecureSimulator {
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
+                stream.set_nodelay(true).unwrap();
                 let (acceptor, simulator) = (acceptor.clone(), simulator.clone());
                 connections.spawn(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {

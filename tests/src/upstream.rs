@@ -58,6 +58,8 @@ impl RawUpstream {
         // The handshakes need a task, because connecting to an upstream that answers nothing must succeed.
         accepting.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                // The first bytes of an answer must not wait for an acknowledgement of the handshake's last ones.
+                stream.set_nodelay(true).unwrap();
                 let stream: Box<dyn Stream> = match &acceptor {
                     None => Box::new(stream),
                     Some(acceptor) => match acceptor.accept(stream).await {
