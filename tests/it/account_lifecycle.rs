@@ -164,7 +164,8 @@ async fn the_audit_log_survives_a_restart_and_names_the_actor() {
 
 #[tokio::test]
 async fn registrations_of_one_address_are_limited_with_a_retry_time() {
-    let product = Product::with(|setup| setup.config.registrations_per_hour = 2).await;
+    // an admin plane at a port, whose clients have addresses
+    let product = Product::on_http1(|setup| setup.config.registrations_per_hour = 2).await;
     product.member("alice").await;
     product.member("bob").await;
     let request = |name: &str| v1::RegisterRequest {

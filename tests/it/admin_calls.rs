@@ -202,7 +202,8 @@ async fn drop_responses(client: TcpStream, gateway: SocketAddr, is_done: impl Fu
 
 #[tokio::test]
 async fn ctl_repeats_a_call_whose_response_was_lost() {
-    let product = Product::start().await;
+    // an admin plane at a port, which the test stands in front of
+    let product = Product::on_http1(|_| {}).await;
     let (operator, alice) = (product.operator().await, product.member("alice").await);
     let gateway: SocketAddr = product.admin.strip_prefix("http://").unwrap().parse().unwrap();
     let between = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -41,7 +41,7 @@ async fn check(product: &Product, key: &str, agent: &str, model: &str) -> AgentC
 
 #[tokio::test]
 async fn the_example_files_equal_the_output_of_agent_config() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     for (agent, example) in [("codex", examples::CODEX), ("opencode", examples::OPENCODE)] {
         let line = format!("{agent} --model sim-chat --base-url http://127.0.0.1:8080/v1");
         let ran = agent_config(&product, "", &line).await;
@@ -52,7 +52,7 @@ async fn the_example_files_equal_the_output_of_agent_config() {
 
 #[tokio::test]
 async fn a_check_sends_the_requests_of_each_agent() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
     let mut records = 0;
@@ -80,7 +80,7 @@ async fn a_check_sends_the_requests_of_each_agent() {
 
 #[tokio::test]
 async fn a_failed_check_reports_the_reason() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let key = product.member("alice").await.key().await.secret;
     product.serve_model("mute", "sim:", "sim-chat?say=no").await;
     product.serve_model("torn", "sim:", "sim-chat?cut=3").await;
@@ -104,7 +104,7 @@ async fn a_failed_check_reports_the_reason() {
 
 #[tokio::test]
 async fn codex_gets_the_catalogue_in_its_format() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let operator = product.operator().await;
     let deployment = operator
         .models()
@@ -155,7 +155,7 @@ async fn codex_gets_the_catalogue_in_its_format() {
 
 #[tokio::test]
 async fn a_key_lists_only_its_own_models_in_both_formats() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let alice = product.member("alice").await;
     let key = alice.key_with(|request| request.models = vec!["sim-chat".to_owned()]).await.secret;
     let list = product.get("/v1/models?client_version=1").bearer(&key).answer().await.json();

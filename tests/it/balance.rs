@@ -74,7 +74,7 @@ async fn usage_beyond_the_balance_is_not_charged() {
 #[tokio::test]
 async fn a_thousand_concurrent_requests_never_overspend_the_balance() {
     let product = Product::start().await;
-    product.serve_model("asked", "sim:", "sim-chat").await;
+    product.serve_model("asked", product.simulator_url(), "sim-chat").await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
     let operator = product.operator().await;

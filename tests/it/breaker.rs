@@ -18,7 +18,8 @@ async fn product() -> (Product, ManualClock, Session, String) {
 }
 
 /// Deploys the model `asked` on `first` and, as a fallback, on `second`; both are the simulator.
-async fn serve(operator: &Session, first: &str, second: &str) {
+async fn serve(product: &Product, first: &str, second: &str) {
+    let operator = product.operator().await;
     let deployments = (0..).zip([("first", first), ("second", second)]);
     let deployments = deployments.map(|(priority, (upstream, model))| v1::Deployment {
         upstream: upstream.to_owned(),
@@ -32,7 +33,7 @@ async fn serve(operator: &Session, first: &str, second: &str) {
         ..Default::default()
     };
     for name in ["first", "second"] {
-        let (name, url) = (name.to_owned(), "sim:".to_owned());
+        let (name, url) = (name.to_owned(), product.simulator_url().to_owned());
         operator.add_upstream(v1::Upstream { name, url, ..Default::default() }).await;
     }
     operator.add_model(model).await;
@@ -141,7 +142,7 @@ async fn a_busy_upstream_gets_no_requests_until_its_retry_after_has_passed() {
 async fn an_open_breaker_diverts_requests_until_a_probe_succeeds() {
     let (product, clock, alice, key) = product().await;
     let operator = product.operator().await;
-    serve(&operator, "sim-chat?status=503&times=6", "sim-chat").await;
+    serve(&product, "sim-chat?status=503&times=6", "sim-chat").await;
     for _ in 0..5 {
         assert_eq!(send_request(&product, &key).await, 200);
     }
@@ -177,7 +178,7 @@ async fn an_open_breaker_diverts_requests_until_a_probe_succeeds() {
 async fn requests_are_sent_although_the_breakers_of_all_deployments_are_open() {
     let (product, _clock, _alice, key) = product().await;
     let operator = product.operator().await;
-    serve(&operator, "sim-chat?status=503", "sim-chat?status=500").await;
+    serve(&product, "sim-chat?status=503", "sim-chat?status=500").await;
     for _ in 0..8 {
         assert_eq!(send_request(&product, &key).await, 502);
     }
@@ -191,7 +192,7 @@ async fn requests_are_sent_although_the_breakers_of_all_deployments_are_open() {
 async fn changing_an_upstream_resets_its_breaker() {
     let (product, _clock, _alice, key) = product().await;
     let operator = product.operator().await;
-    serve(&operator, "sim-chat?status=503", "sim-chat").await;
+    serve(&product, "sim-chat?status=503", "sim-chat").await;
     for _ in 0..5 {
         send_request(&product, &key).await;
     }
@@ -199,6 +200,7 @@ async fn changing_an_upstream_resets_its_breaker() {
     let request = v1::UpdateUpstreamRequest {
         name: "first".to_owned(),
         url: Some("sim:again".to_owned()),
+        ca_certificates: Some(String::new()),
         ..Default::default()
     };
     operator.upstreams().update_upstream(request).await.unwrap();
@@ -212,7 +214,7 @@ async fn changing_an_upstream_resets_its_breaker() {
 async fn a_bad_request_does_not_count_against_the_upstream() {
     let (product, _clock, _alice, key) = product().await;
     let operator = product.operator().await;
-    serve(&operator, "sim-chat?status=400", "sim-chat").await;
+    serve(&product, "sim-chat?status=400", "sim-chat").await;
     for _ in 0..6 {
         assert_eq!(send_request(&product, &key).await, 400);
     }
@@ -225,7 +227,7 @@ async fn a_bad_request_does_not_count_against_the_upstream() {
 async fn a_truncated_answer_counts_against_the_upstream() {
     let (product, _clock, alice, key) = product().await;
     let operator = product.operator().await;
-    serve(&operator, "sim-chat?cut=1", "sim-chat").await;
+    serve(&product, "sim-chat?cut=1", "sim-chat").await;
     let mut body = question("asked", "hi");
     for stream in [false, true] {
         body["stream"] = json!(stream);

@@ -20,7 +20,7 @@ use proto::v1::RequestStatus;
 use serde_json::json;
 use tests::http::Request;
 use tests::process::{self, Gateway};
-use tests::{FEW_TOKENS, Product, RawUpstream, Session, question, with_timeout};
+use tests::{FEW_TOKENS, Product, RawUpstream, Session, Setup, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -30,6 +30,11 @@ use tokio::task::JoinSet;
 /// it, and an unfinished HTTP/1 head.
 const SILENT: [&str; 5] =
     ["", "P", "PRI", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /healthz HTTP/1.1\r\n"];
+
+/// Returns a gateway whose workers run on the test's runtime. The tests write to its ports by hand.
+async fn on_test_clock() -> Product {
+    Product::on_http1(|setup| setup.worker_runtime = WorkerRuntime::Current).await
+}
 
 /// Waits until the peer has closed a connection.
 async fn closed(mut stream: TcpStream) {
@@ -51,7 +56,7 @@ fn address(admin: &str) -> SocketAddr {
 /// Regression test: protocol detection had no deadline, and the admin port had none at all.
 #[tokio::test]
 async fn a_connection_without_a_request_is_closed_on_both_ports() {
-    let product = Product::on_test_clock().await;
+    let product = on_test_clock().await;
     for to in [product.http, address(&product.admin)] {
         for bytes in SILENT {
             let stream = silent(to, bytes).await;
@@ -106,14 +111,14 @@ async fn the_gateway_raises_its_descriptor_limit_to_the_hard_limit() {
     assert_eq!((soft, hard), (Some("1500"), Some("1500")));
 }
 
-/// Returns a gateway whose timeouts for clients and upstreams are some seconds, an upstream and a
-/// key.
-async fn context() -> (Product, RawUpstream, Session, String) {
-    let product = Product::with(|setup| {
-        setup.config.client_idle = Some(Duration::from_secs(5));
-        setup.worker_runtime = WorkerRuntime::Current;
-    })
-    .await;
+/// Sets the timeout for clients to some seconds, and lets the tests pause it.
+fn with_client_timeout(setup: &mut Setup) {
+    setup.config.client_idle = Some(Duration::from_secs(5));
+    setup.worker_runtime = WorkerRuntime::Current;
+}
+
+/// Returns the gateway with an upstream and a key.
+async fn context(product: Product) -> (Product, RawUpstream, Session, String) {
     let upstream = RawUpstream::start().await;
     product.operator().await.add_model_on("asked", &[&upstream.url]).await;
     let alice = product.member("alice").await;
@@ -130,7 +135,8 @@ fn check_cancelled(record: &proto::v1::RequestRecord) {
 /// Regression test: such a client kept its slot and its upstream forever.
 #[tokio::test]
 async fn a_client_that_never_reads_is_treated_as_disconnected() {
-    let (product, upstream, alice, key) = context().await;
+    let product = Product::with(with_client_timeout).await;
+    let (product, upstream, alice, key) = context(product).await;
     for path in ["/v1/chat/completions", "/v1/responses"] {
         let mut body = match path {
             "/v1/responses" => json!({ "model": "asked", "input": "hi" }),
@@ -139,9 +145,7 @@ async fn a_client_that_never_reads_is_treated_as_disconnected() {
         body["stream"] = json!(true);
         let request = product.post(path).bearer(&key).json(&body);
         let request = request.socket(|socket| socket.set_recv_buffer_size(4 * 1_024));
-        let mut client = request.connect().await.unwrap();
-        client.write_all(&request.bytes()).await.unwrap();
-        let mut call = upstream.begin_stream().await;
+        let (client, mut call) = tokio::join!(request.send(), upstream.begin_stream());
         tokio::time::pause();
         // it ends only when the gateway disconnects
         with_timeout("the end of the upstream's stream", call.stream_endlessly(FEW_TOKENS)).await;
@@ -156,7 +160,8 @@ async fn a_client_that_never_reads_is_treated_as_disconnected() {
 /// An HTTP/2 stream without flow-control window, on a live connection.
 #[tokio::test]
 async fn a_stalled_http2_stream_is_reset_without_affecting_other_streams() {
-    let (product, upstream, alice, key) = context().await;
+    let product = Product::on_http1(with_client_timeout).await;
+    let (product, upstream, alice, key) = context(product).await;
     let stream = TcpStream::connect(product.http).await.unwrap();
     let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(1_024)
@@ -187,7 +192,7 @@ async fn a_stalled_http2_stream_is_reset_without_affecting_other_streams() {
 
 #[tokio::test]
 async fn an_idle_http2_connection_is_closed() {
-    let product = Product::on_test_clock().await;
+    let product = on_test_clock().await;
     let stream = TcpStream::connect(product.http).await.unwrap();
     let (mut sender, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
@@ -246,7 +251,7 @@ where
 
 #[tokio::test]
 async fn an_admin_call_whose_body_does_not_arrive_exceeds_its_deadline() {
-    let product = Product::on_test_clock().await;
+    let product = on_test_clock().await;
     let admin = address(&product.admin);
     let (mut sender, _running) = multiplexed(admin, 1_024).await;
     let call = unfinished_call(admin, "tollgate.admin.v1.AccountService/SignIn");
@@ -260,7 +265,7 @@ async fn an_admin_call_whose_body_does_not_arrive_exceeds_its_deadline() {
 /// Regression test: the message was received and decoded first, up to 4 MiB of it.
 #[tokio::test]
 async fn an_admin_call_without_a_token_is_refused_before_its_body() {
-    let product = Product::on_test_clock().await;
+    let product = on_test_clock().await;
     let admin = address(&product.admin);
     let (mut sender, _running) = multiplexed(admin, 1_024).await;
     for method in ["CatalogueService/ApplyChanges", "KeyService/ListKeys"] {
@@ -272,7 +277,7 @@ async fn an_admin_call_without_a_token_is_refused_before_its_body() {
 
 #[tokio::test]
 async fn an_unauthenticated_stream_does_not_keep_its_connection_open() {
-    let product = Product::on_test_clock().await;
+    let product = on_test_clock().await;
     let admin = address(&product.admin);
     let (mut sender, mut running) = multiplexed(admin, 1_024).await;
     let call = unfinished_call(admin, "grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
@@ -285,7 +290,7 @@ async fn an_unauthenticated_stream_does_not_keep_its_connection_open() {
 
 #[tokio::test]
 async fn an_unread_admin_response_does_not_keep_its_connection_open() {
-    let product = Product::on_test_clock().await;
+    let product = on_test_clock().await;
     let admin = address(&product.admin);
     let (mut sender, mut running) = multiplexed(admin, 0).await;
     let call = hyper::Request::post(format!(
@@ -306,7 +311,8 @@ async fn an_unread_admin_response_does_not_keep_its_connection_open() {
 /// client could hold its memory forever.
 #[tokio::test]
 async fn an_unread_stored_response_is_reset() {
-    let (product, _, alice, key) = context().await;
+    let product = Product::on_http1(with_client_timeout).await;
+    let (product, _, alice, key) = context(product).await;
     let input = "word ".repeat(10_000);
     let body = json!({ "model": "sim-chat", "input": input });
     let answer = product.post("/v1/responses").bearer(&key).json(&body).answer().await;

@@ -1,7 +1,7 @@
 //! Web pages of configured origins may use the API.
 
 use gateway::http::CorsOrigins;
-use tests::http::{Answer, Request};
+use tests::http::Answer;
 use tests::{Product, question};
 
 const ORIGIN: &str = "https://app.example";
@@ -15,7 +15,7 @@ fn listed() -> CorsOrigins {
 }
 
 async fn preflight(product: &Product, origin: &str) -> Answer {
-    let request = Request::new(product.http, hyper::Method::OPTIONS, "/v1/chat/completions");
+    let request = product.request(hyper::Method::OPTIONS, "/v1/chat/completions");
     let request = request.header("origin", origin);
     let request = request.header("access-control-request-method", "POST");
     let wanted = "authorization,content-type,x-stainless-os";

@@ -32,7 +32,8 @@ fn of<'a>(
 
 #[tokio::test]
 async fn a_healthy_gateway_has_no_problems() {
-    let product = Product::start().await;
+    // a certificate would be examined too
+    let product = Product::on_http1(|_| {}).await;
     let found = diagnose(&product, false).await;
     assert!(found.iter().all(|it| it.gateway_time_ms > 0 && !it.finding.is_empty()), "{found:#?}");
     assert!(
@@ -106,7 +107,7 @@ async fn an_unreachable_upstream_is_a_problem_and_the_others_are_still_examined(
 #[tokio::test]
 async fn a_test_request_measures_the_first_token_and_leaves_no_record() {
     let product = Product::start().await;
-    product.serve_model("broken", "sim:", "sim-chat?status=500").await;
+    product.serve_model("broken", product.simulator_url(), "sim-chat?status=500").await;
     let found = diagnose(&product, true).await;
     let simulator = of(&found, DiagnosticArea::Upstream, "simulator");
     assert_eq!(simulator.len(), 3, "its model list and its two models");
@@ -127,7 +128,9 @@ async fn the_certificate_of_an_https_upstream_is_examined() {
     let product = Product::start().await;
     let url = closed_port().await.replace("http://", "https://");
     let operator = product.operator().await;
-    operator.add_upstream(v1::Upstream { name: "tls".into(), url, ..Default::default() }).await;
+    let upstream = v1::Upstream { name: "tls".into(), url, ..Default::default() };
+    let request = v1::AddUpstreamRequest { upstream: Some(upstream) };
+    operator.upstreams().add_upstream(request).await.unwrap();
     let found = diagnose(&product, false).await;
     let [(severity, text, remedy)] = of(&found, DiagnosticArea::Tls, "tls")[..] else {
         panic!("{found:#?}");

@@ -23,7 +23,7 @@ async fn until_closed(product: &Product, bytes: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_head_beyond_the_limits_is_refused() {
-    let product = Product::with(|setup| {
+    let product = Product::on_http1(|setup| {
         setup.config.edge.limits.max_head_bytes = 8 * 1024;
         setup.config.edge.limits.max_headers = 10;
     })
@@ -45,9 +45,9 @@ async fn a_head_beyond_the_limits_is_refused() {
 #[tokio::test]
 async fn the_deadlines_of_requests_end_connections() {
     let short = Duration::from_millis(20);
-    let silent = Product::with(|setup| setup.config.edge.timeouts.first = short).await;
+    let silent = Product::on_http1(|setup| setup.config.edge.timeouts.first = short).await;
     assert_eq!(until_closed(&silent, b"").await, b"");
-    let product = Product::with(|setup| {
+    let product = Product::on_http1(|setup| {
         setup.config.edge.timeouts.next = short;
         setup.config.edge.timeouts.idle = short;
     })
@@ -68,7 +68,7 @@ async fn the_deadlines_of_requests_end_connections() {
 
 #[tokio::test]
 async fn a_body_slower_than_its_deadline_is_refused() {
-    let product = Product::with(|setup| {
+    let product = Product::on_http1(|setup| {
         setup.config.edge.body_pace.timeout = Duration::from_millis(20);
     })
     .await;
@@ -84,7 +84,7 @@ async fn a_body_slower_than_its_deadline_is_refused() {
 
 #[tokio::test]
 async fn the_limits_of_streams_apply_to_each_connection() {
-    let product = Product::with(|setup| {
+    let product = Product::on_http1(|setup| {
         setup.config.edge.timeouts.first = Duration::from_millis(50);
         setup.config.edge.limits.max_streams = 7;
         setup.config.edge.limits.max_resets = 3;

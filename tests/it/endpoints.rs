@@ -43,7 +43,7 @@ async fn the_admin_plane_may_be_on_a_unix_socket() {
 /// JSON error.
 #[tokio::test]
 async fn an_admin_call_to_the_api_address_names_the_option_for_the_admin_address() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let api = proto::client::connect(&format!("http://{}", product.http), None).await.unwrap();
     let refused = AccountServiceClient::new(api).who_am_i(v1::WhoAmIRequest {}).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unimplemented);
@@ -53,9 +53,9 @@ async fn an_admin_call_to_the_api_address_names_the_option_for_the_admin_address
 #[tokio::test]
 async fn both_addresses_serve_tls_with_a_certificate() {
     let dir = tempfile::tempdir().unwrap();
-    let certificate = tests::Certificate::create(dir.path());
-    let files = certificate.files.clone();
-    let product = Product::with(|setup| setup.config.tls = Some(files)).await;
+    let certificate = tests::Certificate::create();
+    let files = certificate.write(dir.path());
+    let product = Product::on_http1(|setup| setup.config.tls = Some(files)).await;
 
     let localhost = ServerName::try_from("localhost").unwrap();
     let tcp = TcpStream::connect(product.http).await.unwrap();
@@ -113,11 +113,11 @@ async fn call_with(product: &Product, pem: &str, identity: Option<Identity>) -> 
 #[tokio::test]
 async fn the_admin_plane_may_require_client_certificates() {
     let dir = tempfile::tempdir().unwrap();
-    let certificate = tests::Certificate::create(dir.path());
+    let certificate = tests::Certificate::create();
     let (authority, other) = (ClientAuthority::new(), ClientAuthority::new());
-    let (files, client_ca) = (certificate.files.clone(), dir.path().join("ca.pem"));
+    let (files, client_ca) = (certificate.write(dir.path()), dir.path().join("ca.pem"));
     std::fs::write(&client_ca, authority.pem()).unwrap();
-    let product = Product::with(|setup| {
+    let product = Product::on_http1(|setup| {
         setup.config.tls = Some(files);
         setup.config.admin_client_ca = Some(client_ca);
     })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
-use tests::http::{Answer, Request, raw};
+use tests::http::{Answer, raw};
 use tests::{ManualClock, Product, question};
 
 /// Expects an error of this status, code and `param`. Returns the message.
@@ -89,7 +89,7 @@ async fn errors_name_the_wrong_method_or_path() {
         (Method::POST, "/v1/models", "GET"),
         (Method::PUT, "/v1/models/sim-chat", "GET"),
     ] {
-        let answer = Request::new(product.http, method, path).bearer(&key).answer().await;
+        let answer = product.request(method, path).bearer(&key).answer().await;
         check(&answer, 405, "method_not_allowed", Value::Null);
         assert_eq!(answer.header("allow"), allow);
     }
@@ -104,7 +104,7 @@ async fn errors_name_the_wrong_method_or_path() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_with_and_without_content_length() {
+async fn a_body_over_the_limit_is_refused() {
     let product = Product::with(|setup| setup.config.max_body_bytes = 1_000).await;
     let key = product.member("alice").await.key().await.secret;
     let fits = question("sim-chat", &"x".repeat(800));
@@ -113,7 +113,12 @@ async fn a_body_over_the_limit_is_refused_with_and_without_content_length() {
     let message =
         check(&product.chat(&key, &large).answer().await, 413, "request_too_large", Value::Null);
     assert!(message.contains("1000 bytes"), "{message}");
+}
 
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_before_it_has_arrived() {
+    let product = Product::on_http1(|setup| setup.config.max_body_bytes = 1_000).await;
+    let key = product.member("alice").await.key().await.secret;
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\nconnection: close\r\n"
     );
@@ -225,7 +230,7 @@ async fn a_model_outside_the_keys_list_is_forbidden() {
 
 #[tokio::test]
 async fn malformed_http_is_answered_or_dropped_without_affecting_others() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     for bytes in [
         &b"\0\0\0\0\r\n\r\n"[..],
         b"GET\r\n\r\n",

@@ -67,7 +67,7 @@ async fn after(to: SocketAddr, request: &str) -> TcpStream {
 /// Regression test: the answer had no body and no request id.
 #[tokio::test]
 async fn a_head_that_cannot_be_read_gets_an_error_of_the_api() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     for (head, status, code) in unreadable() {
         let stream = TcpStream::connect(product.http).await.unwrap();
         check_error(&exchange(stream, &head).await, status, code);
@@ -83,9 +83,9 @@ async fn a_head_that_cannot_be_read_gets_an_error_of_the_api() {
 #[tokio::test]
 async fn a_head_that_cannot_be_read_gets_an_error_of_the_api_over_tls() {
     let dir = tempfile::tempdir().unwrap();
-    let certificate = Certificate::create(dir.path());
-    let files = certificate.files.clone();
-    let product = Product::with(|setup| setup.config.tls = Some(files)).await;
+    let certificate = Certificate::create();
+    let files = certificate.write(dir.path());
+    let product = Product::on_http1(|setup| setup.config.tls = Some(files)).await;
     for (head, status, code) in unreadable() {
         let tcp = TcpStream::connect(product.http).await.unwrap();
         let localhost = ServerName::try_from("localhost").unwrap();
@@ -98,7 +98,7 @@ async fn a_head_that_cannot_be_read_gets_an_error_of_the_api_over_tls() {
 /// Regression test: a client that was too slow got no answer.
 #[tokio::test]
 async fn a_head_that_does_not_arrive_in_time_gets_an_error_of_the_api() {
-    let product = Product::with(|setup| setup.worker_runtime = WorkerRuntime::Current).await;
+    let product = Product::on_http1(|setup| setup.worker_runtime = WorkerRuntime::Current).await;
     let part = "POST /v1/chat/completions HTTP/1.1\r\nhost:";
     for first in ["", HEALTH] {
         let stream = after(product.http, first).await;
@@ -110,7 +110,7 @@ async fn a_head_that_does_not_arrive_in_time_gets_an_error_of_the_api() {
 
 #[tokio::test]
 async fn an_idle_connection_is_closed_without_an_error() {
-    let product = Product::with(|setup| setup.worker_runtime = WorkerRuntime::Current).await;
+    let product = Product::on_http1(|setup| setup.worker_runtime = WorkerRuntime::Current).await;
     for first in ["", HEALTH] {
         let stream = after(product.http, first).await;
         tokio::time::pause();
@@ -124,7 +124,7 @@ async fn an_idle_connection_is_closed_without_an_error() {
 /// connections of the worker.
 #[tokio::test]
 async fn a_client_that_floods_a_connection_without_a_request_is_disconnected() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let mut connection = TcpStream::connect(product.http).await.unwrap();
     connection.write_all(&opening()).await.unwrap();
     let burst = frame(PRIORITY, 0, 1, &[0; 5]).repeat(1_000);

@@ -106,7 +106,7 @@ async fn a_strict_key_gets_an_error_with_the_rest_of_the_quota_instead_of_a_lowe
 #[tokio::test]
 async fn three_hundred_concurrent_requests_never_overspend_a_keys_cap() {
     let product = Product::start().await;
-    product.serve_model("asked", "sim:", "sim-chat").await;
+    product.serve_model("asked", product.simulator_url(), "sim-chat").await;
     let alice = product.member("alice").await;
     let key = capped(&alice, "0.004").await.secret;
     let statuses = product.ask_at_once(&key, "asked", 300).await;

@@ -78,7 +78,7 @@ async fn a_body_in_one_byte_chunks_takes_little_more_memory_than_its_length() {
 #[tokio::test]
 async fn a_key_sends_no_more_concurrent_bodies_than_its_concurrency_limit() {
     // one worker reads the first body before the second
-    let product = Product::with(|setup| setup.config.workers = NonZeroUsize::MIN).await;
+    let product = Product::on_http1(|setup| setup.config.workers = NonZeroUsize::MIN).await;
     let alice = product.member("alice").await;
     let one = v1::Limits { concurrency: Some(1), ..Default::default() };
     let key = alice.key_with(|key| key.limits = Some(one)).await.secret;
@@ -113,7 +113,7 @@ async fn a_key_sends_no_more_concurrent_bodies_than_its_concurrency_limit() {
 /// A body is the same in pieces and in one write.
 #[tokio::test]
 async fn a_body_is_read_alike_in_pieces_of_any_size() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let key = product.member("alice").await.key().await.secret;
     let text = "word ".repeat(40_000);
     let body = json!({ "model": "sim-chat", "messages": [{ "role": "user", "content": text }] });

@@ -13,7 +13,7 @@ fn statuses(answers: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_part_of_a_body_is_never_taken_for_a_request() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let key = product.member("alice").await.key().await.secret;
     let body = json!(question("sim-chat", "hi")).to_string();
     let (length, size) = (format!("content-length: {}", body.len()), format!("{:x}", body.len()));

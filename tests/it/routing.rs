@@ -11,7 +11,8 @@ use tests::{ManualClock, Product, RawUpstream, Session, json_answer, question};
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Deploys the model `asked` with equal weights on the simulator, three times.
-async fn serve(operator: &Session, routing: Routing) {
+async fn serve(product: &Product, routing: Routing) {
+    let operator = product.operator().await;
     let deployments = NAMES.map(|name| v1::Deployment {
         upstream: name.to_owned(),
         upstream_model: "sim-chat".to_owned(),
@@ -19,7 +20,7 @@ async fn serve(operator: &Session, routing: Routing) {
         priority: 0,
     });
     for name in NAMES {
-        let (name, url) = (name.to_owned(), "sim:".to_owned());
+        let (name, url) = (name.to_owned(), product.simulator_url().to_owned());
         operator.add_upstream(v1::Upstream { name, url, ..Default::default() }).await;
     }
     let model = v1::Model {
@@ -84,8 +85,7 @@ fn conversation(text: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_conversation_is_sent_to_the_deployment_that_has_it_cached() {
     let product = Product::start().await;
-    let operator = product.operator().await;
-    serve(&operator, Routing::PrefixAffinity).await;
+    serve(&product, Routing::PrefixAffinity).await;
     let alice = product.member("alice").await;
     let (mut used, mut sent) = (HashSet::new(), 0);
     for index in 0..12 {
@@ -102,7 +102,7 @@ async fn a_conversation_is_sent_to_the_deployment_that_has_it_cached() {
 async fn a_named_conversation_is_sent_where_the_explanation_says() {
     let product = Product::start().await;
     let operator = product.operator().await;
-    serve(&operator, Routing::PrefixAffinity).await;
+    serve(&product, Routing::PrefixAffinity).await;
     let alice = product.member("alice").await;
     let (mut used, mut sent) = (HashSet::new(), 0);
     for index in 0..12 {
@@ -178,7 +178,7 @@ async fn the_explanation_names_what_keeps_requests_away() {
     let ours = clock.clone();
     let product = Product::with(|setup| setup.clock = std::sync::Arc::new(ours)).await;
     let operator = product.operator().await;
-    serve(&operator, Routing::Weighted).await;
+    serve(&product, Routing::Weighted).await;
     let route = explain(&operator, None).await;
     assert_eq!((route.model.as_str(), route.routing()), ("asked", Routing::Weighted));
     assert_eq!(upstreams(&route), NAMES);

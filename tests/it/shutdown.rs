@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tests::http::Request;
 use tests::process::Gateway;
 use tests::{
-    Certificate, FEW_TOKENS, Product, RawUpstream, Session, chunk, json_answer, question,
+    Certificate, FEW_TOKENS, Product, RawUpstream, Session, Setup, chunk, json_answer, question,
     stream_head, with_timeout,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,13 +47,12 @@ async fn readiness_turns_off_before_the_port_closes() {
     .await;
     let key = product.member("alice").await.key().await.secret;
     product.shutdown.cancel();
-    let unready =
-        async { while Request::get(product.http, "/readyz").answer().await.status != 503 {} };
+    let unready = async { while product.get("/readyz").answer().await.status != 503 {} };
     with_timeout("the end of readiness", unready).await;
     let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
     assert_eq!(answer.status, 200, "requests before the load balancer reacts are served");
     tokio::time::pause();
-    let closed = async { while Request::get(product.http, "/readyz").connect().await.is_ok() {} };
+    let closed = async { while product.get("/readyz").connect().await.is_ok() {} };
     with_timeout("the end of the port", async {
         tokio::time::sleep(delay).await;
         closed.await;
@@ -129,9 +128,7 @@ async fn a_stream_cut_off_while_its_client_does_not_read_is_recorded_as_interrup
     body["stream"] = json!(true);
     let request = product.chat(&key, &body);
     let request = request.socket(|socket| socket.set_recv_buffer_size(4 * 1_024));
-    let mut client = request.connect().await.unwrap();
-    client.write_all(&request.bytes()).await.unwrap();
-    let mut call = upstream.begin_stream().await;
+    let (_client, mut call) = tokio::join!(request.send(), upstream.begin_stream());
     tokio::time::pause();
     // The clock advances only when every buffer up to the client is full.
     let full = timeout(Duration::from_secs(5), call.stream_endlessly(FEW_TOKENS)).await;
@@ -151,17 +148,13 @@ async fn a_slow_reader_gets_the_whole_of_a_large_answer_in_a_shutdown() {
     let key = product.member("alice").await.key().await.secret;
     let request = product.chat(&key, &question("asked", "hi"));
     let request = request.socket(|socket| socket.set_recv_buffer_size(4 * 1_024));
-    let mut client = request.connect().await.unwrap();
-    client.write_all(&request.bytes()).await.unwrap();
     let text = FEW_TOKENS.repeat(1_000_000);
     let body = json!({ "choices": [{ "message": { "content": text }, "finish_reason": "stop" }] });
-    let (_call, mut begun) = (upstream.answer(json_answer(200, &body.to_string())).await, [0; 1]);
-    with_timeout("the answer", client.read_exact(&mut begun)).await.unwrap();
+    let body = body.to_string();
+    let (begun, _) = tokio::join!(request.send(), upstream.answer(json_answer(200, &body)));
     product.shutdown.cancel();
-    let mut rest = Vec::new();
-    with_timeout("the rest", client.read_to_end(&mut rest)).await.unwrap();
-    assert!(rest.len() > text.len(), "{} of {}", rest.len(), text.len());
-    assert!(rest.ends_with(b"}"), "it is complete");
+    let answer = begun.answer().await;
+    assert!(answer.text() == body, "{} of {} bytes", answer.body.len(), body.len());
     product.stop().await;
 }
 
@@ -228,7 +221,8 @@ async fn closed_promptly(product: &Product, mut stream: TcpStream) {
 async fn a_shutdown_does_not_wait_for_half_of_a_request() {
     let health = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
     for sent in ["", "G", "GET /healthz HTTP/1.1\r\nhost:", "PRI * HT", health] {
-        let product = Product::on_test_clock().await;
+        let current = |setup: &mut Setup| setup.worker_runtime = WorkerRuntime::Current;
+        let product = Product::on_http1(current).await;
         let mut stream = TcpStream::connect(product.http).await.unwrap();
         stream.write_all(sent.as_bytes()).await.unwrap();
         // The gateway has read what was sent before.
@@ -242,9 +236,9 @@ async fn a_shutdown_does_not_wait_for_half_of_a_request() {
 #[tokio::test]
 async fn a_shutdown_does_not_wait_for_half_of_a_handshake() {
     let dir = tempfile::tempdir().unwrap();
-    let certificate = Certificate::create(dir.path());
-    let files = certificate.files.clone();
-    let product = Product::with(|setup| {
+    let certificate = Certificate::create();
+    let files = certificate.write(dir.path());
+    let product = Product::on_http1(|setup| {
         setup.config.tls = Some(files);
         setup.worker_runtime = WorkerRuntime::Current;
     })

@@ -100,7 +100,8 @@ async fn password_changes_in_a_session_are_throttled_like_sign_ins() {
 
 #[tokio::test]
 async fn sign_ins_failures_and_refused_tokens_are_audited_in_bounded_space() {
-    let product = Product::start().await;
+    // an admin plane at a port, whose clients have addresses
+    let product = Product::on_http1(|_| {}).await;
     product.member("alice").await;
     for name in ["alice", "nobody"] {
         for _ in 0..20 {

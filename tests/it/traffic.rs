@@ -68,7 +68,7 @@ async fn errors_are_counted_by_code() {
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
-    product.serve_model("broken", "sim:", "sim-chat?status=500").await;
+    product.serve_model("broken", product.simulator_url(), "sim-chat?status=500").await;
     for model in ["gpt-9", "broken", "gpt-9"] {
         product.chat(&key, &question(model, "hi")).answer().await;
     }

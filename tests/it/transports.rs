@@ -38,12 +38,12 @@ const MODELS: [(&str, &str); 5] = [
 impl TestContext {
     async fn start(has_tls: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let certificate = Certificate::create(dir.path());
-        let product = Product::with(|setup| {
+        let certificate = Certificate::create();
+        let product = Product::on_http1(|setup| {
             // The socket needs no TLS.
             let path = setup.config.data_dir.with_extension("sock");
             setup.config.admin_listen = gateway::config::AdminAddress::Unix(path);
-            setup.config.tls = has_tls.then(|| certificate.files.clone());
+            setup.config.tls = has_tls.then(|| certificate.write(dir.path()));
         })
         .await;
         if has_tls {
@@ -209,8 +209,7 @@ async fn answer_with_frames(
 /// request that is refused may be reset so.
 #[tokio::test]
 async fn an_http2_stream_that_is_reset_without_an_error_is_cut_off() {
-    let dir = tempfile::tempdir().unwrap();
-    let certificate = Certificate::create(dir.path());
+    let certificate = Certificate::create();
     let product = Product::start().await;
     let alice = product.member("alice").await;
     let key = alice.key().await.secret;
@@ -245,7 +244,7 @@ async fn an_http2_stream_that_is_reset_without_an_error_is_cut_off() {
         operator.add_model(priced_model(&name, &[(&name, "such")])).await;
         let mut body = question(&name, text);
         body["stream"] = true.into();
-        let acceptor = certificate.files.acceptor(&["h2"]).unwrap();
+        let acceptor = certificate.acceptor("h2");
         let serving = answer_with_frames(listener, acceptor, is_received, answer);
         let answer = tokio::select! {
             answer = product.chat(&key, &body).answer() => answer,
@@ -261,8 +260,7 @@ async fn an_http2_stream_that_is_reset_without_an_error_is_cut_off() {
 /// server could flood it for as long as it was kept.
 #[tokio::test]
 async fn an_http2_connection_that_does_not_answer_in_time_gets_no_more_requests() {
-    let dir = tempfile::tempdir().unwrap();
-    let certificate = Certificate::create(dir.path());
+    let certificate = Certificate::create();
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
     let operator = product.operator().await;
@@ -276,7 +274,7 @@ async fn an_http2_connection_that_does_not_answer_in_time_gets_no_more_requests(
     };
     operator.add_upstream(entry).await;
     operator.add_model(priced_model("asked", &[("silent", "such")])).await;
-    let acceptor = certificate.files.acceptor(&["h2"]).unwrap();
+    let acceptor = certificate.acceptor("h2");
     let request = || product.chat(&key, &question("asked", "hi")).answer();
     let accept = async {
         let (stream, _) = listener.accept().await.unwrap();

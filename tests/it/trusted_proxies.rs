@@ -92,7 +92,7 @@ async fn register(admin: &str, name: &str, forwarded: Option<&str>) -> Code {
 
 #[tokio::test]
 async fn the_limit_of_connections_applies_to_the_clients_that_a_proxy_reports() {
-    let product = Product::with(|setup| {
+    let product = Product::on_http1(|setup| {
         setup.config.edge.proxies = proxies(true);
         setup.config.connections.per_address = Some(1);
     })
@@ -110,7 +110,7 @@ async fn the_limit_of_connections_applies_to_the_clients_that_a_proxy_reports() 
 
 #[tokio::test]
 async fn only_a_trusted_proxy_sends_a_header() {
-    let product = Product::with(|setup| setup.config.edge.proxies = proxies(true)).await;
+    let product = Product::on_http1(|setup| setup.config.edge.proxies = proxies(true)).await;
     let mut bare = connect(PROXY, product.http).await;
     assert!(!is_served(&mut bare, "").await, "a proxy without a header is configured wrongly");
     let mut direct = connect("127.0.0.1", product.http).await;
@@ -122,10 +122,10 @@ async fn only_a_trusted_proxy_sends_a_header() {
 #[tokio::test]
 async fn a_proxy_may_pass_tls_through() {
     let dir = tempfile::tempdir().unwrap();
-    let certificate = Certificate::create(dir.path());
-    let product = Product::with(|setup| {
+    let certificate = Certificate::create();
+    let product = Product::on_http1(|setup| {
         setup.config.edge.proxies = proxies(true);
-        setup.config.tls = Some(certificate.files.clone());
+        setup.config.tls = Some(certificate.write(dir.path()));
     })
     .await;
     let proxy = Proxy::start(PROXY, product.http, header("192.0.2.7")).await;
@@ -139,7 +139,7 @@ async fn a_proxy_may_pass_tls_through() {
 
 #[tokio::test]
 async fn registrations_are_limited_per_client_behind_a_proxy() {
-    let product = Product::with(|setup| {
+    let product = Product::on_http1(|setup| {
         setup.config.edge.proxies = proxies(true);
         setup.config.registrations_per_hour = 1;
     })
@@ -160,7 +160,7 @@ async fn registrations_are_limited_per_client_behind_a_proxy() {
 
 #[tokio::test]
 async fn only_a_trusted_proxy_reports_clients_in_x_forwarded_for() {
-    let product = Product::with(|setup| {
+    let product = Product::on_http1(|setup| {
         setup.config.edge.proxies = proxies(false);
         setup.config.registrations_per_hour = 1;
     })

@@ -6,6 +6,7 @@ use tests::http::Answer;
 use tests::{
     Product, RawUpstream, chunk, closed_port, json_answer, priced_model, question, raw_answer,
 };
+use tokio::net::TcpListener;
 
 /// Has an upstream send `sent`, and returns the client's response.
 async fn response_to(sent: &str) -> Answer {
@@ -281,7 +282,9 @@ async fn the_next_deployment_is_tried_when_one_is_silent() {
     let product = Product::start().await;
     let operator = product.operator().await;
     let (silent, good) = (RawUpstream::start().await, RawUpstream::start().await);
-    let urls = [&*silent.url.replace("http://", "https://"), &silent.url, &good.url];
+    let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let deaf_url = format!("https://{}/v1", deaf.local_addr().unwrap());
+    let urls = [&*deaf_url, &silent.url, &good.url];
     operator.add_model_on("asked", &urls).await;
     for (name, deadlines) in [
         ("up-asked-0", v1::Deadlines { connect_ms: Some(50), ..Default::default() }),

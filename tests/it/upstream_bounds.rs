@@ -167,7 +167,7 @@ async fn a_connection_is_free_again_however_its_answer_ends() {
 #[tokio::test]
 async fn the_bound_is_one_of_requests_with_http2() {
     let context = TestContext::start(&[]).await;
-    let certificate = Certificate::create(context.product.home.scratch());
+    let certificate = Certificate::create();
     let simulator = context.product.home.setup.simulator.clone();
     let upstream = SecureSimulator::start(simulator, &certificate, "h2").await;
     let entry = v1::Upstream {

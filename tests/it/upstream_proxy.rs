@@ -121,7 +121,7 @@ async fn requests_go_through_the_proxy_which_resolves_the_name() {
     let mut tasks = JoinSet::new();
     let simulator = product.home.setup.simulator.clone();
     let server = plain_simulator(simulator.clone(), &mut tasks).await;
-    let certificate = Certificate::create(product.home.scratch());
+    let certificate = Certificate::create();
     let secure = SecureSimulator::start(simulator, &certificate, "h2").await;
     let port: u16 = secure.url.rsplit(':').next().unwrap().trim_end_matches("/v1").parse().unwrap();
     let secure_address = SocketAddr::from(([127, 0, 0, 1], port));

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::rt::Executor;
 use hyper::{Method, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::ClientConfig;
@@ -17,8 +18,8 @@ use rustls::pki_types::ServerName;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::with_timeout;
 
@@ -56,8 +57,13 @@ pub struct PendingAnswer {
     body: Incoming,
     /// Received bytes that were not yet returned.
     unread: BytesMut,
-    _connection: JoinSet<()>,
+    _connection: DropGuard,
 }
+
+/// Runs the tasks of a connection until it is dropped. HTTP/2 has several, which would otherwise outlive the one that
+/// the test owns, and delay the end of the connection.
+#[derive(Clone, Default)]
+struct ConnectionTasks(CancellationToken);
 
 // === impl Request ===
 
@@ -140,9 +146,10 @@ impl Request {
     /// Returns the encoded HTTP/1.1 request.
     ///
     /// # Panics
-    /// If a header is not text.
+    /// If a header is not text, or if the request is not to be sent over HTTP/1.1 in plaintext.
     pub fn bytes(&self) -> Vec<u8> {
-        let Self { to, method, path, headers, body, .. } = self;
+        let Self { to, method, path, headers, body, is_http2, tls, .. } = self;
+        assert!(!is_http2 && tls.is_none(), "a test that writes bytes begins with `on_http1`");
         let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {to}\r\n");
         for (name, value) in headers {
             _ = write!(text, "{name}: {}\r\n", value.to_str().unwrap());
@@ -192,20 +199,21 @@ impl Request {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let stream = TokioIo::new(stream);
-        let mut task = JoinSet::new();
+        let tasks = ConnectionTasks::default();
+        let guard = tasks.0.clone().drop_guard();
         let mut request = hyper::Request::new(Full::new(self.body));
         *request.method_mut() = self.method;
         *request.headers_mut() = self.headers;
         let response = if self.is_http2 {
             *request.uri_mut() = Uri::try_from(format!("http://{}{}", self.to, self.path))?;
-            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
-            task.spawn(async move { _ = connection.await });
+            let (mut sender, connection) = http2::handshake(tasks.clone(), stream).await?;
+            tasks.execute(connection);
             with_timeout("an answer", sender.send_request(request)).await?
         } else {
             *request.uri_mut() = Uri::try_from(self.path)?;
             request.headers_mut().insert(HOST, HeaderValue::from_str(&self.to.to_string())?);
             let (mut sender, connection) = http1::handshake(stream).await?;
-            task.spawn(async move { _ = connection.await });
+            tasks.execute(connection);
             with_timeout("an answer", sender.send_request(request)).await?
         };
         let (head, body) = response.into_parts();
@@ -214,7 +222,7 @@ impl Request {
             headers: head.headers,
             body,
             unread: BytesMut::new(),
-            _connection: task,
+            _connection: guard,
         })
     }
 
@@ -224,6 +232,16 @@ impl Request {
     /// If it is truncated.
     pub async fn answer(self) -> Answer {
         self.send().await.answer().await
+    }
+}
+
+// === impl ConnectionTasks ===
+
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for ConnectionTasks {
+    fn execute(&self, task: F) {
+        let dropped = self.0.clone();
+        let task = async move { _ = dropped.run_until_cancelled_owned(task).await };
+        TokioExecutor::new().execute(task);
     }
 }
 

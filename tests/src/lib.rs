@@ -3,8 +3,8 @@
 //!
 //! Contains no assertions about a particular feature. Start with [`Product`], a gateway in this
 //! process. [`Session`] calls its admin plane, [`http`] sends requests to its API, [`RawUpstream`]
-//! is an upstream that the test scripts byte by byte, [`process`] runs the real binaries, and
-//! [`Terminal`] runs one in a pseudo-terminal. [`drill`] runs the real binaries under load.
+//! is an upstream that the test scripts byte by byte, [`Transport`] chooses how all of them are
+//! connected, [`process`] runs the real binaries, and [`Terminal`] runs one in a pseudo-terminal. [`drill`] runs the real binaries under load.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 mod clock;
@@ -16,6 +16,7 @@ mod product;
 mod session;
 mod terminal;
 mod tls;
+mod transport;
 mod upstream;
 
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub use product::{Home, Product, Setup, priced_model};
 pub use session::{NewKey, Session, requests_of};
 pub use terminal::Terminal;
 pub use tls::{Certificate, ClientAuthority, SecureSimulator};
+pub use transport::Transport;
 pub use upstream::{
     Call, FEW_TOKENS, RawUpstream, chunk, closed_port, json_answer, raw_answer, stream_head,
 };

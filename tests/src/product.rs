@@ -6,16 +6,21 @@ use std::sync::Arc;
 
 use gateway::app::{self, Listeners, Seams};
 use gateway::clock::{Clock, SystemClock, SystemEntropy};
-use gateway::config::{Config, Settings};
+use gateway::config::{AdminAddress, Config, Settings};
 use gateway::workers::WorkerRuntime;
+use hyper::Method;
 use proto::v1;
 use simulator::{self, Simulator, TruthLog};
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 
 use crate::http::Request;
 use crate::session::Session;
+use crate::tls::{Certificate, SecureSimulator};
+use crate::transport::Transport;
 use crate::{question, with_timeout};
 
 /// What a test may configure before a gateway starts.
@@ -29,6 +34,9 @@ pub struct Setup {
     pub simulator: Simulator,
     /// Where the workers run. A test that pauses time needs [`WorkerRuntime::Current`].
     pub worker_runtime: WorkerRuntime,
+    /// How requests of [`Product`] reach the gateway, and the gateway reaches the simulator. With TLS, the harness
+    /// sets the certificate of the gateway, and a Unix socket as its admin plane.
+    pub transport: Transport,
 }
 
 /// A data directory on which a gateway can be started and restarted.
@@ -37,13 +45,15 @@ pub struct Home {
     dir: Arc<TempDir>,
     /// The setup of the gateways started on it.
     pub setup: Setup,
+    /// The simulator's port, unless the gateways reach it through `sim:`. They share it, as their catalogue names it.
+    secure_simulator: Arc<OnceCell<SecureSimulator>>,
 }
 
 /// A running gateway.
 pub struct Product {
     /// The address of its API.
     pub http: SocketAddr,
-    /// The address of its admin plane, as `http://…` or `unix:…`.
+    /// The address of its admin plane, as `http://…`, or `unix:…` if the API has TLS.
     pub admin: String,
     /// Its data directory.
     pub home: Home,
@@ -77,9 +87,18 @@ impl Home {
             clock: Arc::new(SystemClock::new()),
             simulator: Simulator::new(settings_of_simulator),
             worker_runtime: WorkerRuntime::Threads,
+            transport: Transport::of_environment(),
         };
         change(&mut setup);
-        Self { dir: Arc::new(dir), setup }
+        if setup.transport.has_tls() {
+            let config = &mut setup.config;
+            assert!(config.tls.is_none(), "a test with a certificate begins with `on_http1`");
+            config.tls = Some(Certificate::of_process().write(dir.path()));
+            if matches!(config.admin_listen, AdminAddress::Tcp(_)) {
+                config.admin_listen = AdminAddress::Unix(dir.path().join("admin.sock"));
+            }
+        }
+        Self { dir: Arc::new(dir), setup, secure_simulator: Arc::default() }
     }
 
     /// Returns the path of the data directory.
@@ -136,17 +155,41 @@ impl Home {
         let stop = shutdown.clone();
         let mut running = JoinSet::new();
         running.spawn(async move { app::run(&config, listeners, seams, stop).await });
-        let is_plain = self.setup.config.tls.is_none();
+        let transport = self.setup.transport;
+        let has_own_tls = self.setup.config.tls.is_some() && !transport.has_tls();
+        let readiness = transport.apply(Request::get(http, "/readyz"));
         let ready = async {
             tokio::select! {
-                // with TLS, the test waits for readiness
-                () = std::future::ready(()), if !is_plain => {}
+                // with a certificate of the test, the test waits for readiness
+                () = std::future::ready(()), if has_own_tls => {}
                 ended = running.join_next() => panic!("the gateway did not start: {ended:?}"),
-                answer = Request::get(http, "/readyz").answer() => assert_eq!(answer.status, 200),
+                answer = readiness.answer() => assert_eq!(answer.status, 200),
             }
         };
         with_timeout("the gateway", ready).await;
-        Product { http, admin, home: self.clone(), shutdown, running }
+        let product = Product { http, admin, home: self.clone(), shutdown, running };
+        if transport != Transport::Http1 && !self.secure_simulator.initialized() {
+            self.connect_simulator(&product).await;
+        }
+        product
+    }
+
+    /// Replaces `sim:` in the catalogue by a port of the simulator with TLS.
+    async fn connect_simulator(&self, product: &Product) {
+        let Setup { simulator, transport, .. } = &self.setup;
+        let certificate = Certificate::of_process();
+        let start = SecureSimulator::start(simulator.clone(), certificate, transport.protocol());
+        let simulator = self.secure_simulator.get_or_init(|| start).await;
+        let change = v1::UpdateUpstreamRequest {
+            name: "simulator".to_owned(),
+            url: Some(simulator.url.clone()),
+            ca_certificates: Some(certificate.pem.clone()),
+            ..Default::default()
+        };
+        let changed = product.operator().await.upstreams().update_upstream(change).await;
+        // A test may have another catalogue.
+        let is_known = changed.map_or_else(|refused| refused.code() != Code::NotFound, |_| true);
+        assert!(is_known || !self.setup.config.simulator, "the catalogue has no simulator");
     }
 }
 
@@ -161,6 +204,16 @@ impl Product {
     /// Starts a gateway whose workers run on the test's runtime, so that the test can pause their time.
     pub async fn on_test_clock() -> Self {
         Self::with(|setup| setup.worker_runtime = WorkerRuntime::Current).await
+    }
+
+    /// Starts a gateway with a changed setup that is reached over plaintext HTTP/1.1 whatever the environment chooses:
+    /// for a test that writes its requests as bytes, or that configures TLS.
+    pub async fn on_http1(change: impl FnOnce(&mut Setup)) -> Self {
+        let change = |setup: &mut Setup| {
+            setup.transport = Transport::Http1;
+            change(setup);
+        };
+        Self::with(change).await
     }
 
     /// Starts a gateway with a changed setup.
@@ -194,6 +247,11 @@ impl Product {
         Session::register(&self.admin, name, &password_of(name)).await
     }
 
+    /// Returns the base URL of the simulator, for an upstream in the catalogue.
+    pub fn simulator_url(&self) -> &str {
+        self.home.secure_simulator.get().map_or("sim:", |simulator| &simulator.url)
+    }
+
     /// Adds an upstream at `url` and a model `id` on it. The upstream's name of the model is
     /// `upstream_model`, its prices are 1, 0.1 and 2 dollars per million tokens.
     pub async fn serve_model(&self, id: &str, url: &str, upstream_model: &str) {
@@ -209,14 +267,19 @@ impl Product {
         operator.add_model(priced_model(id, &[(&name, upstream_model)])).await;
     }
 
+    /// Returns a request to the API, over the transport of the setup.
+    pub fn request(&self, method: Method, path: &str) -> Request {
+        self.home.setup.transport.apply(Request::new(self.http, method, path))
+    }
+
     /// Returns a POST request to the API.
     pub fn post(&self, path: &str) -> Request {
-        Request::post(self.http, path)
+        self.request(Method::POST, path)
     }
 
     /// Returns a GET request to the API.
     pub fn get(&self, path: &str) -> Request {
-        Request::get(self.http, path)
+        self.request(Method::GET, path)
     }
 
     /// Returns a chat request with this key.

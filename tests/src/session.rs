@@ -16,6 +16,7 @@ use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{self, RequestRecord};
 
 use crate::product::{password_of, priced_model};
+use crate::tls::Certificate;
 use crate::with_timeout;
 
 /// Returns how many requests the records represent. A record without a count, from an older
@@ -218,11 +219,14 @@ impl Session {
         plans.put_plan(v1::PutPlanRequest { plan: Some(plan) }).await.unwrap();
     }
 
-    /// Adds an upstream.
+    /// Adds an upstream. One with TLS and without `ca_certificates` is trusted with the certificate of the process.
     ///
     /// # Panics
     /// If the gateway refuses.
-    pub async fn add_upstream(&self, upstream: v1::Upstream) -> v1::Upstream {
+    pub async fn add_upstream(&self, mut upstream: v1::Upstream) -> v1::Upstream {
+        if upstream.url.starts_with("https:") && upstream.ca_certificates.is_empty() {
+            upstream.ca_certificates.clone_from(&Certificate::of_process().pem);
+        }
         let request = v1::AddUpstreamRequest { upstream: Some(upstream) };
         let answer = self.upstreams().add_upstream(request).await.unwrap();
         answer.into_inner().upstream.unwrap()

@@ -1,7 +1,7 @@
 //! Certificates of the tests, and a simulator with TLS.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use gateway::tls::TlsFiles;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
@@ -9,14 +9,15 @@ use rustls::ClientConfig;
 use simulator::Simulator;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use trust::Trust;
 
-/// A self-signed certificate, by default for `localhost`.
+/// A self-signed certificate with its key, by default for `localhost` and 127.0.0.1.
 pub struct Certificate {
-    /// Its files.
-    pub files: TlsFiles,
     /// The certificate in PEM.
     pub pem: String,
+    /// The private key in PEM.
+    key: String,
 }
 
 /// An authority that issues client certificates.
@@ -32,39 +33,61 @@ pub struct SecureSimulator {
 // === impl Certificate ===
 
 impl Certificate {
-    /// Creates a certificate with files in `dir`.
+    /// Creates a certificate.
     ///
     /// # Panics
-    /// If the files cannot be written.
-    pub fn create(dir: &Path) -> Self {
-        Self::for_host(dir, "localhost")
+    /// Never.
+    pub fn create() -> Self {
+        Self::for_hosts(["localhost", "127.0.0.1"])
     }
 
-    /// Creates a certificate for `host` with files in `dir`.
+    /// Creates a certificate for other hosts.
     ///
     /// # Panics
-    /// If the files cannot be written.
-    pub fn for_host(dir: &Path, host: &str) -> Self {
-        Self::sign(dir, &CertificateParams::new([host.to_owned()]).unwrap())
+    /// If a host is not valid.
+    pub fn for_hosts<const N: usize>(hosts: [&str; N]) -> Self {
+        Self::sign(&CertificateParams::new(hosts.map(str::to_owned)).unwrap())
     }
 
-    /// Creates an expired certificate with files in `dir`.
+    /// Creates an expired certificate.
     ///
     /// # Panics
-    /// If the files cannot be written.
-    pub fn expired(dir: &Path) -> Self {
+    /// Never.
+    pub fn expired() -> Self {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         params.not_after = date_time_ymd(2020, 1, 1);
-        Self::sign(dir, &params)
+        Self::sign(&params)
     }
 
-    fn sign(dir: &Path, params: &CertificateParams) -> Self {
+    fn sign(params: &CertificateParams) -> Self {
         let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
+    }
+
+    /// Returns the certificate that all servers of this process share unless a test creates another one.
+    pub fn of_process() -> &'static Self {
+        static SHARED: LazyLock<Certificate> = LazyLock::new(Certificate::create);
+        &SHARED
+    }
+
+    /// Writes the certificate and its key to files in `dir`.
+    ///
+    /// # Panics
+    /// If the files cannot be written.
+    pub fn write(&self, dir: &Path) -> TlsFiles {
         let files = TlsFiles { certificate: dir.join("cert.pem"), key: dir.join("key.pem") };
-        std::fs::write(&files.certificate, &pem).unwrap();
-        std::fs::write(&files.key, key.serialize_pem()).unwrap();
-        Self { files, pem }
+        std::fs::write(&files.certificate, &self.pem).unwrap();
+        std::fs::write(&files.key, &self.key).unwrap();
+        files
+    }
+
+    /// Returns an acceptor that presents this certificate and offers the ALPN `protocol`.
+    ///
+    /// # Panics
+    /// If the files that it is read from cannot be written.
+    pub fn acceptor(&self, protocol: &str) -> TlsAcceptor {
+        let dir = tempfile::tempdir().unwrap();
+        self.write(dir.path()).acceptor(&[protocol]).unwrap()
     }
 
     /// Returns the configuration of a client that trusts this certificate only, and offers the ALPN `protocol`.
@@ -118,11 +141,12 @@ impl SecureSimulator {
     pub async fn start(simulator: Simulator, certificate: &Certificate, protocol: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}/v1", listener.local_addr().unwrap().port());
-        let acceptor = certificate.files.acceptor(&[protocol]).unwrap();
+        let acceptor = certificate.acceptor(protocol);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
+                stream.set_nodelay(true).unwrap();
                 let (acceptor, simulator) = (acceptor.clone(), simulator.clone());
                 connections.spawn(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {

@@ -3,20 +3,32 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinSet;
 
+use crate::tls::Certificate;
+use crate::transport::Transport;
 use crate::with_timeout;
 
 /// Text of so few tokens that no cap ends the answer before the socket buffers are full.
 pub const FEW_TOKENS: &str = "-----";
 
-/// A listening upstream. The test answers its connections one by one.
+/// A listening upstream, with TLS if the environment chooses it. The test answers its connections one by one.
 pub struct RawUpstream {
     /// The base URL for the catalogue.
     pub url: String,
-    listener: TcpListener,
+    /// The connections, in the order of their acceptance.
+    connections: Mutex<UnboundedReceiver<Box<dyn Stream>>>,
+    _accepting: JoinSet<()>,
 }
+
+/// An accepted connection.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A received request and the connection to answer it on. Dropping it closes the connection.
 pub struct Call {
@@ -24,7 +36,7 @@ pub struct Call {
     pub head: String,
     /// The body, as received.
     pub body: String,
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
 }
 
 // === impl RawUpstream ===
@@ -36,8 +48,32 @@ impl RawUpstream {
     /// If there is none.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        Self { url, listener }
+        let acceptor = Transport::of_environment()
+            .has_tls()
+            .then(|| Certificate::of_process().acceptor("http/1.1"));
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}/v1", listener.local_addr().unwrap());
+        let (accepted, connections) = unbounded_channel::<Box<dyn Stream>>();
+        let mut accepting = JoinSet::new();
+        // The handshakes need a task, because connecting to an upstream that answers nothing must succeed.
+        accepting.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                // The first bytes of an answer must not wait for an acknowledgement of the handshake's last ones.
+                stream.set_nodelay(true).unwrap();
+                let stream: Box<dyn Stream> = match &acceptor {
+                    None => Box::new(stream),
+                    Some(acceptor) => match acceptor.accept(stream).await {
+                        Ok(stream) => Box::new(stream),
+                        // The gateway has given the connection up.
+                        Err(_) => continue,
+                    },
+                };
+                if accepted.send(stream).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { url, connections: Mutex::new(connections), _accepting: accepting }
     }
 
     /// Waits for the next request.
@@ -46,7 +82,7 @@ impl RawUpstream {
     /// If none arrives.
     pub async fn call(&self) -> Call {
         let receive = async {
-            let (mut stream, _) = self.listener.accept().await.unwrap();
+            let mut stream = self.connections.lock().await.recv().await.unwrap();
             let mut bytes = Vec::new();
             loop {
                 let mut buffer = [0; 4096];
@@ -104,12 +140,13 @@ impl Call {
     /// # Panics
     /// If the gateway has closed the connection.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).await.unwrap();
+        assert!(self.try_send(bytes).await, "the gateway has closed the connection");
     }
 
     /// Sends bytes. Returns `false` if the gateway has closed the connection.
     pub async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.stream.write_all(bytes.as_ref()).await.is_ok()
+        // A TLS stream keeps what the socket does not take at once until it is flushed.
+        self.stream.write_all(bytes.as_ref()).await.is_ok() && self.stream.flush().await.is_ok()
     }
 
     /// Sends words until the gateway closes the connection.

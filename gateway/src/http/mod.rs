@@ -12,6 +12,7 @@ mod error_reply;
 mod grpc;
 pub mod handler;
 mod limits;
+mod lingering_close;
 pub mod listen;
 mod models;
 mod protocol_io;

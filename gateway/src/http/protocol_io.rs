@@ -3,7 +3,7 @@
 //! hyper answers a head that it cannot read with a status and no body, and has no hook for it. [`ProtocolIo`]
 //! recognizes such an answer and writes an error of the API instead. It also closes a connection whose client
 //! does not complete a head, with an error if part of one has arrived, and a connection without a request when a
-//! shutdown begins.
+//! shutdown begins. At the end of a connection of HTTP/2, it waits until the client has closed it ([`LingeringClose`]).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,6 +16,7 @@ use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::lingering_close::LingeringClose;
 use super::shutdown::Shutdown;
 use super::small_frames::SmallFrames;
 use crate::connections::Activity;
@@ -61,6 +62,8 @@ pub(super) struct ProtocolIo<S, R> {
     small_frames: SmallFrames,
     /// Whether the connection ends after `reply`, because a head has not been completed in time.
     is_late: bool,
+    /// Set when the sending side of a connection of HTTP/2 is closed.
+    lingering: Option<LingeringClose>,
 }
 
 /// What was read without a request in progress.
@@ -109,6 +112,7 @@ impl<S, R> ProtocolIo<S, R> {
             unrequested: Unrequested::default(),
             small_frames: SmallFrames::default(),
             is_late: false,
+            lingering: None,
         }
     }
 
@@ -261,7 +265,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> Asyn
     }
 }
 
-impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> AsyncWrite for ProtocolIo<S, R> {
+impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> AsyncWrite
+    for ProtocolIo<S, R>
+{
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -310,8 +316,16 @@ impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> AsyncWrite for P
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_reply(context))?;
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let this = &mut *self;
+        if this.lingering.is_none() {
+            ready!(this.poll_reply(context))?;
+            ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+        }
+        if this.protocol != Protocol::Http2 {
+            return Poll::Ready(Ok(()));
+        }
+        let lingering = this.lingering.get_or_insert_with(LingeringClose::new);
+        lingering.poll_closed(&mut this.stream, context).map(Ok)
     }
 }
 
@@ -377,7 +391,8 @@ mod tests {
         assert_eq!(written(&[after_http_1_0.as_bytes()], false).await, "[error 431]");
     }
 
-    #[tokio::test]
+    /// Time is paused, because the client of the last case does not close its connection.
+    #[tokio::test(start_paused = true)]
     async fn anything_else_is_written_as_it_is() {
         let text = std::str::from_utf8(ERROR).unwrap();
         let with_id = text.replace("connection", "x-request-id: 1\r\nconnection");

@@ -201,6 +201,8 @@ fn millis(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use domain::wire::error::ReportedError;
+
     use super::*;
     use hyper::HeaderMap;
 
@@ -213,7 +215,7 @@ mod tests {
         if let Some(value) = retry_after {
             headers.insert("retry-after", value.parse().unwrap());
         }
-        UpstreamError::Refused { status, body: Default::default(), headers }
+        UpstreamError::Refused { status, body: ReportedError::default(), headers }
     }
 
     fn chosen(states: &CredentialStates, at: u64) -> Vec<u8> {

@@ -20,12 +20,12 @@ impl Guarded {
     async fn start() -> Self {
         let authority = ClientAuthority::new();
         let mut certificate = None;
-        let product = Product::with(|setup| {
+        let product = Product::on_http1(|setup| {
             let dir = setup.config.data_dir.parent().unwrap().to_owned();
             let client_ca = dir.join("clients.pem");
             std::fs::write(&client_ca, authority.pem()).unwrap();
-            let created = certificate.insert(Certificate::create(&dir));
-            setup.config.tls = Some(created.files.clone());
+            let created = certificate.insert(Certificate::create());
+            setup.config.tls = Some(created.write(&dir));
             setup.config.admin_client_ca = Some(client_ca);
         })
         .await;

@@ -15,7 +15,7 @@ async fn quickstart(user: &User, more: &str) -> (u8, Value, String) {
 
 #[tokio::test]
 async fn the_printed_code_uses_a_model_whose_upstream_answers() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     // the first of the catalogue, whose upstream is unreachable
     product.serve_model("a-first", &closed_port().await, "far").await;
     let newcomer = User::new(&product);
@@ -38,14 +38,14 @@ async fn the_printed_code_uses_a_model_whose_upstream_answers() {
 
 #[tokio::test]
 async fn the_operator_can_run_the_quickstart() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let (code, started, stderr) = quickstart(&User::operator(&product), "").await;
     assert_eq!((code, &started["account"]), (0, &"operator".into()), "{stderr}");
 }
 
 #[tokio::test]
 async fn the_environment_of_a_finished_demo_creates_no_accounts() {
-    let product = Product::start().await;
+    let product = Product::on_http1(|_| {}).await;
     let mut newcomer = User::new(&product);
     let gone = product.home.scratch().join("tollgate-demo/operator.token");
     newcomer.environment.token_file = Some(gone);
@@ -60,7 +60,8 @@ async fn the_environment_of_a_finished_demo_creates_no_accounts() {
 #[tokio::test]
 async fn the_public_url_is_printed_for_clients() {
     let public_url = closed_port().await;
-    let product = Product::with(|setup| setup.config.public_url = Some(public_url.clone())).await;
+    let product =
+        Product::on_http1(|setup| setup.config.public_url = Some(public_url.clone())).await;
     let operator = User::operator(&product);
     let configuration = operator.ok("agent-config codex").await;
     assert!(configuration.contains(&public_url), "{configuration}");

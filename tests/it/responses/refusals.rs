@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use tests::Product;
 
 use super::{asked, post, with_simulator};
 
@@ -100,7 +101,9 @@ async fn extreme_bodies_are_refused_or_served_and_never_crash() {
 
 #[tokio::test]
 async fn a_websocket_upgrade_is_refused_with_426() {
-    let (product, _alice, key) = with_simulator().await;
+    // HTTP/2 has no upgrades
+    let product = Product::on_http1(|_| {}).await;
+    let key = product.member("alice").await.key().await.secret;
     let request = product.get("/v1/responses").bearer(&key);
     let answer =
         request.header("connection", "Upgrade").header("upgrade", "websocket").answer().await;

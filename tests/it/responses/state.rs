@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use serde_json::{Value, json};
-use tests::http::{Answer, Request};
+use tests::http::Answer;
 use tests::{Product, json_answer};
 
 use super::{asked, events, post, streamed, terminal, with_simulator, with_upstream};
@@ -13,7 +13,7 @@ async fn get(product: &Product, key: &str, path: &str) -> Answer {
 
 async fn delete(product: &Product, key: &str, id: &str) -> Answer {
     let path = format!("/v1/responses/{id}");
-    Request::new(product.http, Method::DELETE, &path).bearer(key).answer().await
+    product.request(Method::DELETE, &path).bearer(key).answer().await
 }
 
 fn id_of(response: &Value) -> String {

@@ -84,8 +84,8 @@ impl Deployment {
         let (fault, faults) = watch::channel(Fault::None);
         let acceptor = match transport {
             Transport::Plain => None,
-            Transport::Tls => Some(certificate.files.acceptor(&["http/1.1"]).unwrap()),
-            Transport::Http2 => Some(certificate.files.acceptor(&["h2"]).unwrap()),
+            Transport::Tls => Some(certificate.acceptor("http/1.1")),
+            Transport::Http2 => Some(certificate.acceptor("h2")),
         };
         let server = Server { transport, acceptor, faults, served: Arc::default() };
         let mut tasks = JoinSet::new();

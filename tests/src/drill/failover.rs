@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use domain::money::Nanos;
 use proto::v1;
-use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -25,7 +24,6 @@ pub struct Failover {
     rig: Rig,
     settings: FailoverSettings,
     certificate: Certificate,
-    _dir: TempDir,
     rounds: usize,
 }
 
@@ -77,9 +75,8 @@ impl Failover {
     /// # Panics
     /// If it does not answer.
     pub async fn prepare(settings: FailoverSettings) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let certificate = Certificate::create(dir.path());
-        Self { rig: Rig::start().await, settings, certificate, _dir: dir, rounds: 0 }
+        let certificate = Certificate::create();
+        Self { rig: Rig::start().await, settings, certificate, rounds: 0 }
     }
 
     /// Sends requests until `deployment` serves again, or for at most the time limit of a test. Returns their number, and

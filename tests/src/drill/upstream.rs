@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use domain::money::Nanos;
 use proto::v1::{self, RequestStatus};
-use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -47,7 +46,6 @@ pub struct HostileUpstreams {
     rig: Rig,
     settings: UpstreamSettings,
     certificates: Certificates,
-    _dir: TempDir,
     rounds: usize,
     baseline: Option<Descriptors>,
     /// The resident memory after the first round, in MiB.
@@ -69,12 +67,10 @@ impl HostileUpstreams {
     /// # Panics
     /// If it does not answer.
     pub async fn prepare(settings: UpstreamSettings) -> Self {
-        let dir = tempfile::tempdir().unwrap();
         let mut drill = Self {
             rig: Rig::start().await,
             settings,
-            certificates: Certificates::create(dir.path()),
-            _dir: dir,
+            certificates: Certificates::create(),
             rounds: 0,
             baseline: None,
             resident_at_first: None,

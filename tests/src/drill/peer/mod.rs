@@ -5,7 +5,6 @@
 pub(super) mod http1;
 mod http2;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -218,20 +217,15 @@ pub(super) fn is_stream(request: &[u8]) -> bool {
 // === impl Certificates ===
 
 impl Certificates {
-    /// Creates them with files in `dir`.
+    /// Creates them.
     ///
     /// # Panics
-    /// If the files cannot be written.
-    pub(super) fn create(dir: &Path) -> Self {
-        let within = |name| {
-            let dir = dir.join(name);
-            std::fs::create_dir(&dir).unwrap();
-            dir
-        };
+    /// Never.
+    pub(super) fn create() -> Self {
         Self {
-            good: Certificate::create(&within("good")),
-            expired: Certificate::expired(&within("expired")),
-            misplaced: Certificate::for_host(&within("misplaced"), "elsewhere.test"),
+            good: Certificate::create(),
+            expired: Certificate::expired(),
+            misplaced: Certificate::for_hosts(["elsewhere.test"]),
         }
     }
 }
@@ -262,7 +256,7 @@ impl Peer {
             return Self { url, trusted, received, _port: Some(socket), _tasks: tasks };
         }
         let protocol = if let Server::Http2(_) = kind.server { "h2" } else { "http/1.1" };
-        let acceptor = certificate.map(|it| it.files.acceptor(&[protocol]).unwrap());
+        let acceptor = certificate.map(|it| it.acceptor(protocol));
         let server = (kind.server, acceptor, choices);
         tasks.spawn(accept(socket.listen(1_024).unwrap(), server, Arc::clone(&received)));
         Self { url, trusted, received, _port: None, _tasks: tasks }
