@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 
 use crate::config::AdminAddress;
 use crate::connections::Listen;
@@ -33,6 +33,18 @@ pub struct UnixSocket {
     path: PathBuf,
 }
 
+/// The longest queue of connections that are not accepted yet; the system may allow less. The kernel drops the
+/// handshakes of a burst that exceeds it, and their clients repeat them after a second or are reset.
+const BACKLOG: u32 = 4_096;
+
+/// Listens on `address`.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 impl Listeners {
     /// Binds both addresses.
     ///
@@ -40,7 +52,7 @@ impl Listeners {
     /// An address is in use or not local.
     pub async fn bind(http: SocketAddr, admin: impl Into<AdminAddress>) -> Result<Self> {
         let tcp = async |address: SocketAddr, flag: &str| {
-            TcpListener::bind(address).await.with_context(|| {
+            listen(address).with_context(|| {
                 format!("listening on {address}; choose another address with {flag}")
             })
         };
