@@ -13,6 +13,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// How long a client may send nothing before its connection is closed.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a client may send before its connection is closed.
+const MAX_TIME: Duration = Duration::from_secs(30);
 /// The most bytes that a client may send: the window updates of some gigabytes.
 const MAX_BYTES: usize = 64 * 1024;
 
@@ -20,13 +22,15 @@ const MAX_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct LingeringClose {
     deadline: Pin<Box<Sleep>>,
+    /// The time that no deadline exceeds.
+    end: Instant,
     discarded: usize,
 }
 
 impl LingeringClose {
     /// Begins with the time limit.
     pub(super) fn new() -> Self {
-        Self { deadline: Box::pin(sleep(TIMEOUT)), discarded: 0 }
+        Self { deadline: Box::pin(sleep(TIMEOUT)), end: Instant::now() + MAX_TIME, discarded: 0 }
     }
 
     /// Ready when the client has closed the connection, or is no longer waited for.
@@ -41,7 +45,7 @@ impl LingeringClose {
             match Pin::new(&mut *stream).poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     self.discarded += buffer.filled().len();
-                    self.deadline.as_mut().reset(Instant::now() + TIMEOUT);
+                    self.deadline.as_mut().reset(self.end.min(Instant::now() + TIMEOUT));
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending => return self.deadline.as_mut().poll(context),
@@ -67,7 +71,7 @@ mod tests {
         for _ in 0..10 {
             client.write_all(&[0; 13]).await.unwrap();
             assert!(poll_fn(|cx| closing.poll_closed(&mut server, cx)).now_or_never().is_none());
-            tokio::time::advance(TIMEOUT / 2).await;
+            tokio::time::advance(MAX_TIME / 12).await;
         }
         drop(client);
         assert!(poll_fn(|cx| closing.poll_closed(&mut server, cx)).now_or_never().is_some());
@@ -79,6 +83,22 @@ mod tests {
         let (began, mut closing) = (Instant::now(), LingeringClose::new());
         poll_fn(|cx| closing.poll_closed(&mut server, cx)).await;
         assert!(began.elapsed() >= TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_now_and_then_is_not_waited_for_without_an_end() {
+        let (mut client, mut server) = duplex(1_024);
+        let (began, mut closing) = (Instant::now(), LingeringClose::new());
+        let send = async {
+            while client.write_all(&[0]).await.is_ok() {
+                sleep(TIMEOUT / 2).await;
+            }
+        };
+        tokio::select! {
+            () = poll_fn(|cx| closing.poll_closed(&mut server, cx)) => {}
+            () = send => unreachable!("the connection is open"),
+        }
+        assert!((MAX_TIME..MAX_TIME + TIMEOUT).contains(&began.elapsed()));
     }
 
     #[tokio::test(start_paused = true)]
