@@ -35,6 +35,7 @@ use crate::ledger::Ledger;
 use crate::ledger::journal::Journal;
 use crate::limits::{self, Limiter};
 pub use crate::listeners::{AdminListener, Listeners};
+use crate::memory_budget::MemoryBudget;
 use crate::pipeline::AppState;
 use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
@@ -183,6 +184,7 @@ pub async fn run(
     writing.spawn(recorder_stop.clone().run_until_cancelled_owned(checking));
 
     let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
+    let memory = MemoryBudget::new(config.body_memory_bytes, config.max_body_bytes);
     let app = AppState {
         directory: directory.clone(),
         ledger: ledger.clone(),
@@ -195,6 +197,7 @@ pub async fn run(
         responses_policy: config.responses.policy,
         sealer,
         max_chain_bytes: config.max_body_bytes as u64,
+        memory: memory.clone(),
         clock: seams.clock.clone(),
         entropy: seams.entropy.clone(),
         tasks: tasks.clone(),
@@ -223,8 +226,7 @@ pub async fn run(
     let (reporting, stop) = (control.clone(), recorder_stop.clone());
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 
-    let bodies =
-        BodyReceiver::new(config.max_body_bytes, config.body_memory_bytes, config.edge.body_pace);
+    let bodies = BodyReceiver::new(config.max_body_bytes, memory, config.edge.body_pace);
     let edge = Arc::new(EdgeState::new(bodies, config.cors.clone()));
     let abort = CancellationToken::new();
     let mut workers = Workers::new(seams.worker_runtime);

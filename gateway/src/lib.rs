@@ -36,6 +36,7 @@ pub mod demo;
 pub mod directory;
 pub mod journal_barrier;
 pub mod listeners;
+pub mod memory_budget;
 pub mod programs;
 pub mod secrets;
 pub mod telemetry;

@@ -4,7 +4,6 @@
 //! [`handler::Handler`].
 
 mod body;
-mod body_budget;
 mod codex;
 mod connection;
 mod cors;

@@ -15,8 +15,8 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
-use super::body_budget::{BodyBudget, BodyMemoryGuard};
 use super::limits::BodyPace;
+use crate::memory_budget::{MemoryBudget, MemoryGuard};
 use domain::id::AccountId;
 use domain::refusal::Refusal;
 
@@ -41,26 +41,20 @@ pub struct BodyReceiver {
     /// The longest body that is accepted, in bytes.
     max_body_bytes: usize,
     pace: BodyPace,
-    budget: Arc<BodyBudget>,
-}
-
-/// A body and the memory that it holds until its last user drops it.
-pub(super) struct CountedBody<B> {
-    bytes: B,
-    _memory: BodyMemoryGuard,
+    budget: Arc<MemoryBudget>,
 }
 
 // === impl BodyReceiver ===
 
 impl BodyReceiver {
-    /// Creates a receiver of bodies of up to `max_body_bytes`, which together take up to `memory_bytes` and are at
-    /// least as fast as `pace`.
-    pub fn new(max_body_bytes: usize, memory_bytes: usize, pace: BodyPace) -> Self {
-        Self { max_body_bytes, pace, budget: BodyBudget::new(memory_bytes, max_body_bytes) }
+    /// Creates a receiver of bodies of up to `max_body_bytes`, which count against `budget` and are at least as fast
+    /// as `pace`.
+    pub fn new(max_body_bytes: usize, budget: Arc<MemoryBudget>, pace: BodyPace) -> Self {
+        Self { max_body_bytes, pace, budget }
     }
 
     /// Returns the budget that bodies count against.
-    pub(super) fn budget(&self) -> &Arc<BodyBudget> {
+    pub(super) fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
     }
 
@@ -110,7 +104,7 @@ impl BodyReceiver {
         }
         let mut memory = self.budget.guard(account);
         memory.grow_to(bytes.len()).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
-        Ok(CountedBody::into_bytes(bytes, memory))
+        Ok(memory.attach(bytes))
     }
 
     /// Receives the rest of a body, and returns all of it.
@@ -141,7 +135,7 @@ impl BodyReceiver {
             let Some(piece) = next_piece(&mut body, deadline).await? else { break };
             self.append(&mut bytes, &piece, &mut memory, max_capacity).await?;
         }
-        Ok(CountedBody::into_bytes(bytes, memory))
+        Ok(memory.attach(bytes))
     }
 
     /// Appends `piece`. The buffer's capacity grows up to `max_capacity`, and never exceeds what `memory`
@@ -150,7 +144,7 @@ impl BodyReceiver {
         &self,
         bytes: &mut Vec<u8>,
         piece: &[u8],
-        memory: &mut BodyMemoryGuard,
+        memory: &mut MemoryGuard,
         max_capacity: usize,
     ) -> Result<(), Refusal> {
         let needed = bytes.len() + piece.len();
@@ -170,26 +164,11 @@ impl BodyReceiver {
     }
 }
 
-// === impl CountedBody ===
-
-impl<B: AsRef<[u8]> + Send + 'static> CountedBody<B> {
-    /// Wraps `bytes` in a body that holds `memory` until it is dropped.
-    pub(super) fn into_bytes(bytes: B, memory: BodyMemoryGuard) -> Bytes {
-        Bytes::from_owner(Self { bytes, _memory: memory })
-    }
-}
-
-impl<B: AsRef<[u8]>> AsRef<[u8]> for CountedBody<B> {
-    fn as_ref(&self) -> &[u8] {
-        self.bytes.as_ref()
-    }
-}
-
 /// Enlarges the buffer to `capacity` once `memory` holds as much.
 async fn reserve(
     bytes: &mut Vec<u8>,
     capacity: usize,
-    memory: &mut BodyMemoryGuard,
+    memory: &mut MemoryGuard,
 ) -> Result<(), Refusal> {
     memory.grow_to(capacity).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
     bytes.reserve_exact(capacity - bytes.len());
@@ -260,7 +239,8 @@ mod tests {
         let (outcomes, mut outcome) = mpsc::unbounded_channel();
         let service = service_fn(async |request: hyper::Request<Incoming>| {
             let (head, body) = request.into_parts();
-            let receiver = BodyReceiver::new(LIMIT, MEMORY, BodyPace::default());
+            let receiver =
+                BodyReceiver::new(LIMIT, MemoryBudget::new(MEMORY, LIMIT), BodyPace::default());
             let place = || Ok(());
             let account = AccountId(uuid::Uuid::nil());
             outcomes.send(receiver.receive(&head.headers, body, account, place).await).unwrap();

@@ -9,9 +9,8 @@ use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::body::Reply;
-use super::body_budget::{BodyBudget, BodyMemoryGuard};
-use super::receive::CountedBody;
 use super::respond;
+use crate::memory_budget::{MemoryBudget, MemoryGuard};
 use crate::pipeline::AppState;
 use crate::state::{State, StateError};
 use domain::id::{AccountId, RequestId};
@@ -26,7 +25,7 @@ const MAX_READS: usize = 4;
 
 /// Reads stored responses within the memory budget of bodies. One for the whole gateway.
 pub(super) struct StoredReader {
-    budget: Arc<BodyBudget>,
+    budget: Arc<MemoryBudget>,
     turns: Semaphore,
 }
 
@@ -62,7 +61,7 @@ pub(super) async fn retrieve(
     }
     let object = || async { Ok(find(app, account, id).await?.object) };
     let (object, memory) = reader.read(account, object).await?;
-    Ok(respond::json(CountedBody::into_bytes(Arc::<[u8]>::from(object), memory)))
+    Ok(respond::json(memory.attach(Arc::<[u8]>::from(object))))
 }
 
 /// Deletes a stored response.
@@ -96,7 +95,7 @@ pub(super) async fn input_items(
     // The gateway wrote this JSON itself.
     let items: Vec<&RawValue> = serde_json::from_str(&input).unwrap_or_default();
     let page = to_json(&page(items, &request)?);
-    Ok(respond::json(CountedBody::into_bytes(page, memory)))
+    Ok(respond::json(memory.attach(page)))
 }
 
 async fn find(app: &AppState, account: AccountId, id: &str) -> Result<StoredResponse, Refusal> {
@@ -160,7 +159,7 @@ fn to_json(value: &impl Serialize) -> Vec<u8> {
 
 impl StoredReader {
     /// Creates a reader whose texts count against `budget`.
-    pub(super) fn new(budget: Arc<BodyBudget>) -> Self {
+    pub(super) fn new(budget: Arc<MemoryBudget>) -> Self {
         Self { budget, turns: Semaphore::new(MAX_READS) }
     }
 
@@ -173,7 +172,7 @@ impl StoredReader {
         &self,
         account: AccountId,
         find: impl Fn() -> F,
-    ) -> Result<(Arc<str>, BodyMemoryGuard), Refusal>
+    ) -> Result<(Arc<str>, MemoryGuard), Refusal>
     where
         F: Future<Output = Result<Arc<str>, Refusal>>,
     {
@@ -271,13 +270,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_an_account_reads_counts_until_it_is_sent() {
-        let reader = StoredReader::new(BodyBudget::new(100, 50));
+        let reader = StoredReader::new(MemoryBudget::new(100, 50));
         let read = async |account, bytes: usize| {
             let text: Arc<str> = "a".repeat(bytes).into();
             let found = reader
                 .read(AccountId(uuid::Uuid::from_u128(account)), || async { Ok(text.clone()) });
             let (text, memory) = found.await?;
-            Ok::<_, Refusal>(CountedBody::into_bytes(Arc::<[u8]>::from(text), memory))
+            Ok::<_, Refusal>(memory.attach(Arc::<[u8]>::from(text)))
         };
         let first = read(1, 40).await.unwrap();
         assert_eq!(read(1, 11).await, Err(Refusal::BodyMemoryExhausted));

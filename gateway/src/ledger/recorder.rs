@@ -180,8 +180,9 @@ impl RecordSender {
 
     /// Returns the cursor of the newest stored record. While it is watched, records are stored sooner.
     pub(super) fn committed(&self) -> watch::Receiver<Cursor> {
+        let committed = self.committed.clone();
         self.queue.flush_wanted.notify_one();
-        self.committed.clone()
+        committed
     }
 
     /// Returns why records wait that should be in the store. A full disk is reported at once; other failures

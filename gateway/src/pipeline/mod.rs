@@ -50,6 +50,7 @@ use crate::clock::{Clock, Entropy};
 use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
+use crate::memory_budget::MemoryBudget;
 use crate::secrets::Credentials;
 use crate::secrets::seal::Sealer;
 use crate::state::State;
@@ -83,6 +84,8 @@ pub struct AppState {
     pub sealer: Arc<Sealer>,
     /// The longest conversation that a request may continue, in bytes.
     pub max_chain_bytes: u64,
+    /// The memory that long answers may take.
+    pub memory: Arc<MemoryBudget>,
     /// Counts tokens that an upstream does not report.
     pub counter: Counter,
     /// The clock.

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use super::AppState;
 use super::authenticate::Principal;
 use super::outcome::{ClientDisconnected, DropOutcome, HeadSent, RequestOutcome};
+use crate::memory_budget::MemoryGuard;
 use domain::endpoint::Endpoint;
 use domain::id::{ModelId, RequestId};
 use domain::idempotency::IdempotencyDigest;
@@ -140,6 +141,12 @@ impl OpenRequest {
     /// Returns the request id as a header value.
     pub fn id_header(&self) -> HeaderValue {
         self.arrival.id_header()
+    }
+
+    /// Returns a guard of memory that counts for the account of the request; it holds none yet.
+    pub(super) fn memory_guard(&self) -> MemoryGuard {
+        let record = self.record.as_ref().expect("only `close` and `drop` take the record");
+        self.app.memory.guard(record.account)
     }
 
     /// Records what the client requested.

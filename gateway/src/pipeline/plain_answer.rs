@@ -8,16 +8,21 @@ use bytes::{Buf, Bytes, BytesMut};
 use futures_util::future::poll_fn;
 use http_body::{Body, Frame};
 
+use super::Fault;
 use super::answer::Answer;
 use super::failed_request::FailedRequest;
 use super::forward::BegunAnswer;
 use super::idle_timeout::IdleTimeout;
 use super::meter::{MAX_ANSWER_BYTES, Meter};
 use super::outcome::RequestOutcome;
+use crate::memory_budget::MemoryGuard;
 use crate::upstream::{AnswerBody, Phase, UpstreamError};
+use domain::refusal::Refusal;
 use domain::wire::usage::AnswerUsage;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Answers up to this length, in bytes, do not count against the memory budget.
+const UNCOUNTED_BYTES: usize = 256 * 1024;
 
 /// A plain answer in one of the two APIs.
 pub(super) trait PlainAnswer {
@@ -50,8 +55,10 @@ pub(super) async fn answer(
 ) -> Result<Answer, Box<FailedRequest>> {
     let BegunAnswer { mut request, headers, body, upstream_client } = begun;
     request.set_answer_begun();
+    let mut memory = request.open.memory_guard();
     let meter = &mut request.coverage.meter;
-    let read = collect(body, upstream_client.idle_deadline()).await.and_then(|body| {
+    let collected = collect(body, upstream_client.idle_deadline(), &mut memory).await;
+    let read = collected.and_then(|body| {
         let json = std::str::from_utf8(&body)
             .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
         let checked = plain.check(json, meter)?;
@@ -60,20 +67,32 @@ pub(super) async fn answer(
     });
     let (checked, body) = match read {
         Ok(read) => read,
-        Err(error) => {
-            let error = upstream_client.redact(error);
-            return Err(FailedRequest::after_forwarding(request, error));
+        Err(fault) => {
+            let fault = match fault {
+                Fault::Upstream(error) => upstream_client.redact(error).into(),
+                refused @ Fault::Refused(_) => refused,
+            };
+            return Err(FailedRequest::after_forwarding(request, fault));
         }
     };
     request.open.set_first_output();
     let usage = poll_fn(|context| request.poll_usage(context)).await;
     let (body, outcome) = plain.finish(checked, body, usage, &request.coverage.meter);
     request.close(outcome);
+    let body = if body.len() > UNCOUNTED_BYTES { memory.attach(body) } else { body };
     Ok(Answer::Whole { headers, body })
 }
 
-/// Reads a body to its end; the idle timeout applies to each read.
-async fn collect(mut body: AnswerBody, idle: Duration) -> Result<Bytes, UpstreamError> {
+/// Reads a body to its end; the idle timeout applies to each read. A long body is counted by `memory`, so that the
+/// answers of all requests together stay within the budget.
+///
+/// # Errors
+/// The body breaks off or is too long, or there is no memory for it.
+async fn collect(
+    mut body: AnswerBody,
+    idle: Duration,
+    memory: &mut MemoryGuard,
+) -> Result<Bytes, Fault> {
     let mut idle_timeout = IdleTimeout::new(idle);
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
@@ -83,12 +102,19 @@ async fn collect(mut body: AnswerBody, idle: Duration) -> Result<Bytes, Upstream
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + whole.len() + data.len() > MAX_ANSWER_BYTES {
             let message = format!("its answer is longer than {MAX_ANSWER_BYTES} bytes");
-            return Err(UpstreamError::Invalid(message));
+            return Err(UpstreamError::Invalid(message).into());
         }
         // Most answers arrive in one read and need not be copied.
         if first.is_empty() && whole.is_empty() {
             first = data;
         } else {
+            let needed = first.len() + whole.len() + data.len();
+            if needed > UNCOUNTED_BYTES && needed > whole.capacity() {
+                let doubled = whole.capacity().saturating_mul(2).min(MAX_ANSWER_BYTES);
+                let capacity = doubled.max(needed);
+                memory.grow_to(capacity).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
+                whole.reserve(capacity - whole.len());
+            }
             whole.extend_from_slice(&std::mem::take(&mut first));
             whole.extend_from_slice(&data);
         }

@@ -126,6 +126,11 @@ impl UpstreamClient {
         self.upstream.profile
     }
 
+    /// The longest wait for the head of an answer.
+    pub(super) fn first_byte_deadline(&self) -> Duration {
+        self.upstream.deadlines.first_byte()
+    }
+
     /// The longest wait between two reads of an answer.
     pub fn idle_deadline(&self) -> Duration {
         self.upstream.deadlines.idle()
@@ -212,11 +217,23 @@ impl UpstreamClient {
         }
     }
 
-    /// Records the result of a health check at the time `at`. Returns whether it failed, but not the one before it.
-    pub(super) fn record_check(&self, result: Result<(), UpstreamError>, at: Timestamp) -> bool {
-        // The gateway's own bound says nothing about the upstream.
-        if matches!(result, Err(UpstreamError::Overloaded)) {
-            return false;
+    /// Records the result of a health check with `credential` at the time `at`; `now` is the monotonic time. Returns
+    /// whether it failed, but not the one before it.
+    pub(super) fn record_check(
+        &self,
+        credential: CredentialIndex,
+        result: Result<(), UpstreamError>,
+        at: Timestamp,
+        now: Duration,
+    ) -> bool {
+        match &result {
+            // The gateway's own bound says nothing about the upstream.
+            Err(UpstreamError::Overloaded) => return false,
+            // The next check uses another credential.
+            Err(error) if self.stats.credentials().record_failure(credential, error, now) => {
+                return false;
+            }
+            Ok(()) | Err(_) => {}
         }
         let (upstream, state) = (&self.upstream.name, self.stats.record_check(result.is_ok()));
         if let Err(error) = result {
@@ -273,10 +290,12 @@ impl UpstreamClient {
         body_and_id: impl Fn() -> (Payload, HeaderValue),
         send_status: &SendStatus,
     ) -> impl Future<Output = Result<Response<AnswerBody>, UpstreamError>> {
-        self.request(Method::POST, &self.chat_completions, credential, body_and_id, send_status)
+        let (target, first_byte) = (&self.chat_completions, self.first_byte_deadline());
+        self.request(Method::POST, target, credential, body_and_id, send_status, first_byte)
     }
 
-    /// Sends any request like [`send`](Self::send).
+    /// Sends any request like [`send`](Self::send), and waits for the head up to `first_byte` once it has a connection
+    /// slot.
     pub(super) async fn request(
         &self,
         method: Method,
@@ -284,6 +303,7 @@ impl UpstreamClient {
         credential: CredentialIndex,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
         send_status: &SendStatus,
+        first_byte: Duration,
     ) -> Result<Response<AnswerBody>, UpstreamError> {
         let Some(Some(credential)) = self.credentials.get(usize::from(credential.0)) else {
             return Err(UpstreamError::Misconfigured("a credential is not available".to_owned()));
@@ -308,7 +328,7 @@ impl UpstreamClient {
         let slot = self.pool.slot().await?;
         let deadline = self.upstream.deadlines.total.map(|total| Instant::now() + total);
         let sent = self.pool.send(&request);
-        let response = tokio::time::timeout(self.upstream.deadlines.first_byte(), sent)
+        let response = tokio::time::timeout(first_byte, sent)
             .await
             .unwrap_or_else(|_| {
                 self.pool.retire_http2();
@@ -516,6 +536,7 @@ mod tests {
             CredentialIndex::default(),
             body_and_id,
             &send_status,
+            Duration::from_mins(1),
         );
         let (read, answered) = tokio::join!(answer, request);
         answered.unwrap();

@@ -13,9 +13,10 @@ use domain::upstream::{CredentialIndex, MAX_CREDENTIALS};
 
 /// The longest pause that an upstream can ask for with `retry-after`.
 const MAX_REQUESTED_PAUSE: Duration = Duration::from_mins(1);
-/// The pause of a credential that was refused for what it is (401, 402, 403), if there are others.
+/// The pause of a credential that was refused for what it is (401, 402), if there are others.
 const REFUSED_PAUSE: Duration = Duration::from_mins(5);
-/// The pause of a credential that was used too often, if there are others and the upstream asks for no pause.
+/// The pause of a credential that was used too often (429) or may not send this request (403), if there are others and
+/// the upstream asks for no pause. Some servers refuse a prompt with 403, which says nothing about other requests.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// The most credentials of one upstream that are tried for one request.
 const MAX_TRIED: u32 = 3;
@@ -34,6 +35,8 @@ pub(super) struct CredentialStates {
 struct CredentialState {
     /// The monotonic time in milliseconds until which other credentials are used first.
     paused_until: AtomicU64,
+    /// Whether the pause ends as soon as the upstream accepts the credential: it was refused for what it is.
+    ends_when_accepted: AtomicBool,
     /// Set if the credential could not be resolved.
     is_missing: AtomicBool,
     requests: AtomicU64,
@@ -93,10 +96,9 @@ impl CredentialStates {
     pub(super) fn record_accepted(&self, index: CredentialIndex) {
         let state = self.state(index);
         state.requests.fetch_add(1, Ordering::Relaxed);
-        // The loads avoid a store, which would take the cache line from all other cores.
-        if state.paused_until.load(Ordering::Relaxed) != 0
-            && matches!(state.last_refusal.load(Ordering::Relaxed), 401..=403)
-        {
+        // The load avoids a store, which would take the cache line from all other cores.
+        if state.ends_when_accepted.load(Ordering::Relaxed) {
+            state.ends_when_accepted.store(false, Ordering::Relaxed);
             state.paused_until.store(0, Ordering::Relaxed);
         }
     }
@@ -117,15 +119,19 @@ impl CredentialStates {
             state.last_refusal.store(*status, Ordering::Relaxed);
         }
         let requested = error.retry_after().map(|pause| pause.min(MAX_REQUESTED_PAUSE));
-        let pause = match error {
-            UpstreamError::Refused { status: 401..=403, .. } if has_others => Some(REFUSED_PAUSE),
-            UpstreamError::Refused { status: 429, .. } if has_others => {
-                requested.or(Some(BUSY_PAUSE))
+        match error {
+            UpstreamError::Refused { status: 401 | 402, .. } if has_others => {
+                state.pause(now + REFUSED_PAUSE, true);
             }
-            _ => requested,
-        };
-        if let Some(pause) = pause {
-            state.paused_until.fetch_max(millis(now + pause), Ordering::Relaxed);
+            UpstreamError::Refused { status: 403 | 429, .. } if has_others => {
+                state.pause(now + requested.unwrap_or(BUSY_PAUSE), false);
+            }
+            // The upstream asks for no requests, whatever their credential.
+            _ => {
+                if let Some(pause) = requested {
+                    self.states.iter().for_each(|state| state.pause(now + pause, false));
+                }
+            }
         }
         is_about_credential && has_others && self.pause_left(now).is_none()
     }
@@ -176,6 +182,14 @@ impl Default for CredentialStates {
 // === impl CredentialState ===
 
 impl CredentialState {
+    /// Extends the pause to `until`.
+    fn pause(&self, until: Duration, ends_when_accepted: bool) {
+        let until = millis(until);
+        if self.paused_until.fetch_max(until, Ordering::Relaxed) < until {
+            self.ends_when_accepted.store(ends_when_accepted, Ordering::Relaxed);
+        }
+    }
+
     fn pause_left(&self, now: Duration) -> Option<Duration> {
         let until = Duration::from_millis(self.paused_until.load(Ordering::Relaxed));
         until.checked_sub(now).filter(|left| !left.is_zero())
@@ -255,7 +269,7 @@ mod tests {
     fn if_all_are_paused_the_one_that_is_free_first_is_used() {
         let states = CredentialStates::new(2);
         let [first, second] = [0, 1].map(CredentialIndex);
-        assert!(states.record_failure(first, &refused(403, None), seconds(1)));
+        assert!(states.record_failure(first, &refused(401, None), seconds(1)));
         let is_its_own = states.record_failure(second, &refused(429, Some("9")), seconds(1));
         assert!(!is_its_own, "no other credential is free: the upstream fails");
         assert_eq!(states.pause_left(seconds(1)), Some(seconds(9)));
@@ -264,6 +278,31 @@ mod tests {
         assert_eq!(states.pause_left(seconds(2)), Some(seconds(8)), "it asked for that pause");
         states.record_accepted(first);
         assert_eq!(chosen(&states, 2), [0; 6]);
+    }
+
+    /// Regression test: only the credential of the request was paused, so that each of the others took one more.
+    #[test]
+    fn a_pause_that_does_not_concern_the_credential_holds_for_all() {
+        let states = CredentialStates::new(3);
+        let first = CredentialIndex(0);
+        assert!(!states.record_failure(first, &refused(503, Some("30")), seconds(1)));
+        assert_eq!(states.pause_left(seconds(1)), Some(seconds(30)));
+        // A pause that the upstream asked for outlasts an earlier refusal and an answer to an earlier request.
+        let states = CredentialStates::new(2);
+        assert!(states.record_failure(first, &refused(401, None), seconds(1)));
+        states.record_accepted(first);
+        states.record_failure(first, &refused(503, Some("30")), seconds(2));
+        states.record_accepted(first);
+        assert_eq!(states.pause_left(seconds(2)), Some(seconds(30)));
+    }
+
+    /// Some servers refuse a prompt with 403.
+    #[test]
+    fn a_403_pauses_a_credential_for_a_moment_only() {
+        let states = CredentialStates::new(2);
+        assert!(states.record_failure(CredentialIndex(0), &refused(403, None), seconds(1)));
+        assert_eq!(chosen(&states, 1), [1; 6]);
+        assert_eq!(chosen(&states, 2), [0, 0, 0, 1, 1, 1]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl UpstreamClient {
     /// # Errors
     /// The upstream does not return such a list in time.
     pub async fn models(&self, credential: CredentialIndex) -> Result<Vec<String>, UpstreamError> {
-        let response = self.get(&self.models, credential).await?;
+        let response = self.get(&self.models, credential, Duration::MAX).await?;
         let body = read_whole(response.into_body(), MAX_BODY_BYTES);
         let body = tokio::time::timeout(self.idle_deadline(), body).await;
         let body = body.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
@@ -54,23 +54,34 @@ impl UpstreamClient {
     ///
     /// # Errors
     /// There is none, or it says that the upstream cannot serve requests.
-    pub(super) async fn probe(&self, credential: CredentialIndex) -> Result<(), UpstreamError> {
-        match self.get(&self.models, credential).await {
+    pub(super) async fn probe(
+        &self,
+        credential: CredentialIndex,
+        timeout: Duration,
+    ) -> Result<(), UpstreamError> {
+        match self.get(&self.models, credential, timeout).await {
             Err(error) if error.is_upstream_fault() => Err(error),
             // A server without a list of models may still serve chat requests.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// Sends a health check for `path` at `now`, the monotonic time, and waits for the end of the answer.
+    /// Sends a health check for `path`.
     ///
     /// # Errors
-    /// The answer has no status 2xx.
-    pub(super) async fn check(&self, path: &str, now: Duration) -> Result<(), UpstreamError> {
+    /// The answer has no status 2xx, or its head does not arrive within `timeout`. [`UpstreamError::Overloaded`] if the
+    /// upstream has as many connections as it may have.
+    pub(super) async fn check(
+        &self,
+        path: &str,
+        credential: CredentialIndex,
+        timeout: Duration,
+    ) -> Result<(), UpstreamError> {
         let target = self.target_at_origin(path)?;
-        let response = self.get(&target, self.choose_credential(now)).await?;
-        // So that the connection can be used again.
-        read_whole(response.into_body(), MAX_BODY_BYTES).await?;
+        let response = self.get(&target, credential, timeout).await?;
+        // So that the connection can be used again; the answer's body does not matter.
+        let read = read_whole(response.into_body(), MAX_BODY_BYTES);
+        _ = tokio::time::timeout(timeout, read).await;
         Ok(())
     }
 
@@ -102,13 +113,17 @@ impl UpstreamClient {
         }
     }
 
+    /// Sends a GET request, and waits for the head up to `timeout` or the upstream's own deadline.
     async fn get(
         &self,
         target: &Target,
         credential: CredentialIndex,
+        timeout: Duration,
     ) -> Result<Response<AnswerBody>, UpstreamError> {
         let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
-        self.request(Method::GET, target, credential, nothing, &SendStatus::default()).await
+        let first_byte = self.first_byte_deadline().min(timeout);
+        let send_status = SendStatus::default();
+        self.request(Method::GET, target, credential, nothing, &send_status, first_byte).await
     }
 }
 

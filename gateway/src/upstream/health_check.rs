@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::{Phase, UpstreamClients, UpstreamError};
+use super::UpstreamClients;
 use crate::clock::Clock;
 use crate::secrets::ResolvedSecrets;
 use domain::upstream::{HealthCheck, Upstream};
@@ -76,16 +76,14 @@ where
         let (clients, secrets, clock) =
             (self.clients.clone(), self.secrets.clone(), self.clock.clone());
         async move {
-            let longest = check.interval.min(MAX_CHECK_TIME);
+            let check_timeout = check.interval.min(MAX_CHECK_TIME);
             loop {
                 let client = clients.upstream_client(&upstream, || secrets(&upstream));
                 let is_first_failure = match client {
                     Ok(client) => {
-                        let checking = client.check(&check.path, clock.monotonic());
-                        let result = timeout(longest, checking).await;
-                        let result =
-                            result.unwrap_or(Err(UpstreamError::TimedOut(Phase::FirstByte)));
-                        client.record_check(result, clock.now())
+                        let credential = client.choose_credential(clock.monotonic());
+                        let result = client.check(&check.path, credential, check_timeout).await;
+                        client.record_check(credential, result, clock.now(), clock.monotonic())
                     }
                     // Requests find out for themselves that the entry cannot work.
                     Err(_) => false,

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
+use super::UpstreamClients;
 use super::breaker::PROBE_TIMEOUT;
-use super::{Phase, UpstreamClients, UpstreamError};
 use crate::clock::Clock;
 use crate::secrets::ResolvedSecrets;
 use domain::upstream::Upstream;
@@ -37,8 +36,7 @@ impl DueProbes {
             let clock = clock.clone();
             probes.spawn(async move {
                 let credential = client.choose_credential(clock.monotonic());
-                let result = timeout(PROBE_TIMEOUT, client.probe(credential)).await;
-                let result = result.unwrap_or(Err(UpstreamError::TimedOut(Phase::FirstByte)));
+                let result = client.probe(credential, PROBE_TIMEOUT).await;
                 client.record_probe(credential, result, clock.monotonic());
             });
         }

@@ -73,7 +73,7 @@ pub struct Load {
     /// Requests in flight, over all workers.
     pub in_flight: u32,
     /// The recent time to the head of an answer; zero if there was none. It is halved for each [`LATENCY_HALF_LIFE`]
-    /// without an answer.
+    /// without an answer, unless requests are in flight: those may be what is not answered.
     pub latency: Duration,
 }
 
@@ -177,11 +177,12 @@ impl UpstreamStats {
     pub(super) fn load(&self, now: Duration) -> Load {
         let average = self.average_latency.load(Ordering::Relaxed);
         let answered_at = Duration::from_millis(self.answered_at.load(Ordering::Relaxed));
-        let half_lives =
-            now.saturating_sub(answered_at).as_millis() / LATENCY_HALF_LIFE.as_millis();
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        let silence = if in_flight == 0 { now.saturating_sub(answered_at) } else { Duration::ZERO };
+        let half_lives = silence.as_millis() / LATENCY_HALF_LIFE.as_millis();
         let half_lives = u32::try_from(half_lives).unwrap_or(u32::MAX);
         Load {
-            in_flight: self.in_flight.load(Ordering::Relaxed),
+            in_flight,
             latency: Duration::from_micros(average.checked_shr(half_lives).unwrap_or_default()),
         }
     }
@@ -419,6 +420,10 @@ mod tests {
         assert_eq!([10, 11, 13, 20, 1_000].map(latency), [200_000, 100_000, 25_000, 195, 0]);
         stats.record_answer(Duration::from_millis(200), at(1_000).1);
         assert_eq!(latency(1_000), 200_000);
+        // One that hangs does not become the fastest.
+        let stats = Arc::new(stats);
+        let _hanging = stats.begin();
+        assert_eq!(stats.load(at(1_100).1).latency.as_micros(), 200_000);
     }
 
     #[test]

@@ -72,8 +72,8 @@ pub enum Refusal {
     /// The body is incomplete, or its framing does not match its headers.
     #[error("the request body broke off or is not framed correctly; send it again")]
     BodyBrokenOff,
-    /// The gateway's memory for request bodies is exhausted. Retryable soon.
-    #[error("the gateway is receiving as many request bodies as it has memory for; try again soon")]
+    /// The memory for request bodies and long answers is exhausted. Retryable soon.
+    #[error("the gateway has no memory for this request or its answer; try again soon")]
     BodyMemoryExhausted,
     /// The media type or encoding of the body is not supported.
     #[error("{0}")]

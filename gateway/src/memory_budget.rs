@@ -1,10 +1,11 @@
-//! A memory budget for request bodies and stored responses: one for the process, with a share for each
-//! account.
+//! A memory budget for request bodies, stored responses and long answers: one for the process, with a share for
+//! each account.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use domain::id::AccountId;
@@ -15,7 +16,7 @@ const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
 const ACCOUNT_DIVISOR: usize = 4;
 
 /// The memory that bodies may take, in bytes.
-pub(super) struct BodyBudget {
+pub struct MemoryBudget {
     state: Mutex<State>,
     /// Notified whenever memory is released.
     released: Notify,
@@ -30,22 +31,28 @@ struct State {
 }
 
 /// Memory held by one body. Dropping it releases the memory.
-pub(super) struct BodyMemoryGuard {
-    budget: Arc<BodyBudget>,
+pub struct MemoryGuard {
+    budget: Arc<MemoryBudget>,
     account: AccountId,
     bytes: usize,
 }
 
-/// No memory became available in time.
+/// Bytes and the memory that they hold until their last user drops them.
+struct CountedBytes<B> {
+    bytes: B,
+    _memory: MemoryGuard,
+}
+
+/// No memory became available in time, or an account never gets as much.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct BudgetExhaustedError;
+pub struct BudgetExhaustedError;
 
-// === impl BodyBudget ===
+// === impl MemoryBudget ===
 
-impl BodyBudget {
+impl MemoryBudget {
     /// Creates a budget of `bytes`. An account may hold a quarter of it, and at least one body of
     /// `max_body_bytes`.
-    pub(super) fn new(bytes: usize, max_body_bytes: usize) -> Arc<Self> {
+    pub fn new(bytes: usize, max_body_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State { available: bytes, held: HashMap::new() }),
             released: Notify::new(),
@@ -54,12 +61,12 @@ impl BodyBudget {
     }
 
     /// Returns a guard for a body of `account` that holds no memory yet.
-    pub(super) fn guard(self: &Arc<Self>, account: AccountId) -> BodyMemoryGuard {
-        BodyMemoryGuard { budget: self.clone(), account, bytes: 0 }
+    pub fn guard(self: &Arc<Self>, account: AccountId) -> MemoryGuard {
+        MemoryGuard { budget: self.clone(), account, bytes: 0 }
     }
 
     /// Returns the share of one account, in bytes.
-    pub(super) const fn account_limit(&self) -> usize {
+    pub const fn account_limit(&self) -> usize {
         self.account_limit
     }
 
@@ -79,19 +86,23 @@ impl BodyBudget {
     }
 }
 
-// === impl BodyMemoryGuard ===
+// === impl MemoryGuard ===
 
-impl BodyMemoryGuard {
+impl MemoryGuard {
     /// Grows the guard to `bytes`, if it holds less. Waits for memory that others hold.
     ///
     /// # Errors
-    /// No memory became available in time. The guard holds what it held before.
+    /// No memory became available in time, or `bytes` exceed the account's share. The guard holds what it held
+    /// before.
     ///
     /// # Cancel safety
     /// If cancelled, the guard holds what it held before.
-    pub(super) async fn grow_to(&mut self, bytes: usize) -> Result<(), BudgetExhaustedError> {
+    pub async fn grow_to(&mut self, bytes: usize) -> Result<(), BudgetExhaustedError> {
         if self.try_grow_to(bytes) {
             return Ok(());
+        }
+        if bytes > self.budget.account_limit {
+            return Err(BudgetExhaustedError);
         }
         let waiting = self.wait_for(bytes - self.bytes);
         tokio::time::timeout(MEMORY_TIMEOUT, waiting).await.map_err(|_| BudgetExhaustedError)?;
@@ -100,7 +111,7 @@ impl BodyMemoryGuard {
     }
 
     /// Grows the guard to `bytes` if there is enough memory now. Returns whether it holds `bytes`.
-    pub(super) fn try_grow_to(&mut self, bytes: usize) -> bool {
+    pub fn try_grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         if more > 0 {
             if !self.budget.try_take(self.account, more) {
@@ -109,6 +120,11 @@ impl BodyMemoryGuard {
             self.bytes = bytes;
         }
         true
+    }
+
+    /// Returns `bytes`, which hold the memory of the guard until they are dropped.
+    pub fn attach<B: AsRef<[u8]> + Send + 'static>(self, bytes: B) -> Bytes {
+        Bytes::from_owner(CountedBytes { bytes, _memory: self })
     }
 
     async fn wait_for(&self, more: usize) {
@@ -125,7 +141,13 @@ impl BodyMemoryGuard {
     }
 }
 
-impl Drop for BodyMemoryGuard {
+impl<B: AsRef<[u8]>> AsRef<[u8]> for CountedBytes<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
+impl Drop for MemoryGuard {
     fn drop(&mut self) {
         if self.bytes == 0 {
             return;
@@ -155,7 +177,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_account_does_not_use_up_the_budget_of_all() {
-        let budget = BodyBudget::new(100, 10);
+        let budget = MemoryBudget::new(100, 10);
         let mut first = budget.guard(ALICE);
         first.grow_to(20).await.unwrap();
         let mut second = budget.guard(ALICE);
@@ -166,14 +188,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_of_the_greatest_length_fits_however_small_the_budget() {
-        let budget = BodyBudget::new(100, 100);
+        let budget = MemoryBudget::new(100, 100);
         budget.guard(ALICE).grow_to(100).await.unwrap();
         assert_eq!(budget.guard(ALICE).grow_to(101).await, Err(BudgetExhaustedError));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_waits_for_memory_that_is_given_back() {
-        let budget = BodyBudget::new(100, 100);
+        let budget = MemoryBudget::new(100, 100);
         let mut holder = budget.guard(ALICE);
         holder.grow_to(60).await.unwrap();
         let mut waiting = budget.guard(BOB);
