@@ -126,6 +126,12 @@ impl UpstreamClient {
         Arc::ptr_eq(&self.upstream, upstream)
     }
 
+    /// Returns the credentials that could be resolved; one if the upstream requires none.
+    pub fn usable_credentials(&self) -> impl Iterator<Item = CredentialIndex> {
+        let credentials = (0..).map(CredentialIndex).zip(&self.credentials);
+        credentials.filter_map(|(index, credential)| credential.as_ref().map(|_| index))
+    }
+
     /// The upstream's dialect.
     pub fn profile(&self) -> Profile {
         self.upstream.profile
