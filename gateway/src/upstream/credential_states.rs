@@ -202,6 +202,7 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::wire::error::ReportedError;
     use hyper::HeaderMap;
 
     fn seconds(seconds: u64) -> Duration {
@@ -213,7 +214,7 @@ mod tests {
         if let Some(value) = retry_after {
             headers.insert("retry-after", value.parse().unwrap());
         }
-        UpstreamError::Refused { status, body: Default::default(), headers }
+        UpstreamError::Refused { status, body: ReportedError::default(), headers }
     }
 
     fn chosen(states: &CredentialStates, at: u64) -> Vec<u8> {
