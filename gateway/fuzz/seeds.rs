@@ -132,6 +132,12 @@ fn calls() -> Vec<Vec<u8>> {
         max_connections: Some(4),
         max_waiting: Some(2),
         proxy: "http://b.example:1".to_owned(),
+        proxy_login: Some(v1::ProxyLogin {
+            user: "user".to_owned(),
+            password: Some(v1::Credential {
+                source: Some(v1::credential::Source::Env("WORD".to_owned())),
+            }),
+        }),
         ..v1::Upstream::default()
     };
     let model = v1::Model {

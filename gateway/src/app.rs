@@ -169,7 +169,8 @@ pub async fn run(
     let upstream_clients = || {
         let journal_barrier = JournalBarrier::new(flush_journal.clone(), tasks.clone());
         let (stats, slots) = (upstream_stats.clone(), upstream_slots.clone());
-        let clients = UpstreamClients::new(dialer.clone(), journal_barrier.clone(), stats, slots);
+        let (dialer, proxies) = (dialer.clone(), config.upstream_proxies.clone());
+        let clients = UpstreamClients::new(dialer, proxies, journal_barrier.clone(), stats, slots);
         (Arc::new(clients), journal_barrier)
     };
     let (diagnostic_clients, _) = upstream_clients();

@@ -9,7 +9,7 @@ use domain::limit::Limits;
 use domain::model::{Ability, Deployment, Model, Routing};
 use domain::money::Nanos;
 use domain::price::Price;
-use domain::upstream::{Deadlines, Profile, Upstream};
+use domain::upstream::{Deadlines, Profile, ProxyChoice, Upstream};
 use domain::usage::Tokens;
 use simulator::CONTEXT_WINDOW;
 
@@ -24,7 +24,7 @@ pub fn simulated(now: Timestamp) -> Seed {
         credentials: Vec::new(),
         profile: Profile::Generic,
         deadlines: Deadlines::default(),
-        proxy: None,
+        proxy: ProxyChoice::Environment,
         ca_certificates: None,
         client_certificate: None,
         connection_bound: None,

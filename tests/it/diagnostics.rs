@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use proto::v1::credential::Source;
 use proto::v1::{self, DiagnosticArea, Severity};
 use tests::{Product, RawUpstream, closed_port, json_answer, with_timeout};
 
@@ -102,6 +103,38 @@ async fn an_unreachable_upstream_is_a_problem_and_the_others_are_still_examined(
         missing.1.contains("`upstream-model`, on which model `asked` is deployed"),
         "{missing:?}"
     );
+}
+
+#[tokio::test]
+async fn each_credential_of_an_upstream_is_tested() {
+    let product = Product::start().await;
+    let (operator, upstream) = (product.operator().await, RawUpstream::start().await);
+    let source = |source| v1::Credential { source: Some(source) };
+    let secret = |text: &str| source(Source::Secret(text.to_owned()));
+    let request = v1::Upstream {
+        name: "several".to_owned(),
+        url: upstream.url.clone(),
+        credentials: vec![secret("good"), source(Source::Env("NOT_SET".to_owned())), secret("bad")],
+        ..Default::default()
+    };
+    operator.add_upstream(request).await;
+    let answering = async {
+        for _ in 0..2 {
+            let mut call = upstream.call().await;
+            let is_good = call.header("authorization") == Some("Bearer good");
+            let answer = json_answer(if is_good { 200 } else { 401 }, r#"{"data":[]}"#);
+            call.send(answer).await;
+        }
+    };
+    let (found, ()) = tokio::join!(diagnose(&product, false), answering);
+    let [good, bad, missing] = of(&found, DiagnosticArea::Upstream, "several")[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(good, (Severity::Ok, "it answers with credential 1, and lists 0 models", ""));
+    assert_eq!(bad.0, Severity::Problem);
+    assert!(bad.1.starts_with("it does not list its models with credential 3: "), "{bad:?}");
+    assert_eq!(missing.0, Severity::Problem);
+    assert!(missing.1.contains("credential 2: environment variable `NOT_SET`"), "{missing:?}");
 }
 
 #[tokio::test]

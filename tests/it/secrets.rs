@@ -2,18 +2,23 @@
 //! except that of their creation.
 
 use std::fmt::Debug;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use data_encoding::BASE64;
 use proto::v1;
 use proto::v1::credential::Source;
 use tests::http::Request;
 use tests::process::Gateway;
 use tests::{RawUpstream, Session, json_answer, question};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 const PASSWORD: &str = "correct horse battery alice";
 const NEW_PASSWORD: &str = "incorrect horse battery alice";
 const SEALED: &str = "sk-sealed-4f6a0c2b9d8e7f61";
 const IN_ENV: &str = "sk-in-env-7d0e5b3a2c1f4968";
+const OF_PROXY: &str = "proxy-word-5c4d3e2f1a0b9876";
 const IN_FILE: &str = "sk-in-file-9b8a7c6d5e4f3021";
 
 /// Returns all files below `dir`.
@@ -44,6 +49,51 @@ async fn deploy(operator: &Session, name: &str, url: &str, source: Source) -> St
     operator.add_model(model).await;
     assert_eq!(added.problem, "");
     format!("{added:?}")
+}
+
+/// Sends requests through an HTTP and a SOCKS5 proxy that refuse a sealed password.
+async fn refused_proxies(operator: &Session, http: SocketAddr, key: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    for (scheme, handshake) in [
+        ("http", &[&b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"[..]][..]),
+        ("socks5", &[&[5, 2][..], &[1, 1][..]][..]),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let password = Some(v1::Credential { source: Some(Source::Secret(OF_PROXY.to_owned())) });
+        let upstream = v1::Upstream {
+            name: scheme.to_owned(),
+            url: "http://model.internal/v1".to_owned(),
+            proxy: format!("{scheme}://{}", listener.local_addr().unwrap()),
+            proxy_login: Some(v1::ProxyLogin { user: "user".to_owned(), password }),
+            ..Default::default()
+        };
+        seen.push(format!("{:?}", operator.add_upstream(upstream).await));
+        let deployments =
+            vec![v1::Deployment { upstream: scheme.to_owned(), ..Default::default() }];
+        let model = v1::Model { id: scheme.to_owned(), deployments, ..Default::default() };
+        operator.add_model(model).await;
+        let refusing = async {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut received = Vec::new();
+            for answer in handshake {
+                received.resize(received.len() + 1_024, 0);
+                let start = received.len() - 1_024;
+                let count = client.read(&mut received[start..]).await.unwrap();
+                received.truncate(start + count);
+                client.write_all(answer).await.unwrap();
+            }
+            received
+        };
+        let request = Request::post(http, "/v1/chat/completions").bearer(key);
+        let request = request.json(&question(scheme, "hi"));
+        let (answer, received) = tokio::join!(request.answer(), refusing);
+        assert_eq!(answer.status, 502, "{answer:?}");
+        let encoded = BASE64.encode(format!("user:{OF_PROXY}").as_bytes());
+        let sent = if scheme == "http" { &*encoded } else { OF_PROXY };
+        assert!(contains(&received, sent), "the proxy got the password");
+        seen.push(format!("{answer:?}"));
+    }
+    seen
 }
 
 /// Calls everything that shows keys, accounts, upstreams and records, and calls that fail.
@@ -129,11 +179,12 @@ async fn no_secret_is_in_a_log_a_file_an_error_or_an_answer() {
             seen.push(format!("{answer:?}"));
         }
     }
+    seen.extend(refused_proxies(&operator, gateway.http, &key.secret).await);
     for secret in [&revoked.secret, &format!("{}x", key.secret)] {
         let request = Request::get(gateway.http, "/v1/models").bearer(secret);
         seen.push(format!("{:?}", request.answer().await));
     }
-    seen.push(format!("{:?}", alice.records(6).await));
+    seen.push(format!("{:?}", alice.records(8).await));
     seen.extend(answers(&alice, &operator).await);
     let alice_token = alice.token.clone();
     drop((alice, operator));
@@ -151,6 +202,8 @@ async fn no_secret_is_in_a_log_a_file_an_error_or_an_answer() {
         ("sealed credential", SEALED),
         ("credential from the environment", IN_ENV),
         ("credential from a file", IN_FILE),
+        ("password of a proxy", OF_PROXY),
+        ("password of a proxy in base64", &BASE64.encode(format!("user:{OF_PROXY}").as_bytes())),
     ];
     for (what, secret) in secrets {
         for line in log.lines() {

@@ -29,6 +29,7 @@ pub(crate) enum UpstreamCommand {
     /// Change the given fields of an upstream
     #[command(after_help = "Example:\n  \
         ctl upstream update openai --key-stdin < key.txt\n  \
+        ctl upstream update openai --proxy-user gate --proxy-password-env PROXY_PASSWORD\n  \
         ctl upstream update openai --key-keep 1 --key-env NEW_KEY")]
     Update(Update),
     /// Remove an upstream that has no deployments; asks first on a terminal
@@ -116,16 +117,67 @@ pub(crate) struct ClientCertificate {
     pub(crate) key: Option<PathBuf>,
 }
 
+/// The proxy of an upstream.
+#[derive(Debug, Args)]
+pub(crate) struct Proxy {
+    /// Proxy to reach the upstream through, which resolves its name: `http://HOST:PORT` (with
+    /// CONNECT) or `socks5://HOST:PORT`
+    #[arg(id = "proxy", long = "proxy", value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Connect without a proxy, also if the gateway uses those of its environment
+    #[arg(id = "no_proxy", long = "no-proxy", conflicts_with = "proxy")]
+    pub(crate) is_direct: bool,
+    #[command(flatten)]
+    pub(crate) login: ProxyLogin,
+}
+
+/// The login for a proxy.
+#[derive(Debug, Args)]
+pub(crate) struct ProxyLogin {
+    /// User name for the proxy
+    #[arg(long = "proxy-user", value_name = "NAME", conflicts_with = "no_proxy")]
+    pub(crate) proxy_user: Option<String>,
+    /// Environment variable of the gateway that holds the password for the proxy
+    #[arg(
+        id = "proxy_password_env",
+        long = "proxy-password-env",
+        value_name = "VAR",
+        requires = "proxy_user",
+        group = "proxy_password"
+    )]
+    pub(crate) env: Option<String>,
+    /// File on the gateway's host that holds the password for the proxy
+    #[arg(
+        id = "proxy_password_file",
+        long = "proxy-password-file",
+        value_name = "FILE",
+        requires = "proxy_user",
+        group = "proxy_password"
+    )]
+    pub(crate) file: Option<String>,
+    /// Read the password for the proxy from a line of stdin, after those of --key-stdin; the
+    /// gateway stores it encrypted
+    #[arg(
+        id = "proxy_password_stdin",
+        long = "proxy-password-stdin",
+        requires = "proxy_user",
+        group = "proxy_password"
+    )]
+    pub(crate) stdin: bool,
+}
+
 /// A new proxy, or none.
 #[derive(Debug, Args)]
 pub(crate) struct ProxyChange {
-    /// Proxy to reach the upstream through, which resolves its name: `http://HOST:PORT` (with
-    /// CONNECT) or `socks5://HOST:PORT`
-    #[arg(long, value_name = "URL")]
-    pub(crate) proxy: Option<String>,
-    /// Connect without a proxy again
-    #[arg(long, conflicts_with = "proxy")]
-    pub(crate) no_proxy: bool,
+    #[command(flatten)]
+    pub(crate) new: Proxy,
+    /// Remove the choice of a proxy: connect through that of the gateway's environment, if the
+    /// gateway uses it
+    #[arg(long, conflicts_with_all = ["proxy", "no_proxy", "proxy_user"])]
+    pub(crate) default_proxy: bool,
+    /// Remove the user name and the password for the proxy
+    #[arg(long, conflicts_with = "proxy_user")]
+    pub(crate) no_proxy_user: bool,
 }
 
 /// Arguments of `ctl upstream add`.
@@ -136,10 +188,8 @@ pub(crate) struct Add {
     /// Base URL, to which the gateway appends `/chat/completions`; `sim:` for the simulator
     #[arg(long)]
     pub(crate) url: String,
-    /// Proxy to reach the upstream through, which resolves its name: `http://HOST:PORT` (with
-    /// CONNECT) or `socks5://HOST:PORT`
-    #[arg(long, value_name = "URL")]
-    pub(crate) proxy: Option<String>,
+    #[command(flatten)]
+    pub(crate) proxy: Proxy,
     #[command(flatten)]
     pub(crate) credentials: Credentials,
     /// Dialect of chat completions

@@ -118,6 +118,17 @@ async fn fetch(connection: Connection) -> Result<Catalogue, Failure> {
 fn check_sealed(desired: &Catalogue, current: &Catalogue) -> Result<(), Failure> {
     for (name, upstream) in &desired.upstreams {
         let stored = current.upstreams.get(name);
+        if let Some(login) = upstream.sealed_proxy_login()
+            && stored.and_then(Upstream::sealed_proxy_login).is_none()
+        {
+            let message = format!("the password for the proxy of upstream `{name}` is not stored");
+            let verb = if stored.is_some() { "update" } else { "add" };
+            let advice = format!(
+                "store it: ctl upstream {verb} {name} --proxy-user {} --proxy-password-stdin < FILE",
+                login.user
+            );
+            return Err(Failure::new(Exit::Conflict, message).advise(advice));
+        }
         let (listed, count) =
             (upstream.sealed_count(), stored.map(Upstream::sealed_count).unwrap_or_default());
         if listed == 0 || listed == count {

@@ -2,13 +2,14 @@
 
 mod credentials;
 mod health;
+mod proxy;
 
 use std::path::Path;
 
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::{
     AddUpstreamRequest, ClientCertificate, CredentialList, Deadlines, ListUpstreamsRequest,
-    RemoveUpstreamRequest, UpdateUpstreamRequest, Upstream,
+    ProxyLogin, RemoveUpstreamRequest, UpdateUpstreamRequest, Upstream,
 };
 use serde::Serialize;
 use trust::Trust;
@@ -16,7 +17,7 @@ use trust::Trust;
 use super::{enum_name, non_empty, nothing_to_change, require_listed, required, rfc3339};
 use crate::Shell;
 use crate::cli::upstream::{
-    self as cli, Add, HealthCheckChange, Remove, Show, Update, UpstreamCommand,
+    self as cli, Add, HealthCheckChange, ProxyChange, Remove, Show, Update, UpstreamCommand,
 };
 use crate::error::Failure;
 use crate::output::Record;
@@ -43,6 +44,11 @@ struct UpstreamRecord {
     /// The PEM certificates that are trusted instead of the host's and the public ones.
     ca_certificates: Option<String>,
     proxy: Option<String>,
+    proxy_user: Option<String>,
+    /// The source of the password for the proxy: `env`, `file` or `secret`.
+    proxy_password: Option<&'static str>,
+    /// The name of the variable or the path of the file.
+    proxy_password_name: Option<String>,
     /// The certificate chain that identifies the gateway, in PEM.
     client_certificate: Option<String>,
     client_subject: Option<String>,
@@ -95,7 +101,7 @@ async fn show(shell: &mut Shell<'_>, input: Show) -> Result<(), Failure> {
     shell.output.one(&require_listed(found, "upstream", &input.name)?)
 }
 
-async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
+async fn add(shell: &mut Shell<'_>, mut input: Add) -> Result<(), Failure> {
     let upstream = Upstream {
         name: input.name,
         url: input.url,
@@ -105,7 +111,8 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
         deadlines: deadlines(&input.deadlines),
         created_at: None,
         problem: String::new(),
-        proxy: input.proxy.unwrap_or_default(),
+        proxy: proxy::chosen(&mut input.proxy).unwrap_or_default(),
+        proxy_login: proxy::login(shell, input.proxy.login)?,
         ca_certificates: input
             .upstream_ca_file
             .as_deref()
@@ -131,6 +138,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         credentials::changed(shell, input.kept, input.credentials)?
     };
     let HealthCheckChange { new: check, no_health_check } = input.health_check;
+    let ProxyChange { new: mut proxy, default_proxy, no_proxy_user } = input.proxy;
     let request = UpdateUpstreamRequest {
         name: input.name,
         url: input.url,
@@ -138,7 +146,12 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         credentials,
         profile: input.profile.map(Into::into),
         deadlines: deadlines(&input.deadlines),
-        proxy: input.proxy.proxy.or_else(|| input.proxy.no_proxy.then(String::new)),
+        proxy: proxy::chosen(&mut proxy).or_else(|| default_proxy.then(String::new)),
+        proxy_login: if no_proxy_user {
+            Some(ProxyLogin::default())
+        } else {
+            proxy::login(shell, proxy.login)?
+        },
         ca_certificates: match input.upstream_ca_file {
             Some(path) => Some(certificates(&path)?),
             None => input.no_upstream_ca.then(String::new),
@@ -226,6 +239,10 @@ impl From<Upstream> for UpstreamRecord {
         let first = credentials.first();
         let deadlines = upstream.deadlines.unwrap_or_default();
         let client_certificate = upstream.client_certificate.unwrap_or_default();
+        let proxy_login = upstream.proxy_login.unwrap_or_default();
+        let password = proxy_login.password.and_then(|password| password.source);
+        let (proxy_password, proxy_password_name) =
+            password.map(credentials::source_and_name).unzip();
         Self {
             name: upstream.name,
             url: upstream.url,
@@ -243,6 +260,9 @@ impl From<Upstream> for UpstreamRecord {
             created_at: rfc3339(upstream.created_at),
             problem: non_empty(upstream.problem),
             proxy: non_empty(upstream.proxy),
+            proxy_user: non_empty(proxy_login.user),
+            proxy_password,
+            proxy_password_name: proxy_password_name.flatten(),
             ca_certificates: non_empty(upstream.ca_certificates),
             client_certificate: non_empty(client_certificate.chain),
             client_subject: non_empty(client_certificate.subject),
@@ -280,6 +300,9 @@ impl Record for UpstreamRecord {
         "credentials",
         "health_check",
         "health_check_interval_ms",
+        "proxy_user",
+        "proxy_password",
+        "proxy_password_name",
     ];
     const COLUMNS: &'static [&'static str] =
         &["name", "url", "profile", "breaker", "credential", "credential_name", "problem"];

@@ -147,7 +147,7 @@ pub async fn prepare(
 /// Fails if `upstreams` have sealed credentials, which a new `seal.key` could not open.
 fn ensure_nothing_sealed(dir: &Path, upstreams: &[Upstream]) -> Result<(), BootstrapError> {
     let is_sealed = |upstream: &&Upstream| {
-        upstream.credentials.iter().any(|source| matches!(source, CredentialSource::Sealed(_)))
+        upstream.secret_sources().any(|source| matches!(source, CredentialSource::Sealed(_)))
     };
     let names: Vec<_> =
         upstreams.iter().filter(is_sealed).map(|upstream| format!("`{}`", upstream.name)).collect();

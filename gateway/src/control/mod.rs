@@ -39,6 +39,7 @@ pub(crate) mod tests;
 mod throttle;
 mod token;
 pub mod traffic;
+mod upstream_secrets;
 mod upstream_settings;
 pub mod upstreams;
 pub mod usage;

@@ -8,7 +8,7 @@ use trust::Trust;
 
 use super::upstreams::MAX_CA_BYTES;
 use domain::ValidationError;
-use domain::upstream::{ConnectionBound, HealthCheck};
+use domain::upstream::{ConnectionBound, HealthCheck, Proxy, ProxyChoice};
 
 const MAX_URL_BYTES: usize = 2_048;
 const MAX_TIMEOUT: Duration = Duration::from_hours(24);
@@ -53,10 +53,12 @@ pub(super) fn check_url(url: &str) -> Result<String, ValidationError> {
     Ok(url.trim_end_matches('/').to_owned())
 }
 
-/// Validates the URL of a proxy; `None` if it is empty.
-pub(super) fn check_proxy(url: &str) -> Result<Option<String>, ValidationError> {
-    if url.is_empty() {
-        return Ok(None);
+/// Validates the text form of the choice of a proxy, which is without its login.
+pub(super) fn check_proxy(url: &str) -> Result<ProxyChoice, ValidationError> {
+    match url {
+        "" => return Ok(ProxyChoice::Environment),
+        ProxyChoice::DIRECT => return Ok(ProxyChoice::Direct),
+        _ => {}
     }
     let invalid = |message: &str| Err(ValidationError::new("proxy", message));
     if url.len() > MAX_URL_BYTES {
@@ -66,12 +68,13 @@ pub(super) fn check_proxy(url: &str) -> Result<Option<String>, ValidationError> 
     let is_bare = matches!(parsed.path_and_query().map(PathAndQuery::as_str), None | Some("/"));
     match (parsed.scheme_str(), parsed.authority()) {
         (Some("http" | "socks5"), Some(authority)) if authority.as_str().contains('@') => {
-            invalid("`proxy` must not hold a name or password, which would be stored in clear")
+            invalid("`proxy` must not hold a name or password; give the upstream a `proxy_login`")
         }
         (Some("http" | "socks5"), Some(authority)) if authority.port().is_some() && is_bare => {
-            Ok(Some(url.trim_end_matches('/').to_owned()))
+            let url = url.trim_end_matches('/').to_owned();
+            Ok(ProxyChoice::Configured(Proxy { url, login: None }))
         }
-        _ => invalid("`proxy` must be `http://HOST:PORT` or `socks5://HOST:PORT`"),
+        _ => invalid("`proxy` must be `http://HOST:PORT`, `socks5://HOST:PORT` or `direct`"),
     }
 }
 

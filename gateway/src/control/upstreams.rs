@@ -4,28 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use secrecy::{ExposeSecret, SecretString};
-use trust::Identity;
+use secrecy::SecretString;
 
 use super::change::{ChangeContext, ReplayExt};
 use super::upstream_settings::{
-    changed_bound, changed_health_check, check_ca_certificates, check_deadline, check_proxy,
-    check_url,
+    changed_bound, changed_health_check, check_ca_certificates, check_deadline, check_url,
 };
 use super::{Caller, Control, ControlError};
 use crate::directory::Catalogue;
-use crate::secrets::bearer_token_problem;
 use crate::upstream::certificate;
 use domain::ValidationError;
 use domain::audit::AuditAction;
 use domain::audit_diff;
 use domain::id::UpstreamName;
-use domain::upstream::{
-    ClientCertificate, CredentialSource, Deadlines, MAX_CREDENTIALS, Profile, Upstream,
-};
+use domain::upstream::{CredentialSource, Deadlines, Profile, ProxyChoice, Upstream};
 use store::StoreError;
 
-const MAX_SOURCE_BYTES: usize = 4_096;
 /// Leaves room in a request to the admin plane, which is limited to 256 KiB.
 pub(super) const MAX_CA_BYTES: usize = 128 * 1024;
 
@@ -40,8 +34,10 @@ pub struct UpstreamChange {
     pub profile: Option<Profile>,
     /// The deadlines. `None` leaves a deadline unchanged; zero resets it to the default.
     pub deadlines: Deadlines,
-    /// The URL of the proxy; an empty text removes it.
+    /// The URL of the proxy, [`ProxyChoice::DIRECT`], or an empty text for that of the environment.
     pub proxy: Option<String>,
+    /// The login for the proxy.
+    pub proxy_login: Option<NewProxyLogin>,
     /// The trusted CA certificates, in PEM; an empty text selects the host's and the public ones.
     pub ca_certificates: Option<String>,
     /// The certificate that it demands of the gateway.
@@ -67,6 +63,15 @@ pub enum NewCredential {
     Secret(SecretString),
     /// The current credential with this number, counted from 1.
     Current(u32),
+}
+
+/// A requested login for a proxy.
+#[derive(Debug)]
+pub struct NewProxyLogin {
+    /// The user name; an empty text removes the login.
+    pub user: String,
+    /// The password; `None` for the current one.
+    pub password: Option<NewCredential>,
 }
 
 /// A requested certificate of the gateway.
@@ -204,7 +209,7 @@ impl Control {
             credentials: Vec::new(),
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
-            proxy: None,
+            proxy: ProxyChoice::Environment,
             ca_certificates: None,
             client_certificate: None,
             connection_bound: None,
@@ -232,11 +237,8 @@ impl Control {
             None => upstream.credentials.clone(),
         };
         let url = check_url(change.url.as_deref().unwrap_or(&upstream.url))?;
-        let proxy = match change.proxy {
-            Some(proxy) => check_proxy(&proxy)?,
-            None => upstream.proxy.clone(),
-        };
-        if proxy.is_some() && url.starts_with("sim:") {
+        let proxy = self.changed_proxy(&upstream.proxy, change.proxy, change.proxy_login)?;
+        if matches!(proxy, ProxyChoice::Configured(_)) && url.starts_with("sim:") {
             let message = "`proxy` is for an upstream whose `url` begins with `http:` or `https:`";
             return Err(ValidationError::new("proxy", message));
         }
@@ -309,109 +311,6 @@ impl Control {
         self.directory.catalogue().upstreams.values().cloned().collect()
     }
 
-    fn check_credentials(
-        &self,
-        credentials: Vec<NewCredential>,
-        current: &[CredentialSource],
-    ) -> Result<Vec<CredentialSource>, ValidationError> {
-        if credentials.len() > MAX_CREDENTIALS {
-            let message = format!("`credentials` must be at most {MAX_CREDENTIALS}");
-            return Err(ValidationError::new("credentials", message));
-        }
-        credentials.into_iter().map(|it| self.check_credential(it, current)).collect()
-    }
-
-    fn check_credential(
-        &self,
-        credential: NewCredential,
-        current: &[CredentialSource],
-    ) -> Result<CredentialSource, ValidationError> {
-        let check = |field: &'static str, text: &str| {
-            let fits = (1..=MAX_SOURCE_BYTES).contains(&text.len());
-            if fits && !text.chars().any(char::is_control) {
-                return Ok(());
-            }
-            let message = format!(
-                "`{field}` must have 1 to {MAX_SOURCE_BYTES} bytes and no control characters"
-            );
-            Err(ValidationError::new(field, message))
-        };
-        match credential {
-            NewCredential::Current(number) => {
-                let position = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
-                position.and_then(|it| current.get(it)).cloned().ok_or_else(|| {
-                    let count = current.len();
-                    let message = format!(
-                        "`credential.current` is {number}, but the upstream has {count} credentials"
-                    );
-                    ValidationError::new("credential.current", message)
-                })
-            }
-            NewCredential::Env(name) => {
-                check("credential.env", &name)?;
-                if name.contains('=') {
-                    let message = "`credential.env` must be a variable's name, not its value";
-                    return Err(ValidationError::new("credential.env", message));
-                }
-                Ok(CredentialSource::Env(name))
-            }
-            NewCredential::File(path) => {
-                check("credential.file", &path)?;
-                if !std::path::Path::new(&path).is_absolute() {
-                    let message =
-                        "`credential.file` must be an absolute path on the gateway's host";
-                    return Err(ValidationError::new("credential.file", message));
-                }
-                Ok(CredentialSource::File(path))
-            }
-            NewCredential::Secret(secret) => match bearer_token_problem(&secret) {
-                None => Ok(self.credentials.seal(&secret)),
-                Some(fault) => {
-                    let message = format!("`credential.secret` {fault}");
-                    Err(ValidationError::new("credential.secret", message))
-                }
-            },
-        }
-    }
-
-    /// Validates a certificate of the gateway for `upstream`; `None` if its chain is empty.
-    fn check_client_certificate(
-        &self,
-        NewClientCertificate { chain, key }: NewClientCertificate,
-        upstream: &Upstream,
-    ) -> Result<Option<ClientCertificate>, ValidationError> {
-        let invalid = |why: &dyn std::fmt::Display| {
-            let message = format!("`client_certificate` cannot be used: {why}");
-            ValidationError::new("client_certificate", message)
-        };
-        if chain.is_empty() {
-            return Ok(None);
-        }
-        if chain.len() > MAX_CA_BYTES {
-            return Err(invalid(&format_args!("it has more than {MAX_CA_BYTES} bytes")));
-        }
-        let stored = upstream.client_certificate.as_ref();
-        let (key, sealed_key) = match (key, stored) {
-            (Some(key), _) => {
-                let sealed = self.credentials.seal_bytes(&key);
-                (key, sealed)
-            }
-            (None, Some(stored)) => {
-                let key = self.credentials.open_sealed(&stored.sealed_key);
-                (key.map_err(|problem| invalid(&problem))?, stored.sealed_key.clone())
-            }
-            (None, None) => {
-                let why = "its key is not stored; give both files with `ctl upstream update NAME \
-                    --client-cert FILE --client-key FILE`";
-                return Err(invalid(&why));
-            }
-        };
-        Identity::new(chain.as_bytes(), key.expose_secret().as_bytes())
-            .map_err(|error| invalid(&error))?;
-        certificate::subject_and_end(&chain).map_err(|problem| invalid(&problem))?;
-        Ok(Some(ClientCertificate { chain, sealed_key }))
-    }
-
     fn upstream_view(&self, upstream: &Arc<Upstream>) -> UpstreamView {
         let certificate = upstream.client_certificate.as_ref();
         let shown = certificate.and_then(|it| certificate::subject_and_end(&it.chain).ok());
@@ -451,12 +350,17 @@ pub(super) fn describe_change(before: &Upstream, after: &Upstream) -> String {
         let both = (before, after);
         matches!(both, (CredentialSource::Sealed(old), CredentialSource::Sealed(new)) if old != new)
     };
-    if before.credentials.iter().zip(&after.credentials).any(is_sealed_anew) {
-        let others = Some(details).filter(|details| details != audit_diff::NO_CHANGE);
-        let others = others.map(|details| format!("{details}, ")).unwrap_or_default();
-        return format!("{others}credential: sealed -> sealed anew");
-    }
-    details
+    let is_credential = before.credentials.iter().zip(&after.credentials).any(is_sealed_anew);
+    let logins = before.proxy.login().zip(after.proxy.login());
+    let passwords = logins.map(|(before, after)| (&before.password, &after.password));
+    let changes = Some(details).filter(|details| details != audit_diff::NO_CHANGE);
+    let sealed = |field| format!("{field}: sealed -> sealed anew");
+    let changes = changes
+        .into_iter()
+        .chain(is_credential.then(|| sealed("credential")))
+        .chain(passwords.filter(|&it| is_sealed_anew(it)).map(|_| sealed("proxy_password")));
+    let changes = changes.collect::<Vec<_>>().join(", ");
+    if changes.is_empty() { audit_diff::NO_CHANGE.to_owned() } else { changes }
 }
 
 /// Refuses the removal of an upstream that has deployments in `catalogue`.

@@ -24,6 +24,8 @@ pub struct UpstreamSecrets {
     pub credentials: Vec<ResolvedCredential>,
     /// The private key of the gateway's certificate, in PEM.
     pub client_key: Option<SecretString>,
+    /// The password for its proxy.
+    pub proxy_password: Option<SecretString>,
 }
 
 /// A credential, or the reason why it could not be resolved.
@@ -54,14 +56,14 @@ impl Credentials {
         Self { sealer, resolved: ArcSwap::default() }
     }
 
-    /// Returns the secrets of an upstream with exactly this address, sources and certificate; `None` if it is not
+    /// Returns the secrets of an upstream with exactly this address, proxy, sources and certificate; `None` if it is not
     /// known.
     pub fn find(&self, upstream: &Upstream) -> Option<Arc<ResolvedSecrets>> {
         let resolved = self.resolved.load();
         resolved.iter().find(|it| it.belongs_to(upstream)).map(|it| it.secrets.clone())
     }
 
-    /// Returns the secrets of an upstream with exactly this address, sources and certificate, or why there are none.
+    /// Returns the secrets of an upstream with exactly this address, proxy, sources and certificate, or why there are none.
     pub fn resolved(&self, upstream: &Upstream) -> ResolvedSecrets {
         match self.find(upstream) {
             Some(credential) => credential.as_ref().clone(),
@@ -142,15 +144,27 @@ impl Credentials {
         let client_key = key.map(|it| self.open_sealed(&it.sealed_key)).transpose()?;
         let mut credentials = Vec::with_capacity(upstream.credentials.len());
         for source in &upstream.credentials {
-            credentials.push(self.resolve_credential(source).await);
+            credentials.push(self.resolve_checked(source, bearer_token_problem).await);
         }
         if !credentials.is_empty() && credentials.iter().all(Result::is_err) {
             return Err(describe_problems(&credentials));
         }
-        Ok(UpstreamSecrets { credentials, client_key })
+        let proxy_password = match upstream.proxy.login() {
+            Some(login) => {
+                let password = self.resolve_checked(&login.password, proxy_password_problem).await;
+                Some(password.map_err(|problem| format!("the password for its proxy: {problem}"))?)
+            }
+            None => None,
+        };
+        Ok(UpstreamSecrets { credentials, client_key, proxy_password })
     }
 
-    async fn resolve_credential(&self, source: &CredentialSource) -> ResolvedCredential {
+    /// Resolves a secret. `problem` returns why it cannot be used; the text completes a sentence "it …".
+    async fn resolve_checked(
+        &self,
+        source: &CredentialSource,
+        problem: impl Fn(&SecretString) -> Option<&'static str>,
+    ) -> ResolvedCredential {
         let (secret, from) = match source {
             CredentialSource::Env(name) => (read_env(name)?, format!("variable `{name}`")),
             CredentialSource::File(path) => (read_file(path).await?, format!("file `{path}`")),
@@ -158,7 +172,7 @@ impl Credentials {
                 (self.open_sealed(sealed)?, "stored credential".to_owned())
             }
         };
-        match bearer_token_problem(&secret) {
+        match problem(&secret) {
             None => Ok(secret),
             Some(problem) => Err(format!("the {from} {problem}")),
         }
@@ -172,6 +186,7 @@ impl Resolved {
             && own.url == upstream.url
             && own.credentials == upstream.credentials
             && own.client_certificate == upstream.client_certificate
+            && own.proxy == upstream.proxy
     }
 }
 
@@ -184,9 +199,11 @@ fn is_same(one: &ResolvedSecrets, other: &ResolvedSecrets) -> bool {
                     (Err(one), Err(other)) => one == other,
                     (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
                 };
-            // The entries, and so the numbers of credentials, are equal. A key belongs to its certificate, which is
-            // part of the entry.
-            one.credentials.iter().zip(&other.credentials).all(is_same)
+            let passwords = one.proxy_password.iter().zip(&other.proxy_password);
+            // The entries, and so the numbers of secrets, are equal. A key belongs to its certificate, which is part
+            // of the entry.
+            one.credentials.iter().zip(&other.credentials).all(is_same) && { passwords }
+                .all(|(one, other)| one.expose_secret() == other.expose_secret())
         }
         (Err(one), Err(other)) => one == other,
         (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
@@ -213,6 +230,16 @@ pub(crate) fn bearer_token_problem(secret: &SecretString) -> Option<&'static str
     (!visible).then_some("has spaces or other characters that a header cannot carry")
 }
 
+/// Returns why `secret` cannot be the password for a proxy; the text completes a sentence "it …".
+pub(crate) fn proxy_password_problem(secret: &SecretString) -> Option<&'static str> {
+    let text = secret.expose_secret();
+    // RFC 1929 has one byte for the length.
+    if text.is_empty() || text.len() > usize::from(u8::MAX) {
+        return Some("has not 1 to 255 bytes");
+    }
+    text.chars().any(char::is_control).then_some("has control characters")
+}
+
 #[expect(clippy::disallowed_methods, reason = "an operator sets the variable's name at run time")]
 fn read_env(name: &str) -> Result<SecretString, String> {
     match std::env::var(name).map(Zeroizing::new) {
@@ -234,7 +261,7 @@ mod tests {
     use super::*;
     use crate::clock::testing::CountingEntropy;
     use domain::id::UpstreamName;
-    use domain::upstream::{Deadlines, Profile};
+    use domain::upstream::{Deadlines, Profile, Proxy, ProxyChoice, ProxyLogin};
     use jiff::Timestamp;
 
     fn upstream(name: &str, credentials: &[CredentialSource]) -> Arc<Upstream> {
@@ -244,7 +271,7 @@ mod tests {
             credentials: credentials.to_vec(),
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
-            proxy: None,
+            proxy: ProxyChoice::Environment,
             ca_certificates: None,
             client_certificate: None,
             connection_bound: None,
@@ -324,5 +351,36 @@ mod tests {
         assert_eq!(secret(&old).as_deref(), Some("old"));
         assert_eq!(secret(&new).as_deref(), Some("new"));
         assert_eq!(secret(&half_new), None);
+    }
+
+    #[tokio::test]
+    async fn a_password_belongs_to_one_proxy() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("password");
+        std::fs::write(&file, "old word\n").unwrap();
+        let sealer = Sealer::open(dir.path(), Arc::new(CountingEntropy::default())).unwrap();
+        let credentials = Credentials::new(Arc::new(sealer));
+        let through = |url: &str| {
+            let password = CredentialSource::File(file.to_str().unwrap().to_owned());
+            let login = Some(ProxyLogin { user: "user".to_owned(), password });
+            let proxy = ProxyChoice::Configured(Proxy { url: url.to_owned(), login });
+            Arc::new(Upstream { proxy, ..(*upstream("u", &[])).clone() })
+        };
+        let (entry, other) = (through("http://p:1"), through("http://q:1"));
+        let password = |upstream: &Upstream| match &*credentials.find(upstream)? {
+            Ok(secrets) => Some(secrets.proxy_password.as_ref()?.expose_secret().to_owned()),
+            Err(problem) => Some(format!("error: {problem}")),
+        };
+        credentials.refresh([entry.clone()]).await;
+        assert_eq!(password(&entry).as_deref(), Some("old word"));
+        assert_eq!(password(&other), None);
+        std::fs::write(&file, "new word").unwrap();
+        assert_eq!(credentials.refresh([entry.clone()]).await, std::slice::from_ref(&entry));
+        assert_eq!(credentials.refresh([entry.clone()]).await, []);
+        std::fs::write(&file, "w".repeat(256)).unwrap();
+        credentials.refresh([entry.clone()]).await;
+        let problem = password(&entry).unwrap();
+        assert!(problem.contains("proxy") && problem.contains("255 bytes"), "{problem}");
+        assert!(!problem.contains("www"), "{problem}");
     }
 }

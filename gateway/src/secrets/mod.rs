@@ -7,5 +7,5 @@ mod credentials;
 pub(crate) mod file;
 pub mod seal;
 
-pub(crate) use credentials::bearer_token_problem;
 pub use credentials::{Credentials, ResolvedCredential, ResolvedSecrets, UpstreamSecrets};
+pub(crate) use credentials::{bearer_token_problem, proxy_password_problem};

@@ -14,8 +14,9 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::Instant;
 
 use super::answer_body::AnswerBody;
-use super::connect::{Protocol, Proxy, SimulatorDialer, TcpConnector};
+use super::connect::{Protocol, SimulatorDialer, TcpConnector};
 use super::credential_states::TriedCredentials;
+use super::environment_proxies::EnvironmentProxies;
 use super::error::{Phase, UpstreamError, convert_retry_date};
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
@@ -69,6 +70,7 @@ impl UpstreamClient {
         upstream: Arc<Upstream>,
         secrets: &UpstreamSecrets,
         simulator: &SimulatorDialer,
+        proxies: Option<&EnvironmentProxies>,
         journal_barrier: &JournalBarrier,
         stats: Arc<UpstreamStats>,
         slots: Option<Arc<Slots>>,
@@ -84,18 +86,21 @@ impl UpstreamClient {
         let connect_timeout = upstream.deadlines.connect();
         let pool =
             |connector| Pool::new(connector, connect_timeout, journal_barrier.clone(), slots);
-        let proxy = upstream.proxy.as_deref().map(Proxy::new).transpose();
-        let proxy = proxy.map_err(UpstreamError::Misconfigured)?;
+        let proxy = || {
+            let proxy = super::proxy(&upstream, secrets, proxies, &chat_completions);
+            proxy.map_err(UpstreamError::Misconfigured)
+        };
         let pool = if is_simulator {
             pool(Box::new(simulator.clone()))
         } else if chat_completions.scheme() == Some(&Scheme::HTTPS) {
             let trust = super::trust(&upstream).map_err(UpstreamError::Misconfigured)?;
             let identity = super::identity(&upstream, secrets);
             let identity = identity.map_err(UpstreamError::Misconfigured)?;
-            let connector = TcpConnector::tls(&chat_completions, proxy, &trust, identity.as_ref());
+            let connector =
+                TcpConnector::tls(&chat_completions, proxy()?, &trust, identity.as_ref());
             pool(Box::new(connector.map_err(UpstreamError::Misconfigured)?))
         } else {
-            let connector = TcpConnector::plain(&chat_completions, proxy);
+            let connector = TcpConnector::plain(&chat_completions, proxy()?);
             pool(Box::new(connector.map_err(UpstreamError::Misconfigured)?))
         };
         Ok(Self {
@@ -119,6 +124,12 @@ impl UpstreamClient {
     /// Returns whether this client was made from exactly this catalogue entry.
     pub(super) fn is_of(&self, upstream: &Arc<Upstream>) -> bool {
         Arc::ptr_eq(&self.upstream, upstream)
+    }
+
+    /// Returns the credentials that could be resolved; one if the upstream requires none.
+    pub fn usable_credentials(&self) -> impl Iterator<Item = CredentialIndex> {
+        let credentials = (0..).map(CredentialIndex).zip(&self.credentials);
+        credentials.filter_map(|(index, credential)| credential.as_ref().map(|_| index))
     }
 
     /// The upstream's dialect.
@@ -498,12 +509,13 @@ mod tests {
             Ok(ours)
         });
         let credentials = vec![Ok(SecretString::from("sk-upstream"))];
-        let secrets = UpstreamSecrets { credentials, client_key: None };
+        let secrets = UpstreamSecrets { credentials, ..UpstreamSecrets::default() };
         let journal_barrier = JournalBarrier::new(flush_journal, TaskTracker::new());
         let upstream_client = UpstreamClient::new(
             entry(),
             &secrets,
             &simulator,
+            None,
             &journal_barrier,
             Arc::default(),
             None,

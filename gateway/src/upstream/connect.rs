@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hyper::Uri;
-use hyper::http::uri::Scheme;
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::net::UnixStream;
@@ -18,6 +16,7 @@ use tower_service::Service;
 use trust::{Identity, Trust};
 
 use super::error::BoxError;
+use super::proxy::Proxy;
 
 /// The time after which an idle connection is probed, and then the time between two probes. Middleboxes drop
 /// idle connections without a notice; the probes also keep the connections known to them.
@@ -63,15 +62,6 @@ pub(super) struct TcpConnector {
     /// The address of the upstream, with its port.
     address: Uri,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-}
-
-/// The proxy between the gateway and an upstream.
-#[derive(Clone, Debug)]
-pub(super) enum Proxy {
-    /// An HTTP proxy, which is asked for a tunnel with CONNECT.
-    Http(Uri),
-    /// A SOCKS5 proxy.
-    Socks5(Uri),
 }
 
 /// Opens in-process connections to the simulator, which needs no port.
@@ -128,11 +118,10 @@ impl Connect for TcpConnector {
         let (mut tcp, address, tls) = (self.tcp.clone(), self.address.clone(), self.tls.clone());
         let proxy = self.proxy.clone();
         Box::pin(async move {
-            // The connectors are always ready.
             let tcp = match proxy {
+                // The connector is always ready.
                 None => tcp.call(address).await?,
-                Some(Proxy::Http(proxy)) => Tunnel::new(proxy, tcp).call(address).await?,
-                Some(Proxy::Socks5(proxy)) => SocksV5::new(proxy, tcp).call(address).await?,
+                Some(proxy) => proxy.connect(tcp, address).await?,
             };
             let Some((tls, name)) = tls else {
                 return Ok(Connected { stream: Box::new(tcp), protocol: Protocol::Http1 });
@@ -147,11 +136,12 @@ impl Connect for TcpConnector {
     }
 }
 
-/// Returns `address` with the port that its scheme implies; proxies must be asked for one.
-fn with_port(address: &Uri) -> Result<Uri, String> {
-    let authority = match (address.authority(), address.scheme()) {
+/// Returns `address` with the port that its scheme implies, which the handshakes with proxies need.
+pub(super) fn with_port(address: &Uri) -> Result<Uri, String> {
+    let authority = match (address.authority(), address.scheme_str()) {
         (Some(authority), _) if authority.port().is_some() => authority.to_string(),
-        (Some(authority), Some(scheme)) if *scheme == Scheme::HTTPS => format!("{authority}:443"),
+        (Some(authority), Some("https")) => format!("{authority}:443"),
+        (Some(authority), Some("socks5" | "socks5h")) => format!("{authority}:1080"),
         (Some(authority), _) => format!("{authority}:80"),
         (None, _) => return Err("its URL has no host".to_owned()),
     };
@@ -159,24 +149,6 @@ fn with_port(address: &Uri) -> Result<Uri, String> {
     parts.authority =
         Some(authority.parse().map_err(|error| format!("the host of its URL: {error}"))?);
     Uri::from_parts(parts).map_err(|error| format!("its URL: {error}"))
-}
-
-// === impl Proxy ===
-
-impl Proxy {
-    /// Returns the proxy at `url`, `http://HOST:PORT` or `socks5://HOST:PORT`.
-    ///
-    /// # Errors
-    /// The URL has another form.
-    pub(super) fn new(url: &str) -> Result<Self, String> {
-        let invalid = || "its proxy is not `http://HOST:PORT` or `socks5://HOST:PORT`".to_owned();
-        let uri: Uri = url.parse().map_err(|_| invalid())?;
-        match uri.scheme_str() {
-            Some("http") => Ok(Self::Http(uri)),
-            Some("socks5") => Ok(Self::Socks5(uri)),
-            _ => Err(invalid()),
-        }
-    }
 }
 
 // === impl SimulatorDialer ===

@@ -12,12 +12,14 @@ mod credential_states;
 mod diagnose;
 mod driven;
 mod early_response;
+mod environment_proxies;
 mod error;
 mod head_limit;
 mod health_check;
 mod outbound;
 mod pool;
 mod probe;
+mod proxy;
 mod read;
 mod slots;
 mod stats;
@@ -27,19 +29,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use hyper::Uri;
 use secrecy::ExposeSecret;
 use trust::{Identity, Trust};
 
+use self::proxy::Proxy;
 use crate::journal_barrier::JournalBarrier;
 use crate::secrets::UpstreamSecrets;
 use domain::health::Health;
 use domain::id::UpstreamName;
-use domain::upstream::Upstream;
+use domain::upstream::{ProxyChoice, Upstream};
 
 pub use answer_body::AnswerBody;
 pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
 pub use credential_states::TriedCredentials;
+pub use environment_proxies::{EnvironmentProxies, ProxyVariables};
 pub use error::{Phase, RETRY_AFTER_HEADERS, UpstreamError};
 pub use health_check::HealthChecks;
 pub use outbound::SendStatus;
@@ -65,6 +70,23 @@ fn identity(upstream: &Upstream, secrets: &UpstreamSecrets) -> Result<Option<Ide
         .map_err(|error| format!("its client certificate: {error}"))
 }
 
+/// Returns the proxy for the `address` of an upstream; `None` for a direct connection. `environment` has the proxies for
+/// entries that make no choice.
+fn proxy(
+    upstream: &Upstream,
+    secrets: &UpstreamSecrets,
+    environment: Option<&EnvironmentProxies>,
+    address: &Uri,
+) -> Result<Option<Proxy>, String> {
+    match &upstream.proxy {
+        ProxyChoice::Environment => environment.map_or(Ok(None), |proxies| proxies.find(address)),
+        ProxyChoice::Direct => Ok(None),
+        ProxyChoice::Configured(proxy) => {
+            Proxy::new(proxy, secrets.proxy_password.as_ref(), address).map(Some)
+        }
+    }
+}
+
 /// One worker's clients of all upstreams, created on first use. Their connections belong to the worker's
 /// runtime; the statistics and the bounds on connections are shared.
 pub struct UpstreamClients {
@@ -72,6 +94,7 @@ pub struct UpstreamClients {
     stats: Arc<StatsTable>,
     slots: Arc<SlotsTable>,
     simulator: SimulatorDialer,
+    proxies: Option<EnvironmentProxies>,
     journal_barrier: JournalBarrier,
 }
 
@@ -79,13 +102,16 @@ impl UpstreamClients {
     /// Creates an empty set. `sim:` addresses are dialled through `simulator`. Through `journal_barrier`, each
     /// request flushes the journal before its body is sent. Without TLS, each write flushes it. With TLS, only
     /// the body does, and over HTTP/2 the head of a request may leave before its body.
+    /// `proxies` are those of the environment; `None` if it is not asked for any.
     pub fn new(
         simulator: SimulatorDialer,
+        proxies: Option<EnvironmentProxies>,
         journal_barrier: JournalBarrier,
         stats: Arc<StatsTable>,
         slots: Arc<SlotsTable>,
     ) -> Self {
-        Self { clients: papaya::HashMap::default(), stats, slots, simulator, journal_barrier }
+        let clients = papaya::HashMap::default();
+        Self { clients, stats, slots, simulator, proxies, journal_barrier }
     }
 
     /// Returns the client of `upstream`. The client and its connections are kept until the catalogue entry
@@ -111,6 +137,7 @@ impl UpstreamClients {
             upstream.clone(),
             &secrets,
             simulator,
+            self.proxies.as_ref(),
             journal_barrier,
             self.stats.get_or_create(upstream),
             self.slots.find(upstream),
@@ -165,7 +192,7 @@ mod tests {
             credentials: Vec::new(),
             profile: Profile::Generic,
             deadlines: Deadlines::default(),
-            proxy: None,
+            proxy: ProxyChoice::Environment,
             ca_certificates: None,
             client_certificate: None,
             connection_bound: None,
@@ -181,7 +208,7 @@ mod tests {
         let worker = || {
             let dialer = SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into()));
             let journal_barrier = JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new());
-            UpstreamClients::new(dialer, journal_barrier, stats.clone(), Arc::default())
+            UpstreamClients::new(dialer, None, journal_barrier, stats.clone(), Arc::default())
         };
         let (one, other) = (worker(), worker());
         let (outdated, current) = (entry(), entry());

@@ -6,7 +6,7 @@ use tests::Product;
 use super::user::User;
 
 /// The options that set everything, the same as it is shown, and the options that remove it.
-const SETTINGS: [(&str, &str, &str); 7] = [
+const SETTINGS: [(&str, &str, &str); 8] = [
     ("--key-env A --key-env B --key-file /nowhere", "credentials", "--no-key"),
     ("--health-check /up", "health_check", "--no-health-check"),
     (
@@ -14,7 +14,8 @@ const SETTINGS: [(&str, &str, &str); 7] = [
         "health_check_interval_ms",
         "--no-health-check",
     ),
-    ("--proxy socks5://p.example:1080", "proxy", "--no-proxy"),
+    ("--proxy socks5://p.example:1080", "proxy", "--default-proxy"),
+    ("--no-proxy", "proxy", "--default-proxy"),
     ("--total-ms 90000", "total_ms", "--total-ms 0"),
     ("--max-connections 4", "max_connections", "--max-connections 0"),
     ("--max-connections 4 --max-waiting 0", "max_waiting", "--max-connections 0"),
@@ -44,6 +45,54 @@ async fn settings_of_an_upstream_are_stored_exported_applied_and_audited() {
         assert!(audit.contains(&format!("{field}: ")), "{audit}");
         operator.ok("upstream remove u --yes").await;
     }
+}
+
+#[tokio::test]
+async fn the_login_for_a_proxy_is_exported_without_its_password() {
+    let product = Product::start().await;
+    let operator = User::operator(&product);
+    let add = "upstream add u --url http://u.example/v1 --proxy http://p.example:3128";
+    let line = format!("{add} --key-stdin --proxy-user gate --proxy-password-stdin -o json");
+    let ran = operator.ctl_with(&line, "sk-key\nhidden word\n").await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let added: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (&added["proxy_user"], &added["proxy_password"]),
+        (&json!("gate"), &json!("secret"))
+    );
+
+    let exported = operator.ok("export").await;
+    let catalogue = product.home.scratch().join("catalogue.toml");
+    let apply = format!("apply -f {}", catalogue.display());
+    let apply_with = async |from: &str, to: &str| {
+        assert!(exported.contains(from), "{exported}");
+        std::fs::write(&catalogue, exported.replace(from, to)).unwrap();
+        operator.ctl(&apply).await
+    };
+    let ran = apply_with("", "").await;
+    assert!(ran.code == 0 && ran.err.contains("no changes"), "{ran:?}");
+    // The stored password stays with another user.
+    assert_eq!(apply_with("\"gate\"", "\"other\"").await.code, 0);
+    let shown = operator.json("upstream show u").await;
+    assert_eq!((&shown["proxy_user"], &shown["problem"]), (&json!("other"), &json!(null)));
+    operator.ok("upstream update u --proxy-user gate --proxy-password-env NOT_SET").await;
+    let shown = operator.json("upstream show u").await;
+    assert_eq!(shown["proxy_password_name"], json!("NOT_SET"));
+    assert!(shown["problem"].to_string().contains("`NOT_SET` is not set"), "{shown}");
+    let ran = apply_with("", "").await;
+    assert!(ran.code == 5 && ran.err.contains("--proxy-password-stdin"), "{ran:?}");
+
+    let audit = operator.ok("audit list -o json").await;
+    assert!(audit.contains("proxy_user: ") && audit.contains("proxy_password: sealed"), "{audit}");
+    for text in [&exported, &audit] {
+        assert!(!text.contains("hidden"), "{text}");
+    }
+    operator.ok("upstream update u --no-proxy-user").await;
+    assert!(!operator.ok("export").await.contains("proxy_login"));
+    let ran = operator.ctl("upstream update u --proxy-password-env A").await;
+    assert_eq!(ran.code, 2, "{ran:?}");
+    let ran = operator.ctl("upstream update u --no-proxy --proxy-user a").await;
+    assert_eq!(ran.code, 2, "{ran:?}");
 }
 
 #[tokio::test]

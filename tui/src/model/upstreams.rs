@@ -18,8 +18,10 @@ pub struct Upstream {
     pub profile: Profile,
     /// The problem with the credential, if any.
     pub problem: Option<String>,
-    /// The URL of the proxy through which it is reached.
+    /// The URL of the proxy through which it is reached, or `direct`.
     pub proxy: Option<String>,
+    /// The user name for the proxy.
+    pub proxy_user: Option<String>,
     /// The most connections, and the most requests that wait for one.
     pub max_connections: Option<(u32, u32)>,
     /// The path of the health check, and its interval in milliseconds.

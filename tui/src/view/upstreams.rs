@@ -74,45 +74,35 @@ fn detail<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
             "problem",
             upstream.problem.as_deref().map(|it| Span::styled(it, theme.bad())),
         )
-        .optional_row("proxy", upstream.proxy.as_deref().map(plain))
+        .optional_row("proxy", proxy(upstream))
         .optional_row("connections", upstream.max_connections.map(bound))
-        .optional_row("check", upstream.health_check.as_ref().map(check))
+        .optional_row("check", upstream.health_check.as_ref().map(|it| check(it, upstream)))
         .row("added", plain(date_and_time(upstream.created_at, &model.zone)));
     detail.heading("Health");
     let Some(health) = &upstream.health else {
         detail.text(Span::styled("not available", theme.faint()));
         return detail;
     };
-    let latency = |pick: fn(&crate::model::traffic::Percentiles) -> f64| {
-        plain(duration(health.latency.as_ref().map(pick)))
-    };
     detail
         .row("state", health_status(model, upstream.health_status()))
         .row("breaker", plain(health.breaker.map_or(UNKNOWN, |breaker| breaker.name())))
-        .optional_row("check", health.check.map(|state| plain(state.name())))
         .optional_row(
             "tried again",
             health.retry_at.map(|at| plain(time_of_day(Some(at), &model.zone))),
         )
         .row("in flight", plain(count(Some(health.in_flight))))
-        .row("5 minutes", plain(count(Some(health.requests))))
-        .row("  failed", plain(count(Some(health.failures))))
-        .row("latency p50", latency(|it| it.p50_ms))
-        .row("latency p90", latency(|it| it.p90_ms))
-        .row("latency p99", latency(|it| it.p99_ms));
+        .row("5 minutes", plain(recent_requests(health)))
+        .row("latency", plain(latency(health)))
+        .optional_row("last error", last_error(model, health));
     if upstream.credentials.len() > 1 {
         detail.heading("Keys");
         for (number, (source, state)) in
             (1..).zip(upstream.credentials.iter().zip(&health.credentials))
         {
-            detail.text(plain(format!("{number} {}", source.describe())));
-            let style = if state.paused_until.is_some() { theme.warning() } else { theme.faint() };
-            detail.text(Span::styled(key_state(model, state), style));
+            let text = format!("{number} {}: {}", source.describe(), key_state(model, state));
+            let is_paused = state.paused_until.is_some();
+            detail.text(if is_paused { Span::styled(text, theme.warning()) } else { plain(text) });
         }
-    }
-    if let Some(error) = &health.last_error {
-        detail.heading("Last error").text(Span::styled(error.as_str(), theme.bad()));
-        detail.text(Span::styled(ago(health.last_error_at, model.now), theme.faint()));
     }
     detail
 }
@@ -131,13 +121,42 @@ fn key_state(model: &Model, state: &CredentialHealth) -> String {
     let pause = state
         .paused_until
         .map(|until| format!(", paused until {}", time_of_day(Some(until), &model.zone)));
-    format!("  {requests} requests, {refusals} refused{}", pause.unwrap_or_default())
+    format!("{requests} sent, {refusals} refused{}", pause.unwrap_or_default())
 }
 
 fn bound((connections, waiting): (u32, u32)) -> Span<'static> {
     plain(format!("{connections}, {waiting} may wait"))
 }
 
-fn check((path, interval_ms): &(String, u32)) -> Span<'_> {
-    plain(format!("{path} every {}", duration(Some(f64::from(*interval_ms)))))
+/// Describes the proxy in one line.
+fn proxy(upstream: &Upstream) -> Option<Span<'_>> {
+    let proxy = upstream.proxy.as_deref()?;
+    Some(match &upstream.proxy_user {
+        Some(user) => plain(format!("{proxy} as {user}")),
+        None => plain(proxy),
+    })
+}
+
+fn check<'a>((path, interval_ms): &'a (String, u32), upstream: &Upstream) -> Span<'a> {
+    let state = upstream.health.as_ref().and_then(|health| health.check);
+    let state = state.map(|state| format!(", {}", state.name())).unwrap_or_default();
+    plain(format!("{path} every {}{state}", duration(Some(f64::from(*interval_ms)))))
+}
+
+fn recent_requests(health: &Health) -> String {
+    let (requests, failures) = (count(Some(health.requests)), count(Some(health.failures)));
+    format!("{requests} requests, {failures} failed")
+}
+
+fn last_error(model: &Model, health: &Health) -> Option<Span<'static>> {
+    let error = health.last_error.as_deref()?;
+    let text = format!("{error}, {}", ago(health.last_error_at, model.now));
+    Some(Span::styled(text, model.theme.bad()))
+}
+
+fn latency(health: &Health) -> String {
+    let Some(latency) = &health.latency else { return UNKNOWN.to_owned() };
+    let [p50, p90, p99] =
+        [latency.p50_ms, latency.p90_ms, latency.p99_ms].map(|ms| duration(Some(ms)));
+    format!("p50 {p50}, p90 {p90}, p99 {p99}")
 }

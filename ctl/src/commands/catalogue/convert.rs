@@ -4,7 +4,7 @@ use proto::v1;
 use proto::v1::credential::Source;
 
 use super::file::{
-    Ability, Credential, Deployment, Input, Model, Plan, Profile, Routing, Upstream,
+    Ability, Credential, Deployment, Input, Model, Plan, Profile, ProxyLogin, Routing, Upstream,
 };
 use crate::commands::non_empty;
 
@@ -23,12 +23,6 @@ impl From<v1::Plan> for Plan {
 impl From<v1::Upstream> for Upstream {
     fn from(upstream: v1::Upstream) -> Self {
         let deadlines = upstream.deadlines.unwrap_or_default();
-        let credential = |credential: v1::Credential| match credential.source? {
-            Source::Env(name) => Some(Credential::Env(name)),
-            Source::File(path) => Some(Credential::File(path)),
-            // Responses contain no `current`.
-            Source::Secret(_) | Source::Current(_) => Some(Credential::Sealed),
-        };
         let credentials = upstream.credentials.iter().cloned().filter_map(credential).collect();
         let mut upstream = Self {
             profile: match upstream.profile() {
@@ -45,6 +39,9 @@ impl From<v1::Upstream> for Upstream {
             idle_ms: deadlines.idle_ms,
             total_ms: deadlines.total_ms,
             proxy: non_empty(upstream.proxy),
+            proxy_login: upstream.proxy_login.and_then(|login| {
+                Some(ProxyLogin { user: login.user, password: credential(login.password?)? })
+            }),
             ca_certificates: non_empty(upstream.ca_certificates),
             client_certificate: upstream.client_certificate.and_then(|it| non_empty(it.chain)),
             max_connections: upstream.max_connections,
@@ -56,6 +53,15 @@ impl From<v1::Upstream> for Upstream {
         };
         upstream.set_credentials(credentials);
         upstream
+    }
+}
+
+fn credential(credential: v1::Credential) -> Option<Credential> {
+    match credential.source? {
+        Source::Env(name) => Some(Credential::Env(name)),
+        Source::File(path) => Some(Credential::File(path)),
+        // Responses contain no `current`.
+        Source::Secret(_) | Source::Current(_) => Some(Credential::Sealed),
     }
 }
 
@@ -159,6 +165,19 @@ impl From<Input> for v1::Input {
     }
 }
 
+impl From<ProxyLogin> for v1::ProxyLogin {
+    /// Leaves a sealed password out, which means the one that the gateway stores.
+    fn from(login: ProxyLogin) -> Self {
+        let source = match login.password {
+            Credential::Sealed => None,
+            Credential::Env(name) => Some(Source::Env(name)),
+            Credential::File(path) => Some(Source::File(path)),
+        };
+        let password = source.map(|source| v1::Credential { source: Some(source) });
+        Self { user: login.user, password }
+    }
+}
+
 impl From<Deployment> for v1::Deployment {
     fn from(deployment: Deployment) -> Self {
         Self {
@@ -197,6 +216,7 @@ impl Upstream {
                 total_ms: self.total_ms,
             }),
             proxy: self.proxy.clone().unwrap_or_default(),
+            proxy_login: self.proxy_login.clone().map(Into::into),
             ca_certificates: self.ca_certificates.clone().unwrap_or_default(),
             client_certificate: self.client_certificate.clone().map(client_certificate),
             max_connections: self.max_connections,
@@ -223,6 +243,9 @@ impl Upstream {
                 total_ms: changed_number(before.total_ms, self.total_ms),
             }),
             proxy: changed_text(before.proxy.as_deref(), self.proxy.as_deref()),
+            // Without a user, the login is removed.
+            proxy_login: changed(&before.proxy_login, &self.proxy_login)
+                .map(|login| login.map(Into::into).unwrap_or_default()),
             ca_certificates: changed_text(
                 before.ca_certificates.as_deref(),
                 self.ca_certificates.as_deref(),

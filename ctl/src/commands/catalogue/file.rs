@@ -52,8 +52,10 @@ pub(super) struct Upstream {
     pub(super) total_ms: Option<u64>,
     /// The PEM certificates to trust instead of the host's and the public ones.
     pub(super) ca_certificates: Option<String>,
-    /// The URL of the proxy through which the gateway connects to the upstream.
+    /// The URL of the proxy through which the gateway connects to the upstream, or `direct`.
     pub(super) proxy: Option<String>,
+    /// The login for the proxy.
+    pub(super) proxy_login: Option<ProxyLogin>,
     /// The certificate chain that identifies the gateway, in PEM; the gateway alone has its key.
     pub(super) client_certificate: Option<String>,
     pub(super) max_connections: Option<u32>,
@@ -66,6 +68,14 @@ pub(super) struct Upstream {
     /// Several credentials, which requests use in turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) credentials: Vec<Credential>,
+}
+
+/// The login for a proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProxyLogin {
+    pub(super) user: String,
+    pub(super) password: Credential,
 }
 
 /// The source of a credential; never its value.
@@ -229,6 +239,11 @@ impl Upstream {
     /// Returns how many credentials are stored only in the gateway.
     pub(super) fn sealed_count(&self) -> usize {
         self.all_credentials().filter(|it| **it == Credential::Sealed).count()
+    }
+
+    /// Returns the login for the proxy if its password is stored only in the gateway.
+    pub(super) fn sealed_proxy_login(&self) -> Option<&ProxyLogin> {
+        self.proxy_login.as_ref().filter(|login| login.password == Credential::Sealed)
     }
 }
 

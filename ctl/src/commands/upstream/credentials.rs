@@ -35,8 +35,7 @@ pub(super) fn given(
     let mut sources: Vec<_> = flags.env.into_iter().map(Source::Env).collect();
     sources.extend(flags.file.into_iter().map(Source::File));
     for _ in 0..flags.stdin {
-        let secret = read_secret_line(shell, "credential")?;
-        sources.push(Source::Secret(secret.expose_secret().trim().to_owned()));
+        sources.push(from_stdin(shell, "credential")?);
     }
     Ok(sources.into_iter().map(credential).collect())
 }
@@ -53,7 +52,13 @@ pub(super) fn changed(
     Ok((!credentials.is_empty()).then_some(CredentialList { credentials }))
 }
 
-fn credential(source: Source) -> Credential {
+/// Reads a secret from a line of stdin; `what` names it in errors.
+pub(super) fn from_stdin(shell: &mut Shell<'_>, what: &str) -> Result<Source, Failure> {
+    let secret = read_secret_line(shell, what)?;
+    Ok(Source::Secret(secret.expose_secret().trim().to_owned()))
+}
+
+pub(super) fn credential(source: Source) -> Credential {
     Credential { source: Some(source) }
 }
 
@@ -78,6 +83,16 @@ pub(super) fn health_records(credentials: Vec<CredentialHealth>) -> Vec<Credenti
     credentials.into_iter().filter_map(record).collect()
 }
 
+/// Returns the kind of a source, and the name of the variable or the path of the file.
+pub(super) fn source_and_name(source: Source) -> (&'static str, Option<String>) {
+    match source {
+        Source::Env(name) => ("env", Some(name)),
+        Source::File(path) => ("file", Some(path)),
+        // Responses contain no `current`.
+        Source::Secret(_) | Source::Current(_) => ("secret", None),
+    }
+}
+
 /// Returns the texts of several credentials; `None` if there are fewer, whose text is that of other fields.
 pub(super) fn joined(
     credentials: &[CredentialRecord],
@@ -91,12 +106,7 @@ pub(super) fn joined(
 
 impl CredentialRecord {
     fn new(number: u32, source: Source) -> Self {
-        let (source, name) = match source {
-            Source::Env(name) => ("env", Some(name)),
-            Source::File(path) => ("file", Some(path)),
-            // Responses contain no `current`.
-            Source::Secret(_) | Source::Current(_) => ("secret", None),
-        };
+        let (source, name) = source_and_name(source);
         Self {
             number,
             source,

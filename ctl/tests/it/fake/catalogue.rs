@@ -61,6 +61,7 @@ fn upstream(name: &str) -> Upstream {
         created_at: at(0, 0),
         problem: "environment variable `EXAMPLE_KEY` is not set".to_owned(),
         proxy: String::new(),
+        proxy_login: None,
         ca_certificates: String::new(),
         client_certificate: None,
         max_connections: None,

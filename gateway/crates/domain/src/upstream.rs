@@ -17,8 +17,8 @@ pub struct Upstream {
     /// The base URL, to which `/chat/completions` is appended, or `sim:` for the built-in
     /// simulator.
     pub url: String,
-    /// The URL of the proxy through which it is reached: `http://HOST:PORT` (CONNECT) or `socks5://HOST:PORT`.
-    pub proxy: Option<String>,
+    /// The proxy through which it is reached.
+    pub proxy: ProxyChoice,
     /// The sources of its credentials, which requests use in turn; empty if it requires none.
     pub credentials: Vec<CredentialSource>,
     /// The API dialect.
@@ -35,6 +35,66 @@ pub struct Upstream {
     pub health_check: Option<HealthCheck>,
     /// The time at which the upstream was added.
     pub created_at: Timestamp,
+}
+
+impl Upstream {
+    /// Returns the sources of all its secrets, other than the key of the client certificate.
+    pub fn secret_sources(&self) -> impl Iterator<Item = &CredentialSource> {
+        let password = self.proxy.login().map(|login| &login.password);
+        self.credentials.iter().chain(password)
+    }
+}
+
+/// Which proxy is between the gateway and an upstream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ProxyChoice {
+    /// The proxy that the environment of the gateway names, if the configuration permits its use; otherwise none.
+    #[default]
+    Environment,
+    /// None, whatever the environment names.
+    Direct,
+    /// The proxy of the catalogue entry.
+    Configured(Proxy),
+}
+
+impl ProxyChoice {
+    /// The text that stands for [`Direct`](Self::Direct) in place of a URL.
+    pub const DIRECT: &str = "direct";
+
+    /// Returns the text form: a URL, [`DIRECT`](Self::DIRECT), or `None` for [`Environment`](Self::Environment).
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Environment => None,
+            Self::Direct => Some(Self::DIRECT),
+            Self::Configured(proxy) => Some(&proxy.url),
+        }
+    }
+
+    /// Returns the login of the configured proxy.
+    pub fn login(&self) -> Option<&ProxyLogin> {
+        match self {
+            Self::Environment | Self::Direct => None,
+            Self::Configured(proxy) => proxy.login.as_ref(),
+        }
+    }
+}
+
+/// A proxy that opens tunnels to an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// The URL: `http://HOST:PORT` (CONNECT) or `socks5://HOST:PORT`.
+    pub url: String,
+    /// The login that it demands.
+    pub login: Option<ProxyLogin>,
+}
+
+/// The user name and the source of the password for a proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyLogin {
+    /// The user name.
+    pub user: String,
+    /// The source of the password.
+    pub password: CredentialSource,
 }
 
 /// A certificate with which the gateway identifies itself.

@@ -9,7 +9,9 @@ use crate::control::audit::AuditQuery;
 use crate::control::keys::NewKey;
 use crate::control::models::{CachedPrice, ModelChange, NewDeployment};
 use crate::control::plans::NewPlan;
-use crate::control::upstreams::{NewClientCertificate, NewCredential, UpstreamChange};
+use crate::control::upstreams::{
+    NewClientCertificate, NewCredential, NewProxyLogin, UpstreamChange,
+};
 use domain::ValidationError;
 use domain::id::{ModelId, PlanName, UpstreamName};
 use domain::key::{ClientGone, Translation};
@@ -182,6 +184,7 @@ pub(in super::super) fn new_upstream(
         profile: Some(profile(upstream.profile)?),
         deadlines: deadlines(upstream.deadlines),
         proxy: Some(upstream.proxy).filter(|url| !url.is_empty()),
+        proxy_login: upstream.proxy_login.map(proxy_login).transpose()?,
         ca_certificates: Some(upstream.ca_certificates).filter(|pem| !pem.is_empty()),
         client_certificate: upstream.client_certificate.map(client_certificate),
         max_connections: upstream.max_connections,
@@ -204,6 +207,7 @@ pub(in super::super) fn upstream_change(
         profile: request.profile.map(profile).transpose()?,
         deadlines: deadlines(request.deadlines),
         proxy: request.proxy,
+        proxy_login: request.proxy_login.map(proxy_login).transpose()?,
         ca_certificates: request.ca_certificates,
         client_certificate: request.client_certificate.map(client_certificate),
         max_connections: request.max_connections,
@@ -223,16 +227,27 @@ fn only_credential(credential: v1::Credential) -> Result<Vec<NewCredential>, Val
 }
 
 fn credentials(list: Vec<v1::Credential>) -> Result<Vec<NewCredential>, ValidationError> {
+    list.into_iter().map(|it| credential("credentials.source", it)).collect()
+}
+
+fn credential(
+    field: &'static str,
+    credential: v1::Credential,
+) -> Result<NewCredential, ValidationError> {
     use v1::credential::Source;
 
-    let convert = |credential: v1::Credential| match credential.source {
-        None => Err(missing("credentials.source")),
+    match credential.source {
+        None => Err(missing(field)),
         Some(Source::Env(name)) => Ok(NewCredential::Env(name)),
         Some(Source::File(path)) => Ok(NewCredential::File(path)),
         Some(Source::Secret(secret)) => Ok(NewCredential::Secret(secret.into())),
         Some(Source::Current(number)) => Ok(NewCredential::Current(number)),
-    };
-    list.into_iter().map(convert).collect()
+    }
+}
+
+fn proxy_login(login: v1::ProxyLogin) -> Result<NewProxyLogin, ValidationError> {
+    let password = login.password.map(|it| credential("proxy_login.password.source", it));
+    Ok(NewProxyLogin { user: login.user, password: password.transpose()? })
 }
 
 fn client_certificate(certificate: v1::ClientCertificate) -> NewClientCertificate {

@@ -196,7 +196,11 @@ pub(in super::super) fn upstream(view: UpstreamView) -> v1::Upstream {
         deadlines: Some(deadlines(&upstream.deadlines)),
         created_at: Some(time(upstream.created_at)),
         problem: view.problem,
-        proxy: upstream.proxy.clone().unwrap_or_default(),
+        proxy: upstream.proxy.text().unwrap_or_default().to_owned(),
+        proxy_login: upstream.proxy.login().map(|login| v1::ProxyLogin {
+            user: login.user.clone(),
+            password: Some(credential(&login.password)),
+        }),
         ca_certificates: upstream.ca_certificates.clone().unwrap_or_default(),
         client_certificate: upstream.client_certificate.as_ref().map(|it| v1::ClientCertificate {
             chain: it.chain.clone(),

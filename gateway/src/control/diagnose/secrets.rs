@@ -32,7 +32,7 @@ pub(super) fn files(dir: &Path, tls: Option<&TlsFiles>, catalogue: &Catalogue) -
         own(dir.join(KEY_FILE), "600"),
     ];
     let key = tls.map(|files| files.key.clone());
-    let sources = catalogue.upstreams.values().flat_map(|upstream| &upstream.credentials);
+    let sources = catalogue.upstreams.values().flat_map(|upstream| upstream.secret_sources());
     let named = sources.filter_map(|source| match source {
         CredentialSource::File(path) => Some(PathBuf::from(path)),
         CredentialSource::Env(_) | CredentialSource::Sealed(_) => None,

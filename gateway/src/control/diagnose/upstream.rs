@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use futures_util::{StreamExt, stream};
 use serde_json::json;
 use trust::TlsProblem;
 
 use super::Finding;
 use crate::control::Control;
 use crate::upstream::{UpstreamClient, UpstreamError};
-use domain::upstream::Upstream;
+use domain::upstream::{MAX_CREDENTIALS, ProxyChoice, Upstream};
 use translate::dialect::Dialect;
 
 /// The output limit of test requests, in tokens; includes reasoning.
@@ -45,29 +46,59 @@ pub(super) async fn listing(
         Ok(upstream_client) => upstream_client,
         Err(error) => return vec![failed("it cannot be used", &upstream, &error)],
     };
-    let credential = upstream_client.choose_credential(control.clock.monotonic());
-    let listed = match upstream_client.models(credential).await {
-        Ok(listed) => listed,
-        Err(UpstreamError::Refused { status: 404 | 405, .. }) => {
-            let mut found = vec![Finding::ok("it answers, but does not list its models")];
-            found.extend(miscounts(&control, &upstream));
-            return found;
+    let credentials: Vec<_> = upstream_client.usable_credentials().collect();
+    // No more at once than the upstream has connections, so that none of them is refused for want of one.
+    let bound = upstream.connection_bound.map(|bound| bound.max_connections as usize);
+    let answers = stream::iter(credentials.clone()).map(|it| upstream_client.models(it));
+    let answers: Vec<_> = answers.buffered(bound.unwrap_or(MAX_CREDENTIALS)).collect().await;
+    let mut found = Vec::new();
+    for (credential, answer) in credentials.into_iter().zip(answers) {
+        let number = upstream_client.credential_number(credential);
+        let with = number.map(|number| format!(" with credential {number}")).unwrap_or_default();
+        match answer {
+            Ok(listed) => {
+                let count = listed.len();
+                found.push(Finding::ok(format!("it answers{with}, and lists {count} models")));
+                found.extend(missing(&deployed, &listed, &with));
+            }
+            Err(UpstreamError::Refused { status: 404 | 405, .. }) => {
+                let text = format!("it answers{with}, but does not list its models");
+                found.push(Finding::ok(text));
+            }
+            Err(error) => {
+                let what = format!("it does not list its models{with}");
+                found.push(failed(&what, &upstream, &error));
+            }
         }
-        Err(error) => return vec![failed("it does not list its models", &upstream, &error)],
-    };
-    let mut found = vec![Finding::ok(format!("it answers, and lists {} models", listed.len()))];
+    }
+    let problem = control.credentials.problem(&upstream);
+    if !problem.is_empty() {
+        found.push(failed(
+            "it is not used in full",
+            &upstream,
+            &UpstreamError::Misconfigured(problem),
+        ));
+    }
     found.extend(miscounts(&control, &upstream));
+    found
+}
+
+/// Returns a warning for each deployed model that is not in `listed`. `with` names the credential.
+fn missing(
+    deployed: &[DeployedModel],
+    listed: &[String],
+    with: &str,
+) -> impl Iterator<Item = Finding> {
     // A query string in a model name is a parameter of the simulator.
     let plain = |name: &str| name.split('?').next().unwrap_or(name).to_owned();
-    let missing = deployed.iter().filter(|it| !listed.contains(&plain(&it.upstream_model)));
-    found.extend(missing.map(|it| {
+    let missing = deployed.iter().filter(move |it| !listed.contains(&plain(&it.upstream_model)));
+    missing.map(move |it| {
         let DeployedModel { model, upstream_model } = it;
         Finding::warning(
-            format!("it does not list `{upstream_model}`, on which model `{model}` is deployed"),
+            format!("it does not list `{upstream_model}`{with}, on which model `{model}` is deployed"),
             format!("see what it calls the model, and set it with `ctl model update {model} --upstream …`"),
         )
-    }));
-    found
+    })
 }
 
 /// Checks that a model streams, and measures the time to the first token. Returns nothing if the
@@ -134,6 +165,10 @@ fn upstream_client(
 fn failed(what: &str, upstream: &Upstream, error: &UpstreamError) -> Finding {
     let name = &upstream.name;
     let remedy = match error {
+        UpstreamError::Misconfigured(_) if upstream.proxy.login().is_some() => format!(
+            "give it a credential, and a password for its proxy, that work: `ctl upstream update {name} --key-… \
+             --proxy-user NAME --proxy-password-…`"
+        ),
         UpstreamError::Misconfigured(_) | UpstreamError::Refused { status: 401 | 403, .. } => {
             format!("give it a credential that works: `ctl upstream update {name} --key-…`")
         }
@@ -142,6 +177,10 @@ fn failed(what: &str, upstream: &Upstream, error: &UpstreamError) -> Finding {
         }
         UpstreamError::Unreachable(source) => match TlsProblem::find(&**source) {
             Some(problem) => super::tls_remedy(&problem, upstream),
+            None if matches!(upstream.proxy, ProxyChoice::Configured(_)) => format!(
+                "see that its server and its proxy run, and that their addresses and the login for the proxy are \
+                 right: `ctl upstream update {name} --url … --proxy … --proxy-user …`"
+            ),
             None => format!(
                 "see that its server runs and that its address is right: `ctl upstream update {name} --url …`"
             ),

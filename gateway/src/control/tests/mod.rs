@@ -114,6 +114,7 @@ impl Bench {
             api: ApiAddress { public_url: None, listen: ([127, 0, 0, 1], 8080).into() },
             upstream_clients: Arc::new(UpstreamClients::new(
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),
+                None,
                 JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new()),
                 Arc::new(StatsTable::new().0),
                 Arc::default(),

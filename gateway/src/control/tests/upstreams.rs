@@ -2,9 +2,10 @@
 
 use secrecy::ExposeSecret;
 
-use super::super::upstreams::{NewCredential, UpstreamView};
+use super::super::audit::AuditQuery;
+use super::super::upstreams::{NewCredential, NewProxyLogin, UpstreamView};
 use super::*;
-use domain::upstream::{CredentialSource, Deadlines, Profile};
+use domain::upstream::{CredentialSource, Deadlines, Profile, ProxyChoice};
 
 fn url(url: &str) -> UpstreamChange {
     UpstreamChange { url: Some(url.into()), ..UpstreamChange::default() }
@@ -180,4 +181,79 @@ async fn refuses_to_remove_an_upstream_with_deployments() {
     remove().await.unwrap();
     assert!(matches!(remove().await, Err(ControlError::NotFound(_))));
     assert!(bench.control.credentials.find(&entry).is_none());
+}
+
+fn login(user: &str, password: Option<NewCredential>) -> NewProxyLogin {
+    NewProxyLogin { user: user.to_owned(), password }
+}
+
+fn only_login(user: &str) -> UpstreamChange {
+    UpstreamChange { proxy_login: Some(login(user, None)), ..UpstreamChange::default() }
+}
+
+fn through(proxy: &str, proxy_login: Option<NewProxyLogin>) -> UpstreamChange {
+    UpstreamChange { proxy: Some(proxy.to_owned()), proxy_login, ..UpstreamChange::default() }
+}
+
+#[tokio::test]
+async fn the_login_for_a_proxy_stays_until_it_or_the_proxy_is_removed() {
+    let bench = Bench::new(Registration::Open).await;
+    add(&bench, "u", url("http://host/v1")).await.unwrap();
+    let secret = || Some(NewCredential::Secret("word".into()));
+    let shown = |view: &UpstreamView| {
+        let login = view.upstream.proxy.login().map(|login| login.user.clone());
+        (view.upstream.proxy.text().map(str::to_owned), login)
+    };
+    let (http, socks) = ("http://p:3128".to_owned(), "socks5://p:1080".to_owned());
+    let user = |user: &str| Some(user.to_owned());
+    for (change, expected) in [
+        (through(&http, Some(login("a", secret()))), (Some(http.clone()), user("a"))),
+        // The password stays with another user and another proxy.
+        (only_login("b"), (Some(http), user("b"))),
+        (through(&socks, None), (Some(socks.clone()), user("b"))),
+        (only_login(""), (Some(socks.clone()), None)),
+        (
+            through(&socks, Some(login("c:d", Some(NewCredential::Env("A".into()))))),
+            (Some(socks), user("c:d")),
+        ),
+        (through("direct", None), (Some("direct".to_owned()), None)),
+        (through("", None), (None, None)),
+    ] {
+        let view = update(&bench, change).await.unwrap();
+        assert_eq!(shown(&view), expected);
+    }
+    assert_eq!(bench.control.directory.catalogue().upstreams["u"].proxy, ProxyChoice::Environment);
+    let rotate = || through("http://p:3128", Some(login("a", secret())));
+    update(&bench, rotate()).await.unwrap();
+    update(&bench, rotate()).await.unwrap();
+    let query = AuditQuery::default();
+    let entries = bench.control.list_audit(&bench.operator, query, 1, "").await.unwrap();
+    assert_eq!(entries.items[0].entry.details, "proxy_password: sealed -> sealed anew");
+}
+
+#[tokio::test]
+async fn validates_logins_for_proxies() {
+    let bench = Bench::new(Registration::Open).await;
+    add(&bench, "u", url("http://host/v1")).await.unwrap();
+    let env = || Some(NewCredential::Env("A".into()));
+    let http = |user: &str, password| through("http://p:3128", Some(login(user, password)));
+    let secret = |text: &str| Some(NewCredential::Secret(text.into()));
+    for (change, expected) in [
+        (http("a", None), "proxy_login.password"),
+        (http("a", secret("")), "proxy_login.password.secret"),
+        (http("a", secret(&"w".repeat(256))), "proxy_login.password.secret"),
+        (http("a", secret("hunter2\n")), "proxy_login.password.secret"),
+        (http("a", Some(NewCredential::Env("A=hunter2".into()))), "proxy_login.password.env"),
+        (http("a", Some(NewCredential::File("relative".into()))), "proxy_login.password.file"),
+        (http("a", Some(NewCredential::Current(1))), "proxy_login.password.current"),
+        (http(&"a".repeat(256), env()), "proxy_login.user"),
+        (http("a:b", env()), "proxy_login"),
+        (through("direct", Some(login("a", env()))), "proxy_login"),
+        (through("", Some(login("a", env()))), "proxy_login"),
+    ] {
+        let error = update(&bench, change).await;
+        let text = error.as_ref().unwrap_err().to_string();
+        assert!(!text.contains("hunter2") && !text.contains("www"), "{text}");
+        assert_eq!(field(error), expected, "{text}");
+    }
 }

@@ -156,6 +156,7 @@ pub(in crate::connection) fn upstream(upstream: v1::Upstream) -> Upstream {
         profile,
         credentials: upstream.credentials.into_iter().filter_map(credential).collect(),
         proxy: present(upstream.proxy),
+        proxy_user: upstream.proxy_login.and_then(|login| present(login.user)),
         max_connections: upstream.max_connections.zip(upstream.max_waiting),
         health_check: present(upstream.health_check)
             .map(|path| (path, upstream.health_check_interval_ms.unwrap_or_default()))

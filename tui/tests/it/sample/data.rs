@@ -122,6 +122,7 @@ pub(super) fn upstream(index: usize, state: Sample) -> Upstream {
             _ => vec![Credential::Variable("LOCAL_KEY".to_owned())],
         },
         proxy: (index == 2).then(|| "http://10.0.0.9:3128".to_owned()),
+        proxy_user: (index == 2).then(|| "gate".to_owned()),
         max_connections: (index == 2).then_some((8, 100)),
         health_check: (index == 2).then(|| ("/health".to_owned(), 10_000)),
         profile: Profile::Vllm,

@@ -11,7 +11,8 @@ use domain::money::Nanos;
 use domain::plan::Plan;
 use domain::price::Price;
 use domain::upstream::{
-    ClientCertificate, ConnectionBound, CredentialSource, Deadlines, HealthCheck, Profile, Upstream,
+    ClientCertificate, ConnectionBound, CredentialSource, Deadlines, HealthCheck, Profile, Proxy,
+    ProxyChoice, ProxyLogin, Upstream,
 };
 use domain::usage::Tokens;
 
@@ -160,7 +161,17 @@ fn upstream(name: &str, credentials: &[CredentialSource]) -> Upstream {
             idle: Some(Duration::ZERO),
             total: Some(Duration::from_micros(7)),
         },
-        proxy: Some("socks5://p.example:1080".to_owned()),
+        proxy: match name {
+            "openai" => ProxyChoice::Direct,
+            "local" => ProxyChoice::Environment,
+            _ => ProxyChoice::Configured(Proxy {
+                url: "socks5://p.example:1080".to_owned(),
+                login: credentials.first().map(|password| ProxyLogin {
+                    user: "user".to_owned(),
+                    password: password.clone(),
+                }),
+            }),
+        },
         ca_certificates: Some("a certificate".to_owned()),
         client_certificate: Some(ClientCertificate {
             chain: "a chain".to_owned(),

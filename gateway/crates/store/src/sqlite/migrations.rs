@@ -27,6 +27,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0018_proxy.sql")),
     M::up(include_str!("migrations/0019_credentials.sql")),
     M::up(include_str!("migrations/0020_health_check.sql")),
+    M::up(include_str!("migrations/0021_proxy_login.sql")),
 ];
 
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer

@@ -7,7 +7,8 @@ use super::codec::{At, Count, Micros, ReadColumn, parameters};
 use crate::StoreError;
 use domain::id::{ModelId, UpstreamName};
 use domain::upstream::{
-    ClientCertificate, ConnectionBound, CredentialSource, Deadlines, HealthCheck, Upstream,
+    ClientCertificate, ConnectionBound, CredentialSource, Deadlines, HealthCheck, Proxy,
+    ProxyChoice, ProxyLogin, Upstream,
 };
 
 /// Returns all upstreams.
@@ -26,7 +27,7 @@ pub(super) fn all(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
                 idle: span("idle")?,
                 total: span("total")?,
             },
-            proxy: row.column("proxy")?,
+            proxy: proxy(row)?,
             ca_certificates: row.column("ca_certificates")?,
             client_certificate: client_certificate(row)?,
             connection_bound: connection_bound(row)?,
@@ -54,8 +55,11 @@ pub(super) fn all(tx: &Connection) -> Result<Vec<Upstream>, StoreError> {
 pub(super) fn put(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError> {
     let mut credentials = upstream.credentials.iter().map(columns);
     let (kind, credential) = credentials.next().unzip();
+    let login = upstream.proxy.login();
+    let (password_kind, password) = login.map(|login| columns(&login.password)).unzip();
     // REPLACE would delete the row first and so violate the deployments' references.
-    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+    let sql = "INSERT INTO upstreams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+        ON CONFLICT DO UPDATE SET \
         url = excluded.url, credential_kind = excluded.credential_kind, \
         credential = excluded.credential, profile = excluded.profile, \
         connect = excluded.connect, first_byte = excluded.first_byte, idle = excluded.idle, \
@@ -64,7 +68,9 @@ pub(super) fn put(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError
         total = excluded.total, client_certificate = excluded.client_certificate, \
         client_key = excluded.client_key, proxy = excluded.proxy, \
         health_check = excluded.health_check, \
-        health_check_interval = excluded.health_check_interval";
+        health_check_interval = excluded.health_check_interval, \
+        proxy_user = excluded.proxy_user, proxy_password_kind = excluded.proxy_password_kind, \
+        proxy_password = excluded.proxy_password";
     tx.prepare_cached(sql)?.execute(parameters![
         upstream.name,
         upstream.url,
@@ -81,9 +87,12 @@ pub(super) fn put(tx: &Connection, upstream: &Upstream) -> Result<(), StoreError
         upstream.deadlines.total.map(Micros),
         upstream.client_certificate.as_ref().map(|it| it.chain.clone()),
         upstream.client_certificate.as_ref().map(|it| it.sealed_key.clone()),
-        upstream.proxy,
+        upstream.proxy.text(),
         upstream.health_check.as_ref().map(|check| check.path.clone()),
-        upstream.health_check.as_ref().map(|check| Micros(check.interval))
+        upstream.health_check.as_ref().map(|check| Micros(check.interval)),
+        login.map(|login| &login.user),
+        password_kind,
+        password
     ])?;
     let sql = "DELETE FROM further_credentials WHERE upstream = ?";
     tx.prepare_cached(sql)?.execute(parameters![upstream.name])?;
@@ -134,6 +143,24 @@ fn health_check(row: &Row<'_>) -> rusqlite::Result<Option<HealthCheck>> {
     let columns = (row.column("health_check")?, row.column("health_check_interval")?);
     let check = |(path, Micros(interval))| HealthCheck { path, interval };
     Ok(Option::zip(columns.0, columns.1).map(check))
+}
+
+fn proxy(row: &Row<'_>) -> rusqlite::Result<ProxyChoice> {
+    let url: Option<String> = row.column("proxy")?;
+    Ok(match url {
+        None => ProxyChoice::Environment,
+        Some(text) if text == ProxyChoice::DIRECT => ProxyChoice::Direct,
+        Some(url) => ProxyChoice::Configured(Proxy { url, login: proxy_login(row)? }),
+    })
+}
+
+fn proxy_login(row: &Row<'_>) -> rusqlite::Result<Option<ProxyLogin>> {
+    let user: Option<String> = row.column("proxy_user")?;
+    let kind: Option<String> = row.column("proxy_password_kind")?;
+    let password: Option<Vec<u8>> = row.column("proxy_password")?;
+    let password = Option::zip(kind, password);
+    let password = password.map(|(kind, password)| credential(&kind, password)).transpose()?;
+    Ok(Option::zip(user, password).map(|(user, password)| ProxyLogin { user, password }))
 }
 
 /// Returns the credential in the row of an upstream.
