@@ -185,7 +185,9 @@ pub async fn run(
     writing.spawn(recorder_stop.clone().run_until_cancelled_owned(checking));
 
     let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
-    let memory = MemoryBudget::new(config.body_memory_bytes, config.max_body_bytes);
+    // Bodies that are received slowly must not keep answers from their clients.
+    let [body_memory, answer_memory] =
+        [(); 2].map(|()| MemoryBudget::new(config.body_memory_bytes, config.max_body_bytes));
     let app = AppState {
         directory: directory.clone(),
         ledger: ledger.clone(),
@@ -198,7 +200,7 @@ pub async fn run(
         responses_policy: config.responses.policy,
         sealer,
         max_chain_bytes: config.max_body_bytes as u64,
-        memory: memory.clone(),
+        answer_memory,
         clock: seams.clock.clone(),
         entropy: seams.entropy.clone(),
         tasks: tasks.clone(),
@@ -227,7 +229,7 @@ pub async fn run(
     let (reporting, stop) = (control.clone(), recorder_stop.clone());
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 
-    let bodies = BodyReceiver::new(config.max_body_bytes, memory, config.edge.body_pace);
+    let bodies = BodyReceiver::new(config.max_body_bytes, body_memory, config.edge.body_pace);
     let edge = Arc::new(EdgeState::new(bodies, config.cors.clone()));
     let abort = CancellationToken::new();
     let mut workers = Workers::new(seams.worker_runtime);

@@ -173,3 +173,21 @@ async fn credentials_are_kept_by_number_and_change_with_their_address() {
     let notes: Vec<_> = context.alice.records(4).await.pop().unwrap().notes;
     assert!(notes.is_empty(), "the only credential is not named: {notes:?}");
 }
+
+/// Regression test: the log and the health of an upstream repeated what was in the answer's head.
+#[tokio::test]
+async fn no_credential_in_the_head_of_an_answer_is_shown_to_operators() {
+    let context = TestContext::start(&["sk-aaaa", "sk-bbbb"]).await;
+    for (status, header) in [
+        (200, "content-type: text/sk-bbbb\r\n"),
+        (200, "content-type: application/json\r\ncontent-encoding: sk-aaaa\r\n"),
+        (307, "location: http://sk-bbbb.example/\r\n"),
+    ] {
+        let request = context.product.chat(&context.key, &question("asked", "hi"));
+        let bad = context.upstream.answer(raw_answer(status, header, "{}"));
+        let (answer, ..) = tokio::join!(request.answer(), bad, context.spare.answer(good()));
+        assert_eq!(answer.status, 200, "{header}");
+        let error = context.health().await.last_error;
+        assert!(!error.is_empty() && !error.contains("sk-"), "{header}: {error}");
+    }
+}

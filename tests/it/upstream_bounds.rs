@@ -196,7 +196,7 @@ async fn the_bound_is_one_of_requests_with_http2() {
 
 /// Regression test: plain answers were limited one by one, at 64 MiB each, so that an upstream could use up the memory.
 #[tokio::test]
-async fn long_plain_answers_share_the_memory_of_bodies() {
+async fn long_plain_answers_share_a_memory_budget() {
     const MEMORY: usize = 1024 * 1024;
     let product = Product::with(|setup| {
         (setup.config.max_body_bytes, setup.config.body_memory_bytes) = (MEMORY, MEMORY);

@@ -246,6 +246,7 @@ async fn attempt(
         check_kind(response.headers(), stream)?;
         Ok(response)
     });
+    let checked = checked.map_err(|error| upstream_client.redact(error));
     let now = app.clock.monotonic();
     match &checked {
         // The upstream had no part in it.

@@ -85,7 +85,7 @@ pub struct AppState {
     /// The longest conversation that a request may continue, in bytes.
     pub max_chain_bytes: u64,
     /// The memory that long answers may take.
-    pub memory: Arc<MemoryBudget>,
+    pub answer_memory: Arc<MemoryBudget>,
     /// Counts tokens that an upstream does not report.
     pub counter: Counter,
     /// The clock.

@@ -143,10 +143,10 @@ impl OpenRequest {
         self.arrival.id_header()
     }
 
-    /// Returns a guard of memory that counts for the account of the request; it holds none yet.
+    /// Returns a guard of memory for an answer that counts for the account of the request; it holds none yet.
     pub(super) fn memory_guard(&self) -> MemoryGuard {
         let record = self.record.as_ref().expect("only `close` and `drop` take the record");
-        self.app.memory.guard(record.account)
+        self.app.answer_memory.guard(record.account)
     }
 
     /// Records what the client requested.

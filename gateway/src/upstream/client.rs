@@ -3,18 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap,
-    HeaderName, HeaderValue, LOCATION, USER_AGENT,
-};
+use hyper::header::{CONTENT_ENCODING, HOST, HeaderMap, HeaderValue, LOCATION};
 use hyper::http::uri::Scheme;
 use hyper::{Method, Request, Response, Uri};
 use jiff::Timestamp;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
 use super::answer_body::AnswerBody;
 use super::connect::{Protocol, SimulatorDialer, TcpConnector};
+use super::credential::{Credential, REQUEST_ID};
 use super::credential_states::TriedCredentials;
 use super::environment_proxies::EnvironmentProxies;
 use super::error::{Phase, UpstreamError, convert_retry_date};
@@ -24,17 +22,14 @@ use super::read::read_whole;
 use super::slots::Slots;
 use super::stats::{InFlight, StatsTable, UpstreamStats};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
-use crate::secrets::{ResolvedCredential, UpstreamSecrets};
+use crate::secrets::UpstreamSecrets;
 use domain::health::CheckState;
 use domain::upstream::{CredentialIndex, Profile, Upstream};
-use domain::wire::error::ReportedError;
+use domain::wire::error::{ReportedError, redact_text};
 use domain::wire::splice::Payload;
 
 /// The maximum length of an error body that is read.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
-/// The capacity of a request's header map.
-const HEADERS: usize = 8;
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A pooled client for one upstream, with its credentials.
 pub struct UpstreamClient {
@@ -47,13 +42,6 @@ pub struct UpstreamClient {
     pool: Pool,
     flush_journal: FlushJournal,
     stats: Arc<UpstreamStats>,
-}
-
-/// A credential, and the headers of the requests with it.
-struct Credential {
-    /// With the `Host` of HTTP/1.1.
-    headers: HeaderMap,
-    secret: Option<SecretString>,
 }
 
 /// The target of a request.
@@ -82,7 +70,7 @@ impl UpstreamClient {
             address.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
         };
         let (chat_completions, models) = (below("/chat/completions")?, below("/models")?);
-        let credentials = credentials(&secrets.credentials, &host(&chat_completions)?, &stats)?;
+        let credentials = Credential::all(&secrets.credentials, &host(&chat_completions)?, &stats)?;
         let connect_timeout = upstream.deadlines.connect();
         let pool =
             |connector| Pool::new(connector, connect_timeout, journal_barrier.clone(), slots);
@@ -215,7 +203,7 @@ impl UpstreamClient {
         result: Result<(), UpstreamError>,
         now: Duration,
     ) {
-        let upstream = &self.upstream.name;
+        let (upstream, result) = (&self.upstream.name, result.map_err(|error| self.redact(error)));
         let is_refused_credential =
             |error: &UpstreamError| self.stats.credentials().record_failure(credential, error, now);
         // The trial uses another credential.
@@ -237,6 +225,7 @@ impl UpstreamClient {
         at: Timestamp,
         now: Duration,
     ) -> bool {
+        let result = result.map_err(|error| self.redact(error));
         match &result {
             // The gateway's own bound says nothing about the upstream.
             Err(UpstreamError::Overloaded) => return false,
@@ -375,14 +364,22 @@ impl UpstreamClient {
             _ => ReportedError::default(),
         };
         let status = head.status.as_u16();
-        self.redact(UpstreamError::Refused { status, body, headers: Box::new(head.headers) })
+        UpstreamError::Refused { status, body, headers: Box::new(head.headers) }
     }
 
-    /// Removes the upstream's credentials from an error's text, which may be passed on to a client.
+    /// Removes the upstream's credentials from an error's text, which may be logged or passed on to a client.
     pub fn redact(&self, mut error: UpstreamError) -> UpstreamError {
-        if let UpstreamError::Refused { body, .. } | UpstreamError::Reported(body) = &mut error {
-            let secrets = self.credentials.iter().flatten().filter_map(|it| it.secret.as_ref());
-            secrets.for_each(|secret| body.redact(secret.expose_secret()));
+        let secrets = self.credentials.iter().flatten().filter_map(|it| it.secret.as_ref());
+        for secret in secrets.map(ExposeSecret::expose_secret) {
+            match &mut error {
+                UpstreamError::Refused { body, .. } | UpstreamError::Reported(body) => {
+                    body.redact(secret);
+                }
+                UpstreamError::Invalid(text) | UpstreamError::Redirected { to: Some(text), .. } => {
+                    redact_text(text, secret);
+                }
+                _ => {}
+            }
         }
         error
     }
@@ -434,57 +431,6 @@ fn host(address: &Uri) -> Result<HeaderValue, UpstreamError> {
     value.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
 }
 
-/// Returns the credentials with the headers of requests to `host`. Those that are not resolved are recorded in `stats`.
-fn credentials(
-    resolved: &[ResolvedCredential],
-    host: &HeaderValue,
-    stats: &UpstreamStats,
-) -> Result<Vec<Option<Credential>>, UpstreamError> {
-    let credential = |secret: Option<&SecretString>| {
-        let mut headers = headers(secret)?;
-        headers.insert(HOST, host.clone());
-        Ok(Some(Credential { headers, secret: secret.cloned() }))
-    };
-    if resolved.is_empty() {
-        return Ok(vec![credential(None)?]);
-    }
-    let credentials = (0..).map(CredentialIndex).zip(resolved).map(|(index, resolved)| {
-        let Ok(secret) = resolved else {
-            stats.credentials().set_missing(index);
-            return Ok(None);
-        };
-        credential(Some(secret))
-    });
-    credentials.collect()
-}
-
-/// Returns the headers of every request with a credential. No header of the client is forwarded.
-fn headers(credential: Option<&SecretString>) -> Result<HeaderMap, UpstreamError> {
-    // A full header map grows on insertion even if the name exists, and each request inserts its id into a
-    // copy of this map.
-    let mut headers = HeaderMap::with_capacity(HEADERS);
-    headers.insert(REQUEST_ID, HeaderValue::from_static(""));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    // Without this header, any encoding is acceptable (RFC 9110, 12.5.3).
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    headers.insert(
-        USER_AGENT,
-        HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION"))),
-    );
-    if let Some(credential) = credential {
-        let text = format!("Bearer {}", credential.expose_secret());
-        let mut value = HeaderValue::try_from(text).map_err(|_| {
-            UpstreamError::Misconfigured(
-                "its credential has characters that a header cannot carry".to_owned(),
-            )
-        })?;
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
-    }
-    Ok(headers)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -494,6 +440,8 @@ mod tests {
     use tokio::net::UnixStream;
     use tokio::sync::mpsc::{self, UnboundedReceiver};
     use tokio_util::task::TaskTracker;
+
+    use secrecy::SecretString;
 
     use super::*;
     use crate::journal_barrier::FlushJournal;

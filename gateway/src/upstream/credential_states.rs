@@ -218,7 +218,6 @@ mod tests {
     use domain::wire::error::ReportedError;
 
     use super::*;
-    use domain::wire::error::ReportedError;
     use hyper::HeaderMap;
 
     fn seconds(seconds: u64) -> Duration {

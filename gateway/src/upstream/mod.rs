@@ -8,6 +8,7 @@ mod breaker;
 pub mod certificate;
 mod client;
 mod connect;
+mod credential;
 mod credential_states;
 mod diagnose;
 mod driven;

@@ -53,6 +53,13 @@ impl ErrorBody<'_> {
     }
 }
 
+/// Replaces a secret in a text.
+pub fn redact_text(text: &mut String, secret: &str) {
+    if !secret.is_empty() && text.contains(secret) {
+        *text = text.replace(secret, REDACTED);
+    }
+}
+
 impl ReportedError {
     /// Whether the prompt exceeds the model's context window. Recognised by the messages of known
     /// servers, since few of them send a code.
@@ -82,13 +89,8 @@ impl ReportedError {
 
     /// Replaces each occurrence of `secret`.
     pub fn redact(&mut self, secret: &str) {
-        if secret.is_empty() {
-            return;
-        }
         for text in [&mut self.message, &mut self.param, &mut self.code].into_iter().flatten() {
-            if text.contains(secret) {
-                *text = text.replace(secret, REDACTED);
-            }
+            redact_text(text, secret);
         }
     }
 
