@@ -4,10 +4,10 @@
 //! or none. A method that reads sees one consistent state. The deletions of old data and
 //! [`StoreMaintenance::check_integrity`] read and write separately. Callers create ids and times;
 //! stores implement no business rules. `conformance.rs` is the test suite that every backend must
-//! pass. Only [`sqlite`] depends on a database driver.
+//! pass. Only [`sqlite`] depends on a database driver; `codec.rs`, `objects.rs`, `records.rs`,
+//! `predicates.rs` and `summary.rs` are for any backend.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -28,12 +28,18 @@ use domain::response::{FoundItems, StoredResponse, Turn};
 use domain::upstream::Upstream;
 
 pub mod audit;
+mod codec;
+mod condition;
 #[cfg(test)]
 mod conformance;
 pub mod consumption;
 pub mod ledger;
 pub mod maintenance;
+mod objects;
+mod predicates;
+mod records;
 pub mod sqlite;
+mod summary;
 
 pub use consumption::ConsumptionTotals;
 pub use ledger::LedgerEntries;
@@ -63,10 +69,10 @@ pub enum StoreError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The database could not be opened.
-    #[error("the store at `{path}` cannot be opened")]
+    #[error("the store at `{location}` cannot be opened")]
     Unopened {
-        /// The database file.
-        path: PathBuf,
+        /// The database file, or the address of the database without its password.
+        location: String,
         /// The reason.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
