@@ -71,6 +71,20 @@ impl PostgresStore {
             .map_err(|source| StoreError::Unopened { location: address.to_string(), source })
     }
 
+    /// Returns whether the database has no schema.
+    ///
+    /// # Errors
+    /// [`StoreError::Unopened`] if the server cannot be reached or refuses.
+    pub async fn is_uninitialized(address: &PostgresAddress) -> Result<bool, StoreError> {
+        let check = async {
+            let mut connection = Connection::of(&create_pool(address, 1)?).await.map_err(cause)?;
+            let tx = connection.view().await?;
+            let sql = "SELECT to_regclass('schema_version') IS NULL";
+            Ok(tx.query_one("pg_class", sql, &[]).await?.column(0)?)
+        };
+        check.await.map_err(|source| StoreError::Unopened { location: address.to_string(), source })
+    }
+
     async fn try_open(
         address: &PostgresAddress,
         node: Uuid,
