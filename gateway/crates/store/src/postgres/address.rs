@@ -11,6 +11,10 @@ use trust::{Trust, TrustError};
 /// The time after which a connection attempt, or data that the server does not acknowledge, fails.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Lets the server end a session whose gateway is gone: its locks would keep other gateways out.
+const SERVER_OPTIONS: &str = "-c idle_in_transaction_session_timeout=60000 \
+    -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3";
+
 /// A PostgreSQL database. `Display` and `Debug` omit the password.
 #[derive(Clone)]
 pub struct PostgresAddress {
@@ -89,6 +93,9 @@ impl PostgresAddress {
             None => SslMode::Require,
         });
         config.connect_timeout(TIMEOUT).tcp_user_timeout(TIMEOUT).keepalives_idle(TIMEOUT);
+        if config.get_options().is_none() {
+            config.options(SERVER_OPTIONS);
+        }
         if config.get_application_name().is_none() {
             config.application_name("tollgate");
         }

@@ -72,7 +72,14 @@ pub(super) struct Lease {
     /// The pool of the connection that holds the advisory lock.
     pool: Pool,
     /// That connection; `None` if it was lost.
-    connection: Mutex<Option<Connection>>,
+    session: Mutex<Option<Session>>,
+}
+
+struct Session {
+    connection: Connection,
+    /// Whether the session has the lock. The server may not have noticed yet that a former
+    /// connection was lost.
+    is_locked: bool,
 }
 
 impl Lease {
@@ -103,7 +110,8 @@ impl Lease {
         };
         let epoch = row.column(0)?;
         tx.commit().await?;
-        Ok(Self { epoch, pool, connection: Mutex::new(Some(connection)) })
+        let session = Mutex::new(Some(Session { connection, is_locked: true }));
+        Ok(Self { epoch, pool, session })
     }
 
     /// Renews the lease until it is lost. If the connection was lost, opens another one and locks
@@ -128,8 +136,8 @@ impl Lease {
     pub(super) async fn release(&self) -> Result<(), StoreError> {
         // The connection would otherwise stay open in its pool, and keep the lock.
         self.pool.close();
-        let Some(mut connection) = self.connection.lock().await.take() else { return Ok(()) };
-        let tx = connection.begin_unfenced().await?;
+        let Some(mut session) = self.session.lock().await.take() else { return Ok(()) };
+        let tx = session.connection.begin_unfenced().await?;
         let sql = "UPDATE lease SET released = true WHERE epoch = $1";
         tx.execute(sql, parameters![self.epoch]).await?;
         tx.commit().await
@@ -141,23 +149,26 @@ impl Lease {
         if let Ok(Ok(is_held)) = timeout(RENEWAL, self.renew()).await {
             return Some(is_held);
         }
-        if let Some(connection) = self.connection.lock().await.take() {
+        if let Some(Session { connection, .. }) = self.session.lock().await.take() {
             connection.detach();
         }
         None
     }
 
     async fn renew(&self) -> Result<bool, StoreError> {
-        let mut held = self.connection.lock().await;
-        if held.is_none() {
-            let mut connection = Connection::of(&self.pool).await?;
-            // Fails while the server has not noticed that the former connection was lost. The lease
-            // alone keeps other gateways out, so this is tried again with the next renewal.
-            try_lock(&connection.begin_unfenced().await?).await?;
-            *held = Some(connection);
+        let mut session = self.session.lock().await;
+        let session = match &mut *session {
+            Some(session) => session,
+            none => {
+                let connection = Connection::of(&self.pool).await?;
+                none.insert(Session { connection, is_locked: false })
+            }
+        };
+        let tx = session.connection.begin_unfenced().await?;
+        if !session.is_locked {
+            // Meanwhile, the lease alone keeps other gateways out.
+            session.is_locked = try_lock(&tx).await?;
         }
-        let Some(connection) = held.as_mut() else { return Ok(true) };
-        let tx = connection.begin_unfenced().await?;
         let sql = "UPDATE lease SET heard_at = now() WHERE epoch = $1";
         let is_held = tx.execute(sql, parameters![self.epoch]).await? > 0;
         tx.commit().await?;

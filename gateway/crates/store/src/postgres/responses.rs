@@ -81,7 +81,8 @@ impl Responses for PostgresStore {
         let tx = connection.view().await?;
         // The greatest id is the newest: the ids are UUIDv7.
         let sql = "SELECT DISTINCT ON (item) item, response FROM response_items \
-            WHERE account = $1 AND item = ANY($2) ORDER BY item, response DESC";
+            JOIN unnest($2::text[]) AS wanted (id) ON md5(item) = md5(wanted.id) AND item = wanted.id \
+            WHERE account = $1 ORDER BY item, response DESC";
         let ids: Vec<_> = ids.into_iter().map(Parameter).collect();
         let mut wanted = BTreeMap::<RequestId, HashSet<String>>::new();
         for row in tx.query(sql, &[&Parameter(account), &ids]).await? {

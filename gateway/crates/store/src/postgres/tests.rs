@@ -29,6 +29,9 @@ impl Database {
     /// Creates a database, unless there is no server.
     async fn create(test: &str) -> Option<Self> {
         let Some(server_url) = server_url() else {
+            // A test runs on a thread of its name.
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or(test);
             eprintln!("skipped, because TOLLGATE_TEST_POSTGRES is not set: {test}");
             return None;
         };

@@ -316,9 +316,10 @@ CREATE TABLE response_items (
     account  uuid NOT NULL,
     item     text NOT NULL,
     response uuid NOT NULL,
-    PRIMARY KEY (account, item, response),
     FOREIGN KEY (account, response) REFERENCES responses (account, id) ON DELETE CASCADE
 );
+-- By a digest, because clients choose ids and an entry of an index must be short.
+CREATE UNIQUE INDEX response_items_by_item ON response_items (account, md5(item), response);
 CREATE INDEX response_items_by_response ON response_items (account, response);
 
 -- The size of the responses of each account, updated by triggers.
