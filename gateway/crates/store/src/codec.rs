@@ -12,16 +12,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use domain::account::{AccountStatus, Role};
 use domain::audit::AuditAction;
-use domain::endpoint::Endpoint;
 use domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, SessionId, UpstreamName};
-use domain::key::{KeyDigest, Translation};
-use domain::model::{Ability, Modality, Routing};
+use domain::key::KeyDigest;
 use domain::money::Nanos;
-use domain::record::RequestStatus;
-use domain::upstream::Profile;
-use domain::usage::{Tokens, UsageBasis};
+use domain::usage::Tokens;
 
 /// A column value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,118 +68,6 @@ pub(crate) struct Count(pub(crate) u64);
 
 /// A list that is only read whole, as a JSON array.
 pub(crate) struct List(pub(crate) Vec<String>);
-
-/// The code of an [`EntryKind`](domain::ledger::EntryKind), whose values are in other columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EntryCode {
-    Trial,
-    Credit,
-    Charge,
-    Correction,
-    Overrun,
-}
-
-/// An enum that is encoded as a number in large tables and as a word in tables that people read.
-pub(crate) trait Code: Copy + 'static {
-    /// The encoded type.
-    type Repr;
-    /// All values.
-    #[cfg(test)]
-    const ALL: &'static [Self];
-
-    /// Returns the encoded value.
-    fn code(self) -> Self::Repr;
-}
-
-macro_rules! codes {
-    ($type:ident: $repr:ty, $read:ident { $($variant:ident = $code:literal),+ $(,)? }) => {
-        impl Code for $type {
-            type Repr = $repr;
-            #[cfg(test)]
-            const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            fn code(self) -> $repr {
-                match self {
-                    $(Self::$variant => $code),+
-                }
-            }
-        }
-
-        impl Encode for $type {
-            fn encode(&self) -> Value<'_> {
-                Value::from(self.code())
-            }
-        }
-
-        impl Decode for $type {
-            fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-                match value.$read()? {
-                    $($code => Ok(Self::$variant),)+
-                    other => Err(invalid_value(&other, stringify!($type))),
-                }
-            }
-        }
-    };
-}
-
-codes!(Role: &'static str, as_str { Member = "member", Operator = "operator" });
-codes!(AccountStatus: &'static str, as_str { Active = "active", Suspended = "suspended" });
-codes!(Ability: &'static str, as_str {
-    Tools = "tools",
-    Vision = "vision",
-    Reasoning = "reasoning",
-    StructuredOutput = "structured_output",
-    Verbosity = "verbosity",
-});
-codes!(Modality: &'static str, as_str {
-    Text = "text",
-    Image = "image",
-    File = "file",
-    Audio = "audio",
-});
-codes!(Routing: &'static str, as_str {
-    Weighted = "weighted",
-    LeastLoaded = "least_loaded",
-    PrefixAffinity = "prefix_affinity",
-});
-codes!(Profile: &'static str, as_str {
-    Generic = "generic",
-    OpenAi = "openai",
-    Vllm = "vllm",
-    LlamaCpp = "llama_cpp",
-    Ollama = "ollama",
-    SgLang = "sglang",
-});
-codes!(Translation: &'static str, as_str {
-    Lenient = "lenient",
-    Strict = "strict",
-    OmitHostedTools = "omit_hosted_tools",
-});
-codes!(Endpoint: i64, as_i64 {
-    ChatCompletions = 1,
-    Models = 2,
-    Model = 3,
-    Other = 4,
-    Responses = 5,
-    Response = 6,
-});
-codes!(UsageBasis: i64, as_i64 { Upstream = 1, Counted = 2, Bounded = 3, None = 4 });
-codes!(RequestStatus: i64, as_i64 {
-    Completed = 1,
-    Incomplete = 2,
-    Failed = 3,
-    Cancelled = 4,
-    Interrupted = 5,
-    Rejected = 6,
-});
-
-codes!(EntryCode: i64, as_i64 {
-    Trial = 1,
-    Credit = 2,
-    Charge = 3,
-    Correction = 4,
-    Overrun = 5,
-});
 
 macro_rules! columns {
     ($($type:ty: |$this:ident| $to:expr, |$value:ident| $from:expr;)+) => {$(
@@ -323,11 +206,11 @@ impl<'a> From<&'a [u8]> for Value<'a> {
 }
 
 impl Value<'_> {
-    fn as_i64(&self) -> Result<i64, DecodeError> {
+    pub(crate) fn as_i64(&self) -> Result<i64, DecodeError> {
         if let Self::Int(number) = self { Ok(*number) } else { Err(DecodeError::Type) }
     }
 
-    fn as_str(&self) -> Result<&str, DecodeError> {
+    pub(crate) fn as_str(&self) -> Result<&str, DecodeError> {
         if let Self::Text(text) = self { Ok(text) } else { Err(DecodeError::Type) }
     }
 
@@ -372,34 +255,16 @@ fn saturated(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn invalid_value(found: &impl ToString, wanted: &'static str) -> DecodeError {
+/// Returns the error for an invalid value.
+pub(crate) fn invalid_value(found: &impl ToString, wanted: &'static str) -> DecodeError {
     DecodeError::Invalid(found.to_string(), wanted)
 }
 
 #[cfg(test)]
 mod tests {
+    use domain::account::Role;
+
     use super::*;
-
-    fn round_trips<T: Encode + Decode + PartialEq + std::fmt::Debug>(values: &[T]) {
-        for value in values {
-            assert_eq!(&T::decode(value.encode()).unwrap(), value);
-        }
-    }
-
-    #[test]
-    fn codes_round_trip() {
-        round_trips(Role::ALL);
-        round_trips(AuditAction::ALL);
-        round_trips(AccountStatus::ALL);
-        round_trips(Ability::ALL);
-        round_trips(Modality::ALL);
-        round_trips(Routing::ALL);
-        round_trips(Profile::ALL);
-        round_trips(Endpoint::ALL.as_slice());
-        round_trips(UsageBasis::ALL);
-        round_trips(RequestStatus::ALL.as_slice());
-        round_trips(EntryCode::ALL);
-    }
 
     #[test]
     fn large_counts_saturate() {

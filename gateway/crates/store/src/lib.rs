@@ -4,7 +4,7 @@
 //! or none. A method that reads sees one consistent state. The deletions of old data and
 //! [`StoreMaintenance::check_integrity`] read and write separately. Callers create ids and times;
 //! stores implement no business rules. `conformance.rs` is the test suite that every backend must
-//! pass. Only [`sqlite`] and [`postgres`] depend on database drivers; they share `codec.rs`,
+//! pass. Only [`sqlite`] and [`postgres`] depend on database drivers; they share `codec.rs`, `codes.rs`,
 //! `objects.rs`, `records.rs`, `predicates.rs` and `summary.rs`, which know no SQL dialect.
 
 use std::collections::HashSet;
@@ -29,6 +29,7 @@ use domain::upstream::Upstream;
 
 pub mod audit;
 mod codec;
+mod codes;
 mod condition;
 #[cfg(test)]
 mod conformance;

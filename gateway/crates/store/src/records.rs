@@ -4,7 +4,8 @@
 use std::num::NonZeroU32;
 
 use crate::Cursor;
-use crate::codec::{At, EntryCode, List, Micros};
+use crate::codec::{At, List, Micros};
+use crate::codes::EntryCode;
 use crate::objects::ReadRow;
 use domain::audit::AuditEntry;
 use domain::id::RequestId;

@@ -14,7 +14,7 @@ use super::fingerprint::{Scope, bytes, fingerprint};
 use super::saturated_sums::SaturatedSums;
 use super::spans::{self, RowRange, SpanIndex};
 use crate::StoreError;
-use crate::codec::EntryCode;
+use crate::codes::EntryCode;
 use crate::summary::{DAY, HOUR};
 use domain::id::{AccountId, RequestId};
 use domain::ledger::HOUSE;
