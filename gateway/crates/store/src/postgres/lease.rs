@@ -11,7 +11,8 @@
 //!   directory, whose own lock proves that it has ended.
 //!
 //! Times are those of the database and, between renewals, of the monotonic clock; both clocks must
-//! run at nearly the same rate, and need not agree.
+//! run at nearly the same rate, and need not agree. A process that was suspended for longer than
+//! [`PATIENCE`] may admit requests until its next renewal; their records are refused by the store.
 
 use std::time::Duration;
 
