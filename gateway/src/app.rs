@@ -2,11 +2,13 @@
 //!
 //! This is the only file that chooses concrete types, and it owns the trackers that all tasks run on.
 
+mod backend;
+
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -16,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::backend::Backend;
 use crate::admin;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -24,7 +27,7 @@ use crate::connections::{Acceptor, ConnectionLimits, ConnectionSlots, descriptor
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
-use crate::data_dir::{self, DATABASE, JOURNAL};
+use crate::data_dir::JOURNAL;
 use crate::directory::Directory;
 use crate::http::handler::{EdgeState, Handler};
 use crate::http::listen::{Port, Stop};
@@ -51,7 +54,7 @@ use domain::key::Key;
 use domain::upstream::Upstream;
 use simulator::{self, Simulator, TruthLog};
 use store::Store;
-use store::sqlite::SqliteStore;
+use store::postgres::LeaseLost;
 
 /// The lock file, held by the process that uses the data directory.
 const LOCK: &str = "lock";
@@ -107,10 +110,19 @@ pub async fn run(
 
     make_private_dir(&config.data_dir)?;
     let _lock = lock(&config.data_dir).await?;
-    data_dir::check(&config.data_dir)?;
-    let sqlite =
-        Arc::new(SqliteStore::open_for(&config.data_dir.join(DATABASE), config.durability)?);
-    let store: Arc<dyn Store> = sqlite.clone();
+    let backend = Backend::open(config, &*seams.clock, &*seams.entropy).await?;
+    let store = backend.store();
+    let lease_lost = Arc::<OnceLock<LeaseLost>>::default();
+    let (kept, lost) = (backend.clone(), lease_lost.clone());
+    let (ended, ending) = (shutdown.clone(), cut_off.clone());
+    writing.spawn(recorder_stop.clone().run_until_cancelled_owned(async move {
+        let reason = kept.keep_lease().await;
+        tracing::error!(%reason, "stopping, because another gateway may use the database");
+        _ = lost.set(reason);
+        // Without the delay in which a shutdown still accepts requests.
+        ending.cancel();
+        ended.cancel();
+    }));
     let seed =
         if config.simulator { catalogue::simulated(seams.clock.now()) } else { Seed::default() };
     let journal_dir = config.data_dir.join(JOURNAL);
@@ -292,9 +304,10 @@ pub async fn run(
     recorder_stop.cancel();
     writing.close();
     writing.wait().await;
-    sqlite.close().await;
+    backend.close().await;
     workers.stop().await;
     tracing::info!("stopped");
+    lease_lost.get().map_or(Ok(()), |reason| Err(*reason))?;
     served.context("serving the admin plane")
 }
 

@@ -7,6 +7,7 @@ mod address;
 mod edge;
 mod environment_proxies;
 mod responses;
+mod store;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use etcetera::BaseStrategy;
+use secrecy::SecretString;
 use serde::Deserialize;
 
 use crate::connections::ConnectionLimits;
@@ -30,6 +32,7 @@ use domain::durability::Durability;
 use domain::money::Nanos;
 pub use edge::{EdgeConfig, EdgeSettings};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
+pub use store::{DurabilitySetting, StoreConfig};
 
 /// The default listen address of the API.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
@@ -61,6 +64,14 @@ pub struct Settings {
     /// [default: the XDG data home, `tollgate` in it]
     #[arg(long, value_name = "DIR", env = "TOLLGATE_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Database: `sqlite` in the data directory, or the URL of a PostgreSQL database,
+    /// `postgres://USER@HOST/DATABASE`, which only this gateway uses [default: sqlite]
+    #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true, value_parser = store::secret_parser())]
+    #[serde(deserialize_with = "store::deserialize_secret")]
+    pub store: Option<SecretString>,
+    /// File with the password of the PostgreSQL database, unless the URL has one
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE")]
+    pub store_password_file: Option<PathBuf>,
     /// Listen address of the API [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_LISTEN", value_parser = listen_address)]
     #[serde(deserialize_with = "address::deserialize_listen")]
@@ -169,21 +180,13 @@ pub enum RegistrationMode {
     Closed,
 }
 
-/// The durability of request records, as written in a setting.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum DurabilitySetting {
-    /// A crash of the process
-    Process,
-    /// Also a power failure: every request waits twice for the disk
-    Power,
-}
-
 /// The validated configuration of a gateway.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The directory of the database and the secrets.
     pub data_dir: PathBuf,
+    /// The database.
+    pub store: StoreConfig,
     /// The listen address of the API.
     pub listen: SocketAddr,
     /// The listen address of the admin plane.
@@ -248,6 +251,8 @@ impl Settings {
     pub fn or(self, lower: Self) -> Self {
         Self {
             data_dir: self.data_dir.or(lower.data_dir),
+            store: self.store.or(lower.store),
+            store_password_file: self.store_password_file.or(lower.store_password_file),
             listen: self.listen.or(lower.listen),
             admin_listen: self.admin_listen.or(lower.admin_listen),
             public_url: self.public_url.or(lower.public_url),
@@ -358,8 +363,10 @@ impl Settings {
             workers.get() <= MAX_WORKERS,
             "`workers` is {workers}; the maximum is {MAX_WORKERS}, and more than the number of cores is of no use"
         );
+        let password_file = non_empty(self.store_password_file);
         Ok(Config {
             data_dir,
+            store: StoreConfig::resolve(self.store.as_ref(), password_file.as_deref())?,
             listen,
             admin_listen,
             public_url,
@@ -400,10 +407,7 @@ impl Settings {
                 keep_for: self.records_keep_days.filter(|&days| days > 0).map(|days| DAY * days),
                 max_rows: self.records_max_rows.filter(|&rows| rows > 0),
             },
-            durability: match self.durability {
-                Some(DurabilitySetting::Process) | None => Durability::Process,
-                Some(DurabilitySetting::Power) => Durability::Power,
-            },
+            durability: self.durability.unwrap_or(DurabilitySetting::Process).into(),
             idempotency: Duration::from_mins(u64::from(
                 self.idempotency_minutes.unwrap_or(DEFAULT_IDEMPOTENCY_MINUTES),
             )),

@@ -33,6 +33,20 @@ pub(crate) enum DataDirError {
         /// The files of an earlier process in it.
         left: Vec<&'static str>,
     },
+    /// The database outside of the directory is empty.
+    #[error(
+        "the database `{database}` is empty, but {} in `{}` are from a gateway that has run here; if the database was \
+         lost, restore it; to begin anew, without accounts, keys and balances, use another data directory",
+        quoted(left), dir.display()
+    )]
+    EmptyDatabase {
+        /// The address of the database.
+        database: String,
+        /// The data directory.
+        dir: PathBuf,
+        /// The files of an earlier process in it.
+        left: Vec<&'static str>,
+    },
     /// The database cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -43,23 +57,41 @@ pub(crate) enum DataDirError {
 /// # Errors
 /// [`DataDirError::NoDatabase`] if there are files of an earlier process but no database.
 pub(crate) fn check(dir: &Path) -> Result<(), DataDirError> {
+    let left = left_in(dir);
+    if left.is_empty() || !SqliteStore::is_uninitialized(&dir.join(DATABASE))? {
+        return Ok(());
+    }
+    Err(DataDirError::NoDatabase { dir: dir.to_path_buf(), left })
+}
+
+/// Like [`check`], for a `database` outside of the directory. Blocks.
+///
+/// # Errors
+/// [`DataDirError::EmptyDatabase`] if there are files of an earlier process but the database
+/// `is_uninitialized`.
+pub(crate) fn check_external(
+    dir: &Path,
+    database: &str,
+    is_uninitialized: bool,
+) -> Result<(), DataDirError> {
+    let left = left_in(dir);
+    if left.is_empty() || !is_uninitialized {
+        return Ok(());
+    }
+    Err(DataDirError::EmptyDatabase { database: database.to_owned(), dir: dir.to_path_buf(), left })
+}
+
+/// Returns the files of an earlier process in `dir`.
+fn left_in(dir: &Path) -> Vec<&'static str> {
     let journal = dir.join(JOURNAL);
     let has_journal =
         std::fs::read_dir(journal).is_ok_and(|mut segments| segments.next().is_some());
     let has_log = std::fs::metadata(dir.join(WRITE_AHEAD_LOG))
         .is_ok_and(|log| log.is_file() && log.len() > 0);
-    let left: Vec<_> = [
-        (JOURNAL, has_journal),
-        (KEY_FILE, dir.join(KEY_FILE).exists()),
-        (WRITE_AHEAD_LOG, has_log),
-    ]
-    .into_iter()
-    .filter_map(|(name, exists)| exists.then_some(name))
-    .collect();
-    if left.is_empty() || !SqliteStore::is_uninitialized(&dir.join(DATABASE))? {
-        return Ok(());
-    }
-    Err(DataDirError::NoDatabase { dir: dir.to_path_buf(), left })
+    [(JOURNAL, has_journal), (KEY_FILE, dir.join(KEY_FILE).exists()), (WRITE_AHEAD_LOG, has_log)]
+        .into_iter()
+        .filter_map(|(name, exists)| exists.then_some(name))
+        .collect()
 }
 
 fn quoted(names: &[&str]) -> String {

@@ -36,6 +36,7 @@ mod isolation;
 mod ledger;
 mod limits;
 mod output_caps;
+mod postgres;
 mod power_durability;
 mod protocol_errors;
 mod quotas;

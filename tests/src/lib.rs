@@ -11,6 +11,7 @@ mod clock;
 pub mod drill;
 pub mod http;
 pub mod http2;
+mod postgres;
 pub mod process;
 mod product;
 mod session;
@@ -22,6 +23,7 @@ mod upstream;
 use std::time::Duration;
 
 pub use clock::ManualClock;
+pub use postgres::PostgresDatabase;
 pub use product::{Home, Product, Setup, priced_model};
 pub use session::{NewKey, Session, requests_of};
 pub use terminal::Terminal;

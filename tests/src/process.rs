@@ -4,7 +4,7 @@
 //! directory of the test executable, where `cargo test --workspace` puts the binaries.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -107,15 +107,24 @@ impl Gateway {
     ///
     /// # Panics
     /// If it exits with an error.
-    pub async fn stop(mut self) -> String {
+    pub async fn stop(self) -> String {
         let id = self.id().to_string();
-        let Process { child, log, reader } = &mut self.process;
         let asked = Command::new("sh").args(["-c", "kill $0", &id]).status().await.unwrap();
         assert!(asked.success());
+        let (log, status) = self.wait().await;
+        assert!(status.success(), "{status}");
+        log
+    }
+
+    /// Waits for the process to exit by itself, and returns its log and its exit status.
+    ///
+    /// # Panics
+    /// If it does not exit in time.
+    pub async fn wait(mut self) -> (String, ExitStatus) {
+        let Process { child, log, reader } = &mut self.process;
         let status = with_timeout("the gateway's end", child.wait()).await.unwrap();
         while reader.join_next().await.is_some() {}
-        assert!(status.success(), "{status}");
-        text(log)
+        (text(log), status)
     }
 
     /// Returns the log so far.

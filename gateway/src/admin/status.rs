@@ -51,6 +51,7 @@ fn of_store(error: &StoreError) -> Status {
             tracing::error!(error = cause, "an admin call failed because of a disk fault");
             Status::unavailable(format!("{fault}: free space or repair it; see `ctl doctor`"))
         }
+        StoreError::Unsupported(text) => Status::unimplemented(*text),
         StoreError::Unavailable(_) | StoreError::Unopened { .. } => {
             let cause: &dyn std::error::Error = error;
             tracing::error!(error = cause, "an admin call failed because of the store");

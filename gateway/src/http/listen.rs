@@ -57,8 +57,7 @@ impl Port {
                 delay_ms = stop.drain_delay.as_millis(),
                 "shutting down: no longer ready, accepting for a while"
             );
-            // The delay always ends by the timeout.
-            _ = timeout(stop.drain_delay, self.accept()).await;
+            _ = timeout(stop.drain_delay, stop.cut_off.run_until_cancelled(self.accept())).await;
         }
         let Self { acceptor, workers, running, edge } = self;
         let shutdown = edge.shutdown();

@@ -277,6 +277,7 @@ impl RecordReceiver {
             StoreError::NotFound
             | StoreError::Conflict(_)
             | StoreError::Unavailable(_)
+            | StoreError::Unsupported(_)
             | StoreError::Unopened { .. } => None,
         };
         self.progress.send_modify(|progress| {

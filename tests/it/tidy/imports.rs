@@ -11,7 +11,7 @@ use super::texts::{repository, rust_files};
 /// the gateway; other names are other crates. Test modules inside a file are exempt.
 const TABLE: &[(&str, &[&str])] = &[
     ("limits", &["tokio", "hyper", "http", "tonic", "tracing", "store", "crate::clock"]),
-    ("ledger", &["hyper", "tonic", "proto", "domain::wire", "store::sqlite"]),
+    ("ledger", &["hyper", "tonic", "proto", "domain::wire", "store::sqlite", "store::postgres"]),
     (
         "control",
         &[
@@ -19,6 +19,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "tonic",
             "proto",
             "store::sqlite",
+            "store::postgres",
             "crate::pipeline",
             "crate::http",
             "crate::admin",
@@ -49,6 +50,7 @@ const TABLE: &[(&str, &[&str])] = &[
 /// Crates that only these files may name.
 const ENCAPSULATED: &[(&str, &[&str])] = &[
     ("store::sqlite", &["app", "data_dir"]),
+    ("store::postgres", &["app", "config"]),
     ("proto", &["admin", "demo"]),
     ("tonic", &["admin", "demo"]),
     ("bpe_openai", &["pipeline/count"]),

@@ -53,6 +53,12 @@ impl Crash {
         Self { rig, options, clock, rounds: 0, last: None }
     }
 
+    /// Starts the gateway on the PostgreSQL database at `store`.
+    pub async fn prepare_on(options: CrashLoad, store: String) -> Self {
+        let rig = Rig::start_on(options.durability, Some(store)).await;
+        Self { rig, options, clock: SystemClock::new(), rounds: 0, last: None }
+    }
+
     /// Tampers with copies of the data of the last round, in each way. Returns the number of
     /// differences that the reconciliation finds in each.
     ///

@@ -45,6 +45,8 @@ pub struct Rig {
     truth: TruthLogReader,
     /// The durability setting, for restarts.
     durability: Durability,
+    /// The URL of the database, if it is not in the data directory, for restarts.
+    store: Option<String>,
     gateway: Option<Gateway>,
 }
 
@@ -66,8 +68,11 @@ pub(super) fn price_of(model: &str) -> Option<Price> {
 }
 
 /// Returns the command that runs the gateway.
-fn gateway(durability: Durability) -> Command {
+fn gateway(durability: Durability, store: Option<&str>) -> Command {
     let mut command = process::command("gateway");
+    if let Some(url) = store {
+        command.env("TOLLGATE_STORE", url);
+    }
     if durability == Durability::Power {
         command.env("TOLLGATE_DURABILITY", "power");
     }
@@ -93,8 +98,14 @@ impl Rig {
 
     /// Starts both on an ordinary disk, the gateway with this durability.
     pub async fn start_for(durability: Durability) -> Self {
-        let rig = Self::start_within(|_| gateway(durability), |data, _| data.to_owned()).await;
-        Self { durability, ..rig }
+        Self::start_on(durability, None).await
+    }
+
+    /// Like [`start_for`](Self::start_for), on the database at the URL `store`, if any.
+    pub async fn start_on(durability: Durability, store: Option<String>) -> Self {
+        let command = |_: &Path| gateway(durability, store.as_deref());
+        let rig = Self::start_within(command, |data, _| data.to_owned()).await;
+        Self { durability, store, ..rig }
     }
 
     /// Starts both. `command` makes the gateway's command for a data directory, and `visible_path`
@@ -114,7 +125,8 @@ impl Rig {
         let data = visible_path(&data, gateway.id());
         let truth = TruthLogReader::new(&truth);
         let durability = Durability::Process;
-        let rig = Self { dir, data, simulator, truth, durability, gateway: Some(gateway) };
+        let gateway = Some(gateway);
+        let rig = Self { dir, data, simulator, truth, durability, store: None, gateway };
         let operator = rig.operator().await;
         let upstream = v1::Upstream {
             name: "simulator".to_owned(),
@@ -159,7 +171,8 @@ impl Rig {
 
     /// Restarts the gateway on the same data.
     pub async fn start_again(&mut self) {
-        self.gateway = Some(serve(gateway(self.durability), &self.data).await);
+        self.gateway =
+            Some(serve(gateway(self.durability, self.store.as_deref()), &self.data).await);
     }
 
     /// Stops the gateway and returns its data directory with the temporary directory that contains

@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{Cursor, StoreError};
+use crate::codec::At;
+use crate::condition::{Condition, ConditionValue};
 use domain::audit::AuditEntry;
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, CompletedCall};
@@ -42,4 +44,19 @@ pub struct AuditFilter {
     pub since: Option<Timestamp>,
     /// Entries made before this time.
     pub until: Option<Timestamp>,
+}
+
+impl AuditFilter {
+    /// Returns the condition on the entries before `before` (from the end if `None`).
+    pub(crate) fn condition(&self, before: Option<Cursor>) -> Condition {
+        let mut condition = Condition::default();
+        if let Some(account) = self.account {
+            let values = [account, account].map(|account| Box::new(account) as ConditionValue);
+            condition.and_with("(account = ? OR actor = ?)", values);
+        }
+        condition.and_if_some("at >= ?", self.since.map(At));
+        condition.and_if_some("at < ?", self.until.map(At));
+        condition.and_if_some("seq < ?", before.map(|before| before.0));
+        condition
+    }
 }

@@ -11,12 +11,19 @@ mod predicates;
 mod requests;
 mod responses;
 
+use std::num::NonZeroU32;
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use super::{AuditFilter, RequestFilter, Store, StoreError};
 use domain::audit::{AuditAction, AuditEntry};
-use domain::id::AccountId;
+use domain::endpoint::Endpoint;
+use domain::id::{AccountId, KeyId, ModelId, RequestId};
+use domain::money::Nanos;
+use domain::record::{RequestRecord, RequestStatus};
+use domain::usage::{Tokens, Usage, UsageBasis};
 
 /// Runs the suite on an empty store.
 pub(crate) async fn run(store: &dyn Store) {
@@ -59,6 +66,35 @@ pub(crate) fn audit_entry(object: &str) -> AuditEntry {
         details: String::new(),
         call: None,
     }
+}
+
+/// Records of one hour, each with a charge.
+pub(crate) fn batch(numbers: std::ops::Range<u64>) -> Vec<RequestRecord> {
+    let account = AccountId(Uuid::from_u128(1));
+    let record = |n: u64| RequestRecord {
+        id: RequestId(Uuid::from_u128(u128::from(n) + 1)),
+        account,
+        key: KeyId::new("k"),
+        endpoint: Endpoint::ChatCompletions,
+        model: Some(ModelId::new("m")),
+        deployment: None,
+        stream: true,
+        status: RequestStatus::Completed,
+        http_status: Some(200),
+        error_code: None,
+        usage: Some(Usage { input: Tokens(n), output: Tokens(1), ..Usage::default() }),
+        basis: UsageBasis::Upstream,
+        cost: Some(Nanos(1)),
+        overrun: Nanos::ZERO,
+        price_version: Some(1),
+        started_at: Timestamp::from_microsecond(1_800_000_000_000_000).unwrap(),
+        duration: Duration::from_millis(5),
+        ttft: None,
+        notes: Vec::new(),
+        idempotency: None,
+        count: NonZeroU32::MIN,
+    };
+    numbers.map(record).collect()
 }
 
 #[track_caller]

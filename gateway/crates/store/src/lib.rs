@@ -1,13 +1,13 @@
-//! The storage traits and their SQLite backend.
+//! The storage traits, and their backends with SQLite and PostgreSQL.
 //!
 //! A method that changes something is atomic: it stores all its changes, with their audit entries,
 //! or none. A method that reads sees one consistent state. The deletions of old data and
 //! [`StoreMaintenance::check_integrity`] read and write separately. Callers create ids and times;
 //! stores implement no business rules. `conformance.rs` is the test suite that every backend must
-//! pass. Only [`sqlite`] depends on a database driver.
+//! pass. Only [`sqlite`] and [`postgres`] depend on database drivers; they share `codec.rs`, `codes.rs`,
+//! `objects.rs`, `records.rs`, `predicates.rs` and `summary.rs`, which know no SQL dialect.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -28,12 +28,20 @@ use domain::response::{FoundItems, StoredResponse, Turn};
 use domain::upstream::Upstream;
 
 pub mod audit;
+mod codec;
+mod codes;
+mod condition;
 #[cfg(test)]
 mod conformance;
 pub mod consumption;
 pub mod ledger;
 pub mod maintenance;
+mod objects;
+pub mod postgres;
+mod predicates;
+mod records;
 pub mod sqlite;
+mod summary;
 
 pub use consumption::ConsumptionTotals;
 pub use ledger::LedgerEntries;
@@ -62,11 +70,14 @@ pub enum StoreError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The backend does not have this operation, for the reason in the text.
+    #[error("{0}")]
+    Unsupported(&'static str),
     /// The database could not be opened.
-    #[error("the store at `{path}` cannot be opened")]
+    #[error("the store at `{location}` cannot be opened")]
     Unopened {
-        /// The database file.
-        path: PathBuf,
+        /// The database file, or the address of the database without its password.
+        location: String,
         /// The reason.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,

@@ -5,7 +5,8 @@ use std::fs::File;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::StoreError;
+use super::{Cursor, StoreError};
+use domain::record::RequestRecord;
 
 /// Maintains the stored data.
 #[async_trait]
@@ -54,4 +55,15 @@ pub struct RetentionCutoff {
     /// Only records that ended before this time: newer ones may be committed again and must be
     /// found then.
     pub ended_before: Timestamp,
+}
+
+impl RetentionCutoff {
+    /// Returns whether the record at `cursor` may be deleted, if `newest` is the last one.
+    pub(crate) fn selects(&self, cursor: Cursor, record: &RequestRecord, newest: Cursor) -> bool {
+        let beyond = self.beyond.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        let surplus = beyond.map_or(0, |limit| newest.0.saturating_sub(limit));
+        let ended = record.started_at.saturating_add(record.duration).ok();
+        ended.is_some_and(|ended| ended < self.ended_before)
+            && (cursor.0 <= surplus || self.before.is_some_and(|time| record.started_at < time))
+    }
 }

@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
-use super::codec::{At, Parameter, ReadColumn, ToColumn, parameters};
+use super::codec::{Parameter, parameters};
 use super::{SqliteStore, calls};
 use crate::audit::{AuditFilter, AuditLog};
+use crate::codec::At;
+use crate::records::{self, AUDIT};
 use crate::{Cursor, StoreError};
 use domain::audit::AuditEntry;
 use domain::id::AccountId;
@@ -70,41 +72,11 @@ fn page(
     before: Option<Cursor>,
     limit: usize,
 ) -> Result<Vec<(Cursor, AuditEntry)>, StoreError> {
-    let mut sql = "SELECT seq, at, actor, action, object, account, details FROM audit \
-        WHERE TRUE"
-        .to_owned();
-    let mut values: Vec<Box<dyn ToColumn>> = Vec::new();
-    if let Some(account) = filter.account {
-        sql.push_str(" AND (account = ? OR actor = ?)");
-        values.extend([Box::new(account) as Box<dyn ToColumn>, Box::new(account)]);
-    }
-    if let Some(since) = filter.since {
-        sql.push_str(" AND at >= ?");
-        values.push(Box::new(At(since)));
-    }
-    if let Some(until) = filter.until {
-        sql.push_str(" AND at < ?");
-        values.push(Box::new(At(until)));
-    }
-    if let Some(before) = before {
-        sql.push_str(" AND seq < ?");
-        values.push(Box::new(before.0));
-    }
-    sql.push_str(" ORDER BY seq DESC");
+    let condition = filter.condition(before);
+    let sql = format!("SELECT {AUDIT} FROM audit {} ORDER BY seq DESC", condition.sql());
     let mut select = tx.prepare_cached(&sql)?;
-    let rows = select.query_map(params_from_iter(values.iter().map(Parameter)), read)?;
+    let rows = select.query_map(params_from_iter(condition.values().map(Parameter)), |row| {
+        records::audit(row)
+    })?;
     Ok(rows.take(limit).collect::<Result<_, _>>()?)
-}
-
-fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, AuditEntry)> {
-    let entry = AuditEntry {
-        at: row.column::<At>(1)?.0,
-        actor: row.column(2)?,
-        action: row.column(3)?,
-        object: row.column(4)?,
-        account: row.column(5)?,
-        details: row.column(6)?,
-        call: None,
-    };
-    Ok((Cursor(row.column(0)?), entry))
 }

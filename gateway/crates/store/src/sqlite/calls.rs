@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::codec::{At, ReadColumn, parameters};
+use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
 use crate::StoreError;
+use crate::codec::At;
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, CompletedCall};
 

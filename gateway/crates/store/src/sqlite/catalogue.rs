@@ -2,10 +2,12 @@
 //! `upstreams.rs`.
 
 use async_trait::async_trait;
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 
-use super::codec::{Count, List, ReadColumn, parameters};
-use super::{SqliteStore, audit, keys, models, upstreams};
+use super::codec::{ReadColumn, parameters};
+use super::{SqliteStore, audit, models, upstreams};
+use crate::codec::{Count, List};
+use crate::objects;
 use crate::{Catalogue, CatalogueUpdate, StoreError};
 use domain::audit::AuditEntry;
 use domain::id::{ModelId, UpstreamName};
@@ -94,16 +96,8 @@ fn apply(tx: &Connection, update: &CatalogueUpdate) -> Result<(), StoreError> {
 
 /// Returns all plans.
 pub(super) fn plans(tx: &Connection) -> Result<Vec<Plan>, StoreError> {
-    let plan = |row: &Row<'_>| {
-        Ok(Plan {
-            name: row.column("name")?,
-            trial_credit: row.column("trial_credit")?,
-            limits: keys::limits(row)?,
-            models: row.column::<List>("models")?.into_models(),
-        })
-    };
     let mut select = tx.prepare_cached("SELECT * FROM plans ORDER BY name")?;
-    Ok(select.query_map([], plan)?.collect::<Result<_, _>>()?)
+    Ok(select.query_map([], |row| objects::plan(row))?.collect::<Result<_, _>>()?)
 }
 
 fn put_plan(tx: &Connection, plan: &Plan) -> Result<(), StoreError> {

@@ -11,12 +11,15 @@ use std::sync::LazyLock;
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
 
-use super::codec::{At, EntryCode, List, Micros, ReadColumn, parameters};
+use super::codec::{ReadColumn, parameters};
 use super::rows::{Insertion, Values};
 use super::{filter, keys, spans, sums};
+use crate::codec::{At, List, Micros};
+use crate::records;
+use crate::summary::balance_changes;
 use crate::{Cursor, StoreError};
 use domain::id::{AccountId, KeyId, RequestId};
-use domain::ledger::{Entry, EntryKind};
+use domain::ledger::Entry;
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 
@@ -89,18 +92,7 @@ pub(super) fn add_entries(tx: &Connection, entries: &[Entry]) -> Result<(), Stor
     INSERT_ENTRIES.execute(tx, entries, bind_entry)?;
     let first = tx.last_insert_rowid() + 1 - i64::try_from(entries.len()).unwrap_or_default();
     spans::ENTRY_SPANS.record(tx, first, entries.iter().map(|entry| entry.account))?;
-    let mut sums = HashMap::<AccountId, Nanos, RandomState>::default();
-    let mut changes = Vec::new();
-    for entry in entries {
-        let sum = sums.entry(entry.account).or_default();
-        if let Some(exact) = sum.0.checked_add(entry.amount.0) {
-            *sum = Nanos(exact);
-        } else {
-            // A saturated sum would change a balance by less than its parts do.
-            changes.push((entry.account, *sum));
-            *sum = entry.amount;
-        }
-    }
+    let (mut changes, sums) = balance_changes(entries);
     changes.extend(sums);
     let bind = |(account, change): &_, values: &mut Values<'_, '_>| {
         values.bind(parameters![account, change])
@@ -196,12 +188,6 @@ fn touch_keys(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), St
 }
 
 fn bind_entry(entry: &Entry, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
-    let (code, request, note) = match &entry.kind {
-        EntryKind::Trial => (EntryCode::Trial, None, None),
-        EntryKind::Credit(note) => (EntryCode::Credit, None, Some(note)),
-        EntryKind::Charge(request) => (EntryCode::Charge, Some(request), None),
-        EntryKind::Correction(note) => (EntryCode::Correction, None, Some(note)),
-        EntryKind::Overrun(request) => (EntryCode::Overrun, Some(request), None),
-    };
+    let (code, request, note) = records::entry_columns(&entry.kind);
     values.bind(parameters![entry.account, entry.amount, code, request, note, At(entry.at)])
 }

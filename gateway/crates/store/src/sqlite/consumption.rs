@@ -9,8 +9,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use super::SqliteStore;
-use super::codec::{Count, ReadColumn, parameters};
-use super::filter::DAY;
+use super::codec::{ReadColumn, parameters};
+use crate::codec::Count;
+use crate::summary::DAY;
 use crate::{ConsumptionTotals, StoreError};
 use domain::consumption::Consumption;
 use domain::id::{AccountId, KeyId, ModelId};

@@ -9,18 +9,14 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::codec::{Parameter, ReadColumn, parameters};
-use super::condition::Condition;
-use super::predicates;
 use super::spans::{self, EVERYTHING, RowRange};
+use crate::condition::Condition;
+use crate::predicates;
+use crate::summary::HOUR;
 use crate::{RequestFilter, StoreError};
 use domain::expression::Term;
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::record::{RequestRecord, RequestStatus};
-
-/// An hour, in microseconds.
-pub(super) const HOUR: i64 = 3_600_000_000;
-/// A day, in microseconds.
-pub(super) const DAY: i64 = 24 * HOUR;
 
 /// A [`RequestFilter`] with times in microseconds and with the account of its key.
 #[derive(Clone, Debug)]

@@ -3,11 +3,14 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::codec::{At, ReadColumn, parameters};
+use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
 use super::{SqliteStore, catalogue, commit, keys, models, sessions, upstreams};
+use crate::codec::At;
+use crate::objects;
+use crate::summary::day_of;
 use crate::{Identities, Snapshot, StoreError};
 use domain::account::{Account, Invite, Session};
 use domain::audit::AuditEntry;
@@ -52,7 +55,7 @@ impl Identities for SqliteStore {
             if entry.kind == EntryKind::Trial {
                 let sql = "INSERT INTO trial_days VALUES (?, ?) \
                     ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
-                tx.prepare_cached(sql)?.execute(parameters![day(entry.at), entry.amount])?;
+                tx.prepare_cached(sql)?.execute(parameters![day_of(entry.at), entry.amount])?;
             }
             commit::add_entries(tx, &[entry])
         })
@@ -64,7 +67,7 @@ impl Identities for SqliteStore {
             let sql = "SELECT amount FROM trial_days WHERE day = ?";
             let amount = tx
                 .prepare_cached(sql)?
-                .query_row(parameters![day(at)], |row| row.column(0))
+                .query_row(parameters![day_of(at)], |row| row.column(0))
                 .optional()?;
             Ok(amount.unwrap_or_default())
         })
@@ -209,22 +212,10 @@ impl Identities for SqliteStore {
 
 fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
     let sql = "SELECT id, name, role, status, plan, created_at FROM accounts";
-    let account = |row: &Row<'_>| {
-        Ok(Account {
-            id: row.column(0)?,
-            name: row.column(1)?,
-            role: row.column(2)?,
-            status: row.column(3)?,
-            plan: row.column(4)?,
-            created_at: row.column::<At>(5)?.0,
-        })
-    };
-    Ok(tx.prepare_cached(sql)?.query_map([], account)?.collect::<Result<_, _>>()?)
-}
-
-/// Returns the days since 1970, in UTC.
-fn day(at: Timestamp) -> i64 {
-    at.as_second().div_euclid(86_400)
+    Ok(tx
+        .prepare_cached(sql)?
+        .query_map([], |row| objects::account(row))?
+        .collect::<Result<_, _>>()?)
 }
 
 fn changed(rows: usize) -> Result<(), StoreError> {

@@ -1,16 +1,15 @@
 //! Keys, and the time of their last use.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::codec::{At, Count, List, ReadColumn, parameters};
+use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
 use crate::StoreError;
+use crate::codec::{At, Count, List};
+use crate::objects;
 use domain::id::{AccountId, KeyId, ModelId};
-use domain::key::{ClientGone, Key};
-use domain::limit::Limits;
+use domain::key::Key;
 
 const SELECT: &str = "SELECT id, digest, account, label, origin, rpm, tpm, concurrency, monthly_tokens, \
     observe, spend_cap, models, translation, created_at, expires_at, revoked_at, successor, \
@@ -42,7 +41,7 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
         key.expires_at.map(At),
         key.revoked_at.map(At),
         key.successor,
-        drain_seconds(key.client_gone)
+        objects::drain_seconds(key.client_gone)
     ])
     .or_not_found()
     .or_conflict(|| format!("key `{}` exists", key.id))?;
@@ -58,7 +57,7 @@ pub(super) fn find(tx: &Connection, id: &KeyId) -> Result<Option<Key>, StoreErro
 /// Returns all keys that are not revoked.
 pub(super) fn unrevoked(tx: &Connection) -> Result<Vec<Key>, StoreError> {
     let mut select = tx.prepare_cached(&format!("{SELECT} WHERE revoked_at IS NULL"))?;
-    let keys = select.query_map([], |row| Ok(read(row)?.0))?.collect::<Result<_, _>>()?;
+    let keys = select.query_map([], |row| objects::key(row))?.collect::<Result<_, _>>()?;
     Ok(keys)
 }
 
@@ -102,46 +101,6 @@ pub(super) fn touch(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), St
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(Key, Option<Timestamp>)> {
-    let at =
-        |column: &str| Ok::<_, rusqlite::Error>(row.column::<Option<At>>(column)?.map(|at| at.0));
-    let key = Key {
-        id: row.column("id")?,
-        digest: row.column("digest")?,
-        account: row.column("account")?,
-        label: row.column("label")?,
-        origin: row.column("origin")?,
-        limits: limits(row)?,
-        spend_cap: row.column("spend_cap")?,
-        models: row.column::<List>("models")?.into_models(),
-        translation: row.column("translation")?,
-        created_at: row.column::<At>("created_at")?.0,
-        expires_at: at("expires_at")?,
-        revoked_at: at("revoked_at")?,
-        successor: row.column("successor")?,
-        client_gone: match row.column("drain_seconds")? {
-            None => ClientGone::Cancel,
-            Some(Count(seconds)) => ClientGone::Drain(Duration::from_secs(seconds)),
-        },
-    };
-    Ok((key, at("last_used_at")?))
-}
-
-fn drain_seconds(client_gone: ClientGone) -> Option<Count> {
-    match client_gone {
-        ClientGone::Cancel => None,
-        ClientGone::Drain(limit) => Some(Count(limit.as_secs())),
-    }
-}
-
-/// Reads the limits of a key, a plan or a model.
-pub(super) fn limits(row: &Row<'_>) -> rusqlite::Result<Limits> {
-    let limit =
-        |column| Ok::<_, rusqlite::Error>(row.column::<Option<Count>>(column)?.map(|n| n.0));
-    Ok(Limits {
-        rpm: limit("rpm")?,
-        tpm: limit("tpm")?,
-        concurrency: limit("concurrency")?,
-        monthly_tokens: limit("monthly_tokens")?,
-        observe: row.column("observe")?,
-    })
+    let last_used = row.column::<Option<At>>("last_used_at")?;
+    Ok((objects::key(row)?, last_used.map(|at| at.0)))
 }

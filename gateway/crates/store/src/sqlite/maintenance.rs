@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::codec::parameters;
-use super::{SqliteStore, commit, copy, filter, integrity, requests, spans, sums};
+use super::{SqliteStore, commit, copy, filter, integrity, spans, sums};
+use crate::records::{self, REQUEST};
 use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
 use domain::record::RequestRecord;
 
@@ -63,20 +64,14 @@ fn oldest(
     limit: usize,
 ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
     let newest = commit::newest(tx)?;
-    let beyond = cutoff.beyond.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
-    let surplus = beyond.map_or(0, |limit| newest.0.saturating_sub(limit));
-    let is_old = |(cursor, record): &(Cursor, RequestRecord)| {
-        let ended = record.started_at.saturating_add(record.duration).ok();
-        ended.is_some_and(|ended| ended < cutoff.ended_before)
-            && (cursor.0 <= surplus || cutoff.before.is_some_and(|time| record.started_at < time))
-    };
-    let mut select =
-        tx.prepare_cached("SELECT * FROM requests WHERE seq < ? ORDER BY seq LIMIT ?")?;
+    let mut select = tx.prepare_cached(&format!(
+        "SELECT {REQUEST} FROM requests WHERE seq < ? ORDER BY seq LIMIT ?"
+    ))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut old = Vec::new();
-    for row in select.query_map(parameters![newest.0, limit], requests::read)? {
+    for row in select.query_map(parameters![newest.0, limit], |row| records::request(row))? {
         let row = row?;
-        if !is_old(&row) {
+        if !cutoff.selects(row.0, &row.1, newest) {
             break;
         }
         old.push(row);

@@ -13,7 +13,6 @@ mod catalogue;
 mod checkpoint;
 mod codec;
 mod commit;
-mod condition;
 mod consumption;
 mod copy;
 mod error;
@@ -26,7 +25,6 @@ mod ledger;
 mod maintenance;
 mod migrations;
 mod models;
-mod predicates;
 mod readers;
 mod requests;
 mod responses;
@@ -87,7 +85,7 @@ impl SqliteStore {
     /// The errors of [`open`](Self::open).
     pub fn open_for(path: &Path, durability: Durability) -> Result<Self, StoreError> {
         Self::try_open(path, durability)
-            .map_err(|source| StoreError::Unopened { path: path.to_path_buf(), source })
+            .map_err(|source| StoreError::Unopened { location: path.display().to_string(), source })
     }
 
     /// Returns whether the database at `path` is uninitialized: the file is missing, empty or
@@ -97,7 +95,7 @@ impl SqliteStore {
     /// [`StoreError::Unopened`] if the file cannot be read, or is not a database.
     pub fn is_uninitialized(path: &Path) -> Result<bool, StoreError> {
         uninitialized::is_uninitialized(path)
-            .map_err(|source| StoreError::Unopened { path: path.to_path_buf(), source })
+            .map_err(|source| StoreError::Unopened { location: path.display().to_string(), source })
     }
 
     fn try_open(

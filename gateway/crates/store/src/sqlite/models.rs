@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::codec::{At, Code, Count, List, ReadColumn, parameters};
+use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
-use super::keys;
 use crate::StoreError;
+use crate::codec::{At, Count, List};
+use crate::codes::Code;
+use crate::objects;
 use domain::id::ModelId;
-use domain::model::{Deployment, Model};
-use domain::price::Price;
+use domain::model::Model;
 
 /// Adds or replaces a model by its id, names and deployments included.
 pub(super) fn put(tx: &Connection, model: &Model) -> Result<(), StoreError> {
@@ -60,17 +61,11 @@ pub(super) fn all(tx: &Connection) -> Result<Vec<Model>, StoreError> {
         tx,
         "SELECT model, upstream, upstream_model, weight, priority FROM deployments \
             ORDER BY model, position",
-        |row| {
-            Ok(Deployment {
-                upstream: row.column(1)?,
-                upstream_model: row.column(2)?,
-                weight: row.column(3)?,
-                priority: row.column(4)?,
-            })
-        },
+        |row| objects::deployment(row),
     )?;
     let mut select = tx.prepare_cached("SELECT * FROM models ORDER BY id")?;
-    let mut models: Vec<Model> = select.query_map([], read)?.collect::<Result<_, _>>()?;
+    let mut models: Vec<Model> =
+        select.query_map([], |row| objects::model(row))?.collect::<Result<_, _>>()?;
     for model in &mut models {
         model.aliases = aliases.remove(&model.id).unwrap_or_default();
         model.deployments = deployments.remove(&model.id).unwrap_or_default();
@@ -136,27 +131,4 @@ fn grouped<T>(
         groups.entry(row.column(0)?).or_default().push(read(row)?);
     }
     Ok(groups)
-}
-
-fn read(row: &Row<'_>) -> rusqlite::Result<Model> {
-    Ok(Model {
-        id: row.column("id")?,
-        display_name: row.column("display_name")?,
-        description: row.column("description")?,
-        context_window: row.column("context_window")?,
-        max_output_tokens: row.column("max_output_tokens")?,
-        limits: keys::limits(row)?,
-        price: Price {
-            input: row.column("price_input")?,
-            cached: row.column("price_cached")?,
-            output: row.column("price_output")?,
-            version: row.column("price_version")?,
-        },
-        abilities: row.column::<List>("abilities")?.into_abilities()?,
-        inputs: row.column::<List>("inputs")?.into_modalities()?,
-        aliases: Vec::new(),
-        deployments: Vec::new(),
-        routing: row.column("routing")?,
-        created_at: row.column::<At>("created_at")?.0,
-    })
 }

@@ -1,25 +1,25 @@
 //! The request log: single records, pages in both directions, counts.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
-use super::codec::{At, List, Micros, Parameter, ReadColumn, parameters};
-use super::condition::Condition;
+use super::codec::{Parameter, ReadColumn, parameters};
 use super::filter::Selection;
 use super::spans::{RowRange, SpanIndex};
 use super::{SqliteStore, commit, summary};
+use crate::codec::At;
+use crate::condition::Condition;
+use crate::records::{self, REQUEST};
 use crate::{Cursor, RequestFilter, Requests, StoreError, Summary};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, RequestId};
 use domain::idempotency::{Answered, IdempotencyDigest};
 use domain::ledger::Entry;
 use domain::money::Nanos;
-use domain::record::{RequestRecord, ServedBy};
-use domain::usage::Usage;
+use domain::record::RequestRecord;
 
 #[async_trait]
 impl Requests for SqliteStore {
@@ -43,8 +43,9 @@ impl Requests for SqliteStore {
 
     async fn find_request(&self, id: RequestId) -> Result<Option<RequestRecord>, StoreError> {
         self.read(move |tx| {
-            let mut select = tx.prepare_cached("SELECT * FROM requests WHERE id = ?")?;
-            Ok(select.query_row(parameters![id], |row| Ok(read(row)?.1)).optional()?)
+            let mut select =
+                tx.prepare_cached(&format!("SELECT {REQUEST} FROM requests WHERE id = ?"))?;
+            Ok(select.query_row(parameters![id], |row| Ok(records::request(row)?.1)).optional()?)
         })
         .await
     }
@@ -140,7 +141,10 @@ fn page(
         let ends = (first.max(begin), last.min(end));
         let (sql, condition) = page_sql(tx, &selection, ends, direction)?;
         let mut select = tx.prepare_cached(&sql)?;
-        let rows = select.query_map(params_from_iter(condition.values().map(Parameter)), read)?;
+        let rows = select
+            .query_map(params_from_iter(condition.values().map(Parameter)), |row| {
+                records::request(row)
+            })?;
         for row in rows.take(limit - page.len()) {
             page.push(row?);
         }
@@ -161,47 +165,6 @@ pub(super) fn page_sql(
 ) -> Result<(String, Condition), StoreError> {
     let condition = selection.condition(tx, ends)?;
     let (source, order) = (selection.source(), SpanIndex::order(selection.account, direction));
-    let sql = format!("SELECT requests.* FROM {source} {} ORDER BY {order}", condition.sql());
+    let sql = format!("SELECT {REQUEST} FROM {source} {} ORDER BY {order}", condition.sql());
     Ok((sql, condition))
-}
-
-/// Reads a row of `requests`, whose columns have the order of the first migration.
-pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(Cursor, RequestRecord)> {
-    let usage = match row.column(12)? {
-        None => None,
-        Some(input) => Some(Usage {
-            input,
-            cached: row.column(13)?,
-            output: row.column(14)?,
-            reasoning: row.column(15)?,
-        }),
-    };
-    let deployment = match row.column(19)? {
-        None => None,
-        Some(upstream) => Some(ServedBy { upstream, upstream_model: row.column(20)? }),
-    };
-    let record = RequestRecord {
-        id: row.column(1)?,
-        account: row.column(2)?,
-        key: row.column(3)?,
-        started_at: row.column::<At>(4)?.0,
-        duration: row.column::<Micros>(5)?.0,
-        ttft: row.column::<Option<Micros>>(6)?.map(|micros| micros.0),
-        endpoint: row.column(7)?,
-        stream: row.column(8)?,
-        status: row.column(9)?,
-        http_status: row.column(10)?,
-        basis: row.column(11)?,
-        usage,
-        cost: row.column(16)?,
-        overrun: row.column::<Option<Nanos>>(23)?.unwrap_or_default(),
-        price_version: row.column(17)?,
-        model: row.column(18)?,
-        deployment,
-        error_code: row.column(21)?,
-        notes: row.column::<Option<List>>(22)?.map_or_else(Vec::new, |notes| notes.0),
-        idempotency: row.column::<Option<_>>("idempotency")?.map(IdempotencyDigest),
-        count: row.column::<Option<NonZeroU32>>("count")?.unwrap_or(NonZeroU32::MIN),
-    };
-    Ok((Cursor(row.column(0)?), record))
 }

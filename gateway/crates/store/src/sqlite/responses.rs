@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::SqliteStore;
-use super::codec::{At, Count, ReadColumn, parameters};
+use super::codec::{ReadColumn, parameters};
+use crate::codec::{At, Count};
+use crate::records::{self, RESPONSE};
 use crate::{Responses, StoreError};
 use domain::id::{AccountId, RequestId};
 use domain::response::{FoundItems, StoredResponse, Turn};
-
-const SELECT: &str = "SELECT id, account, previous, created_at, input, object FROM responses";
 
 #[async_trait]
 impl Responses for SqliteStore {
@@ -241,18 +241,8 @@ fn load(
     account: AccountId,
     id: RequestId,
 ) -> rusqlite::Result<Option<StoredResponse>> {
-    let mut select = tx.prepare_cached(&format!("{SELECT} WHERE account = ? AND id = ?"))?;
-    select.query_row(parameters![account, id], read).optional()
-}
-
-fn read(row: &Row<'_>) -> rusqlite::Result<StoredResponse> {
-    Ok(StoredResponse {
-        id: row.column("id")?,
-        account: row.column("account")?,
-        previous: row.column("previous")?,
-        created_at: row.column::<At>("created_at")?.0,
-        input: row.column::<String>("input")?.into(),
-        object: row.column::<String>("object")?.into(),
-        items: Vec::new(),
-    })
+    let mut select = tx.prepare_cached(&format!(
+        "SELECT {RESPONSE} FROM responses WHERE account = ? AND id = ?"
+    ))?;
+    select.query_row(parameters![account, id], |row| records::response(row)).optional()
 }

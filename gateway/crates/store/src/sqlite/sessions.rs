@@ -1,10 +1,12 @@
 //! Sessions.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::codec::{At, ReadColumn, parameters};
+use super::codec::parameters;
 use super::error::Constrained;
 use crate::StoreError;
+use crate::codec::At;
+use crate::objects;
 use domain::account::Session;
 use domain::id::{AccountId, SessionId};
 
@@ -32,13 +34,16 @@ pub(super) fn insert(tx: &Connection, session: &Session) -> Result<(), StoreErro
 /// Returns a session by the digest of its token.
 pub(super) fn find(tx: &Connection, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
     let mut select = tx.prepare_cached(&format!("{SELECT} WHERE digest = ?"))?;
-    Ok(select.query_row(parameters![digest], read).optional()?)
+    Ok(select.query_row(parameters![digest], |row| objects::session(row)).optional()?)
 }
 
 /// Returns an account's sessions, newest first.
 pub(super) fn of(tx: &Connection, account: AccountId) -> Result<Vec<Session>, StoreError> {
     let sql = format!("{SELECT} WHERE account = ? ORDER BY created_at DESC, id");
-    Ok(tx.prepare_cached(&sql)?.query_map(parameters![account], read)?.collect::<Result<_, _>>()?)
+    Ok(tx
+        .prepare_cached(&sql)?
+        .query_map(parameters![account], |row| objects::session(row))?
+        .collect::<Result<_, _>>()?)
 }
 
 /// Deletes one session of an account.
@@ -58,14 +63,4 @@ pub(super) fn end_others(
 ) -> Result<u64, StoreError> {
     let sql = "DELETE FROM sessions WHERE account = ? AND digest <> ?";
     Ok(tx.prepare_cached(sql)?.execute(parameters![account, keep])? as u64)
-}
-
-fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
-    Ok(Session {
-        id: row.column(0)?,
-        digest: row.column(1)?,
-        account: row.column(2)?,
-        created_at: row.column::<At>(3)?.0,
-        expires_at: row.column::<At>(4)?.0,
-    })
 }

@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
-use super::codec::{ReadColumn, ToColumn, parameters};
-use super::condition::Condition;
+use super::codec::{ReadColumn, parameters};
 use super::rows::{Insertion, Values};
+use crate::condition::{Condition, ConditionValue};
 use domain::id::AccountId;
 
 /// A table of rows that are numbered by `seq` and belong to accounts.
@@ -116,7 +116,7 @@ impl SpanIndex {
             self.index
         );
         // The row itself names its account: a wrong span must not show rows of another account.
-        let values: [Box<dyn ToColumn>; 7] = [
+        let values: [ConditionValue; 7] = [
             Box::new(owner),
             Box::new(owner),
             Box::new(first),

@@ -3,37 +3,20 @@
 //! Sums by key over all accounts come from the sums by day and, for partial days, by hour: a month
 //! of hours has too many groups of all keys.
 
-use std::collections::{BTreeMap, HashMap};
-
-use foldhash::fast::RandomState;
-use jiff::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
-use super::codec::{Count, Parameter, ReadColumn, parameters};
-use super::condition::Condition;
-use super::filter::{DAY, HOUR, Selection};
-use super::predicates;
+use super::codec::{Parameter, ReadColumn, parameters};
+use super::filter::Selection;
 use super::spans::EVERYTHING;
-use super::sums::accumulate;
-use crate::{KeySum, MAX_LISTED_KEYS, StoreError, Summary, Totals};
-use domain::id::{AccountId, KeyId, ModelId};
+use crate::codec::Count;
+use crate::condition::Condition;
+use crate::predicates;
+use crate::summary::{DAY, GroupedTotals, SplitRange, TimeRange, accumulate, partial_hour};
+use crate::{StoreError, Summary, Totals};
+use domain::id::AccountId;
 use domain::money::Nanos;
 use domain::record::RequestStatus;
-
-/// Sums by model and day, and by key.
-#[derive(Default)]
-struct GroupedTotals {
-    groups: HashMap<(Option<ModelId>, i64), Totals, RandomState>,
-    keys: HashMap<(AccountId, KeyId), Totals, RandomState>,
-}
-
-/// A range of hours or days; `None` for an open end.
-#[derive(Clone, Copy)]
-struct TimeRange {
-    first: Option<i64>,
-    end: Option<i64>,
-}
 
 /// The accounts whose sums by hour are read.
 #[derive(Clone, Copy)]
@@ -69,38 +52,17 @@ pub(super) fn summarize(tx: &Connection, selection: &Selection) -> Result<Summar
         add_log(tx, selection, &mut sums)?;
         return finish(tx, sums);
     }
-    let mut first = selection.since.map(|time| -(-time).div_euclid(HOUR));
-    let mut end = selection.until.map(|time| time.div_euclid(HOUR));
-    // The log no longer has all requests of an hour from which records were deleted, so a part of
-    // that hour counts as the whole.
-    if let Some(hour) = partial_hour(selection.since)
-        && has_deleted_records(tx, hour)?
-    {
-        first = Some(hour);
+    let has_deleted =
+        |time| partial_hour(time).map_or(Ok(false), |hour| has_deleted_records(tx, hour));
+    let has_deleted = [has_deleted(selection.since)?, has_deleted(selection.until)?];
+    let split = SplitRange::new(selection.since, selection.until, has_deleted);
+    for (since, until) in split.log {
+        add_log(tx, &Selection { since, until, ..selection.clone() }, &mut sums)?;
     }
-    if let Some(hour) = partial_hour(selection.until)
-        && has_deleted_records(tx, hour)?
-    {
-        end = Some(hour + 1);
-    }
-    if first.zip(end).is_some_and(|(first, end)| first >= end) {
-        // There is no whole hour.
-        add_log(tx, selection, &mut sums)?;
-        return finish(tx, sums);
-    }
-    if let Some(first) = first.filter(|first| selection.since < Some(first * HOUR)) {
-        add_log(tx, &Selection { until: Some(first * HOUR), ..selection.clone() }, &mut sums)?;
-    }
-    add_hours(tx, selection, TimeRange { first, end }, &mut sums)?;
-    if let Some(end) = end.filter(|end| selection.until > Some(end * HOUR)) {
-        add_log(tx, &Selection { since: Some(end * HOUR), ..selection.clone() }, &mut sums)?;
+    if let Some(hours) = split.hours {
+        add_hours(tx, selection, hours, &mut sums)?;
     }
     finish(tx, sums)
-}
-
-/// Returns the hour that contains `time`, unless `time` is its start.
-fn partial_hour(time: Option<i64>) -> Option<i64> {
-    time.filter(|time| time.rem_euclid(HOUR) != 0).map(|time| time.div_euclid(HOUR))
 }
 
 /// Returns whether records of that hour were deleted from the log.
@@ -221,36 +183,12 @@ fn add_rows(
 }
 
 fn finish(tx: &Connection, sums: GroupedTotals) -> Result<Summary, StoreError> {
-    let mut totals = Totals::default();
-    let mut by_model = HashMap::<_, Totals>::new();
-    let mut by_day = BTreeMap::<_, Totals>::new();
-    for ((model, day), part) in sums.groups {
-        accumulate(&mut totals, &part);
-        accumulate(by_model.entry(model).or_default(), &part);
-        accumulate(by_day.entry(day).or_default(), &part);
-    }
-    let by_day = by_day.into_iter().map(|(day, totals)| Ok((day_text(day)?, totals)));
-    let mut by_key = most_expensive_first(sums.keys);
-    by_key.truncate(MAX_LISTED_KEYS);
+    let mut summary = sums.into_summary()?;
     let mut label = tx.prepare_cached("SELECT label FROM keys WHERE id = ?")?;
-    let by_key = by_key.into_iter().map(|((account, key), totals)| {
-        let label = label.query_row(parameters![&key], |row| row.column(0)).optional()?;
-        Ok(KeySum { key, label, account, totals })
-    });
-    Ok(Summary {
-        totals,
-        by_model: most_expensive_first(by_model),
-        by_day: by_day.collect::<Result<_, StoreError>>()?,
-        by_key: by_key.collect::<Result<_, StoreError>>()?,
-    })
-}
-
-fn most_expensive_first<K: Ord, S>(sums: HashMap<K, Totals, S>) -> Vec<(K, Totals)> {
-    let mut sums: Vec<_> = sums.into_iter().collect();
-    sums.sort_by(|(a, x), (b, y)| {
-        (y.cost, y.requests).cmp(&(x.cost, x.requests)).then_with(|| a.cmp(b))
-    });
-    sums
+    for sum in &mut summary.by_key {
+        sum.label = label.query_row(parameters![sum.key], |row| row.column(0)).optional()?;
+    }
+    Ok(summary)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Totals> {
@@ -267,29 +205,4 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Totals> {
         reasoning: count(7)?,
         cost: row.column::<Option<Nanos>>(8)?.unwrap_or_default(),
     })
-}
-
-fn day_text(day: i64) -> Result<String, StoreError> {
-    let start = Timestamp::from_microsecond(day.saturating_mul(DAY))
-        .map_err(|error| StoreError::Unavailable(error.into()))?;
-    Ok(start.strftime("%F").to_string())
-}
-
-// === impl TimeRange ===
-
-impl TimeRange {
-    /// Splits a range of hours into those before the first whole day, the whole days, and the rest;
-    /// `None` without a whole day.
-    fn split_days(self) -> Option<(Option<Self>, Self, Option<Self>)> {
-        let first = self.first.map(|hour| -(-hour).div_euclid(24));
-        let end = self.end.map(|hour| hour.div_euclid(24));
-        if first.zip(end).is_some_and(|(first, end)| first >= end) {
-            return None;
-        }
-        let (days_start, days_end) = (first.map(|day| day * 24), end.map(|day| day * 24));
-        let before =
-            (self.first < days_start).then_some(Self { first: self.first, end: days_start });
-        let after = (days_end < self.end).then_some(Self { first: days_end, end: self.end });
-        Some((before, Self { first, end }, after))
-    }
 }

@@ -5,13 +5,10 @@ mod opening;
 mod reads;
 mod responses;
 
-use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::Timestamp;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -19,47 +16,17 @@ use uuid::Uuid;
 use super::codec::ReadColumn;
 use super::filter::Selection;
 use super::*;
-use crate::conformance::{dump, run};
+use crate::conformance::{batch, dump, run};
 use crate::{Cursor, Identities, LedgerEntries, RequestFilter, Requests};
-use domain::endpoint::Endpoint;
-use domain::id::{AccountId, KeyId, ModelId, RequestId};
+use domain::id::{AccountId, KeyId, ModelId};
 use domain::money::Nanos;
-use domain::record::{RequestRecord, RequestStatus};
-use domain::usage::{Tokens, Usage, UsageBasis};
+use domain::record::RequestStatus;
+use domain::usage::{Tokens, Usage};
 
 fn temp_database() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tollgate.db");
     (folder, path)
-}
-
-/// Records of one hour, each with a charge.
-fn batch(numbers: std::ops::Range<u64>) -> Vec<RequestRecord> {
-    let account = AccountId(Uuid::from_u128(1));
-    let record = |n: u64| RequestRecord {
-        id: RequestId(Uuid::from_u128(u128::from(n) + 1)),
-        account,
-        key: KeyId::new("k"),
-        endpoint: Endpoint::ChatCompletions,
-        model: Some(ModelId::new("m")),
-        deployment: None,
-        stream: true,
-        status: RequestStatus::Completed,
-        http_status: Some(200),
-        error_code: None,
-        usage: Some(Usage { input: Tokens(n), output: Tokens(1), ..Usage::default() }),
-        basis: UsageBasis::Upstream,
-        cost: Some(Nanos(1)),
-        overrun: Nanos::ZERO,
-        price_version: Some(1),
-        started_at: Timestamp::from_microsecond(1_800_000_000_000_000).unwrap(),
-        duration: Duration::from_millis(5),
-        ttft: None,
-        notes: Vec::new(),
-        idempotency: None,
-        count: NonZeroU32::MIN,
-    };
-    numbers.map(record).collect()
 }
 
 #[tokio::test]
@@ -124,8 +91,8 @@ async fn files_are_only_accessible_to_their_owner() {
 #[test]
 fn refuses_newer_databases_and_other_files() {
     let check = |path: &Path, because: &str| match SqliteStore::open(path).err() {
-        Some(StoreError::Unopened { path: named, source }) => {
-            assert_eq!(named, path);
+        Some(StoreError::Unopened { location, source }) => {
+            assert_eq!(location, path.display().to_string());
             assert!(source.to_string().contains(because), "{source}");
         }
         other => panic!("{other:?}"),

@@ -8,13 +8,14 @@ use jiff::Timestamp;
 use rusqlite::{Connection, Row, Transaction};
 
 use super::cancel::CancelHandle;
-use super::codec::{EntryCode, ReadColumn};
+use super::codec::ReadColumn;
 use super::commit;
-use super::filter::{DAY, HOUR};
 use super::fingerprint::{Scope, bytes, fingerprint};
 use super::saturated_sums::SaturatedSums;
 use super::spans::{self, RowRange, SpanIndex};
 use crate::StoreError;
+use crate::codes::EntryCode;
+use crate::summary::{DAY, HOUR};
 use domain::id::{AccountId, RequestId};
 use domain::ledger::HOUSE;
 use domain::money::Nanos;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::{SqliteStore, assert_plan, batch, temp_database};
-use crate::conformance::audit_entry;
+use super::{SqliteStore, assert_plan, temp_database};
+use crate::conformance::{audit_entry, batch};
 use crate::sqlite::ledger::page_sql;
 use crate::{Cursor, LedgerEntries, RequestFilter, Requests, RetentionCutoff, StoreMaintenance};
 use domain::id::AccountId;

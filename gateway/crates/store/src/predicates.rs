@@ -1,14 +1,14 @@
 //! Translates filter terms into SQL conditions on the request log and, for fields that the sums
 //! have, on the sums.
 
-use super::codec::{Count, Micros, ToColumn};
-use super::condition::Condition;
+use crate::codec::{Count, Encode, Micros};
+use crate::condition::{Condition, ConditionValue};
 use domain::expression::{Comparison, Predicate, Term};
 use domain::id::AccountId;
 use domain::record::RequestStatus;
 
 /// Adds all of `terms` to the condition.
-pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Item = &'a Term>) {
+pub(crate) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Item = &'a Term>) {
     for Term { predicate, negated } in terms {
         let (clause, values) = clause(predicate);
         if *negated {
@@ -21,7 +21,7 @@ pub(super) fn narrow<'a>(condition: &mut Condition, terms: impl IntoIterator<Ite
 }
 
 /// Returns the account that `terms` require, if they name a single one.
-pub(super) fn account(terms: &[Term]) -> Option<AccountId> {
+pub(crate) fn account(terms: &[Term]) -> Option<AccountId> {
     terms.iter().find_map(|term| match (&term.predicate, term.negated) {
         (Predicate::Account(accounts), false) if accounts.len() == 1 => accounts.first().copied(),
         _ => None,
@@ -29,7 +29,7 @@ pub(super) fn account(terms: &[Term]) -> Option<AccountId> {
 }
 
 /// Returns whether the sums by key have the field of `term`.
-pub(super) fn is_summed(term: &Term) -> bool {
+pub(crate) fn is_summed(term: &Term) -> bool {
     match term.predicate {
         Predicate::Account(_) | Predicate::Key(_) | Predicate::Model(_) | Predicate::Status(_) => {
             true
@@ -45,30 +45,30 @@ pub(super) fn is_summed(term: &Term) -> bool {
 }
 
 /// Returns whether the sums over all accounts have the field of `term`.
-pub(super) fn is_in_global_sums(term: &Term) -> bool {
+pub(crate) fn is_in_global_sums(term: &Term) -> bool {
     matches!(term.predicate, Predicate::Model(_) | Predicate::Status(_))
 }
 
 /// Returns whether `terms` concern the account or key, which the sums over all accounts do not
 /// have.
-pub(super) fn concern_owner(terms: &[Term]) -> bool {
+pub(crate) fn concern_owner(terms: &[Term]) -> bool {
     terms.iter().any(|term| matches!(term.predicate, Predicate::Account(_) | Predicate::Key(_)))
 }
 
 /// Returns whether `terms` concern the model.
-pub(super) fn concern_model(terms: &[Term]) -> bool {
+pub(crate) fn concern_model(terms: &[Term]) -> bool {
     terms.iter().any(|term| matches!(term.predicate, Predicate::Model(_)))
 }
 
 /// Returns whether `terms` exclude all completed requests.
-pub(super) fn exclude_completed(terms: &[Term]) -> bool {
+pub(crate) fn exclude_completed(terms: &[Term]) -> bool {
     terms.iter().any(|term| match &term.predicate {
         Predicate::Status(statuses) => statuses.contains(&RequestStatus::Completed) == term.negated,
         _ => false,
     })
 }
 
-fn clause(predicate: &Predicate) -> (String, Vec<Box<dyn ToColumn>>) {
+fn clause(predicate: &Predicate) -> (String, Vec<ConditionValue>) {
     match predicate {
         Predicate::Account(accounts) => any_of("account", accounts),
         Predicate::Key(keys) => any_of("key", keys),
@@ -78,26 +78,30 @@ fn clause(predicate: &Predicate) -> (String, Vec<Box<dyn ToColumn>>) {
         Predicate::Error(codes) => any_of("error_code", codes),
         Predicate::Stream(wanted) => any_of("stream", &[*wanted]),
         Predicate::Cost(how, amount) => compared("cost", *how, *amount),
-        Predicate::Tokens(how, tokens) => compared("input + output", *how, Count(tokens.0)),
+        Predicate::Tokens(how, tokens) => {
+            // The difference cannot overflow, as the sum of two counts can.
+            let (clause, values) = compared("input", *how, Count(tokens.0));
+            (format!("{clause} - output"), values)
+        }
         Predicate::Duration(how, length) => compared("duration", *how, Micros(*length)),
         Predicate::Ttft(how, length) => compared("ttft", *how, Micros(*length)),
     }
 }
 
-fn any_of<T: ToColumn + Clone + 'static>(
+fn any_of<T: Encode + Clone + Send + Sync + 'static>(
     column: &str,
     values: &[T],
-) -> (String, Vec<Box<dyn ToColumn>>) {
+) -> (String, Vec<ConditionValue>) {
     let marks = vec!["?"; values.len()].join(", ");
-    let values = values.iter().map(|value| Box::new(value.clone()) as Box<dyn ToColumn>);
+    let values = values.iter().map(|value| Box::new(value.clone()) as ConditionValue);
     (format!("{column} IN ({marks})"), values.collect())
 }
 
 fn compared(
     column: &str,
     how: Comparison,
-    value: impl ToColumn + 'static,
-) -> (String, Vec<Box<dyn ToColumn>>) {
+    value: impl Encode + Send + Sync + 'static,
+) -> (String, Vec<ConditionValue>) {
     let sign = match how {
         Comparison::Above => ">",
         Comparison::AtLeast => ">=",

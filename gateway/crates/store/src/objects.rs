@@ -1,0 +1,204 @@
+//! Reads accounts, keys and the catalogue from rows, whatever the backend.
+
+use std::time::Duration;
+
+use crate::codec::{At, Count, Decode, DecodeError, List, Micros};
+use domain::account::{Account, Session};
+use domain::key::{ClientGone, Key};
+use domain::limit::Limits;
+use domain::model::{Deployment, Model};
+use domain::plan::Plan;
+use domain::price::Price;
+use domain::upstream::{
+    ClientCertificate, ConnectionBound, CredentialSource, Deadlines, HealthCheck, Proxy,
+    ProxyChoice, ProxyLogin, Upstream,
+};
+
+/// A row of a query.
+pub(crate) trait ReadRow {
+    /// The error of the backend.
+    type Error: From<DecodeError>;
+
+    /// Reads a column by its name.
+    fn named<T: Decode>(&self, name: &str) -> Result<T, Self::Error>;
+    /// Reads a column by its number, which is faster.
+    fn at<T: Decode>(&self, number: usize) -> Result<T, Self::Error>;
+}
+
+/// Reads an account.
+pub(crate) fn account<R: ReadRow>(row: &R) -> Result<Account, R::Error> {
+    Ok(Account {
+        id: row.named("id")?,
+        name: row.named("name")?,
+        role: row.named("role")?,
+        status: row.named("status")?,
+        plan: row.named("plan")?,
+        created_at: row.named::<At>("created_at")?.0,
+    })
+}
+
+/// Reads a session.
+pub(crate) fn session<R: ReadRow>(row: &R) -> Result<Session, R::Error> {
+    Ok(Session {
+        id: row.named("id")?,
+        digest: row.named("digest")?,
+        account: row.named("account")?,
+        created_at: row.named::<At>("created_at")?.0,
+        expires_at: row.named::<At>("expires_at")?.0,
+    })
+}
+
+/// Reads a key.
+pub(crate) fn key<R: ReadRow>(row: &R) -> Result<Key, R::Error> {
+    let at = |column| Ok::<_, R::Error>(row.named::<Option<At>>(column)?.map(|at| at.0));
+    Ok(Key {
+        id: row.named("id")?,
+        digest: row.named("digest")?,
+        account: row.named("account")?,
+        label: row.named("label")?,
+        origin: row.named("origin")?,
+        limits: limits(row)?,
+        spend_cap: row.named("spend_cap")?,
+        models: row.named::<List>("models")?.into_models(),
+        translation: row.named("translation")?,
+        created_at: row.named::<At>("created_at")?.0,
+        expires_at: at("expires_at")?,
+        revoked_at: at("revoked_at")?,
+        successor: row.named("successor")?,
+        client_gone: match row.named("drain_seconds")? {
+            None => ClientGone::Cancel,
+            Some(Count(seconds)) => ClientGone::Drain(Duration::from_secs(seconds)),
+        },
+    })
+}
+
+/// Encodes what happens to a key's requests when their clients disconnect.
+pub(crate) fn drain_seconds(client_gone: ClientGone) -> Option<Count> {
+    match client_gone {
+        ClientGone::Cancel => None,
+        ClientGone::Drain(limit) => Some(Count(limit.as_secs())),
+    }
+}
+
+/// Reads the limits of a key, a plan or a model.
+fn limits<R: ReadRow>(row: &R) -> Result<Limits, R::Error> {
+    let limit = |column| Ok::<_, R::Error>(row.named::<Option<Count>>(column)?.map(|n| n.0));
+    Ok(Limits {
+        rpm: limit("rpm")?,
+        tpm: limit("tpm")?,
+        concurrency: limit("concurrency")?,
+        monthly_tokens: limit("monthly_tokens")?,
+        observe: row.named("observe")?,
+    })
+}
+
+/// Reads a plan.
+pub(crate) fn plan<R: ReadRow>(row: &R) -> Result<Plan, R::Error> {
+    Ok(Plan {
+        name: row.named("name")?,
+        trial_credit: row.named("trial_credit")?,
+        limits: limits(row)?,
+        models: row.named::<List>("models")?.into_models(),
+    })
+}
+
+/// Reads a model without its aliases and deployments.
+pub(crate) fn model<R: ReadRow>(row: &R) -> Result<Model, R::Error> {
+    Ok(Model {
+        id: row.named("id")?,
+        display_name: row.named("display_name")?,
+        description: row.named("description")?,
+        context_window: row.named("context_window")?,
+        max_output_tokens: row.named("max_output_tokens")?,
+        limits: limits(row)?,
+        price: Price {
+            input: row.named("price_input")?,
+            cached: row.named("price_cached")?,
+            output: row.named("price_output")?,
+            version: row.named("price_version")?,
+        },
+        abilities: row.named::<List>("abilities")?.into_decoded()?,
+        inputs: row.named::<List>("inputs")?.into_decoded()?,
+        aliases: Vec::new(),
+        deployments: Vec::new(),
+        routing: row.named("routing")?,
+        created_at: row.named::<At>("created_at")?.0,
+    })
+}
+
+/// Reads a deployment of a model.
+pub(crate) fn deployment<R: ReadRow>(row: &R) -> Result<Deployment, R::Error> {
+    Ok(Deployment {
+        upstream: row.named("upstream")?,
+        upstream_model: row.named("upstream_model")?,
+        weight: row.named("weight")?,
+        priority: row.named("priority")?,
+    })
+}
+
+/// Reads an upstream without its credentials.
+pub(crate) fn upstream<R: ReadRow>(row: &R) -> Result<Upstream, R::Error> {
+    let span = |column| Ok::<_, R::Error>(row.named::<Option<Micros>>(column)?.map(|s| s.0));
+    let certificate = (row.named("client_certificate")?, row.named("client_key")?);
+    let bound = (row.named("max_connections")?, row.named("max_waiting")?);
+    let check = (row.named("health_check")?, row.named("health_check_interval")?);
+    Ok(Upstream {
+        name: row.named("name")?,
+        url: row.named("url")?,
+        credentials: Vec::new(),
+        profile: row.named("profile")?,
+        deadlines: Deadlines {
+            connect: span("connect")?,
+            first_byte: span("first_byte")?,
+            idle: span("idle")?,
+            total: span("total")?,
+        },
+        proxy: proxy(row)?,
+        ca_certificates: row.named("ca_certificates")?,
+        client_certificate: Option::zip(certificate.0, certificate.1)
+            .map(|(chain, sealed_key)| ClientCertificate { chain, sealed_key }),
+        connection_bound: Option::zip(bound.0, bound.1)
+            .map(|(max_connections, max_waiting)| ConnectionBound { max_connections, max_waiting }),
+        health_check: Option::zip(check.0, check.1)
+            .map(|(path, Micros(interval))| HealthCheck { path, interval }),
+        created_at: row.named::<At>("created_at")?.0,
+    })
+}
+
+fn proxy<R: ReadRow>(row: &R) -> Result<ProxyChoice, R::Error> {
+    let url: Option<String> = row.named("proxy")?;
+    Ok(match url {
+        None => ProxyChoice::Environment,
+        Some(text) if text == ProxyChoice::DIRECT => ProxyChoice::Direct,
+        Some(url) => ProxyChoice::Configured(Proxy { url, login: proxy_login(row)? }),
+    })
+}
+
+fn proxy_login<R: ReadRow>(row: &R) -> Result<Option<ProxyLogin>, R::Error> {
+    let user: Option<String> = row.named("proxy_user")?;
+    let kind: Option<String> = row.named("proxy_password_kind")?;
+    let password: Option<Vec<u8>> = row.named("proxy_password")?;
+    let password = Option::zip(kind, password);
+    let password = password.map(|(kind, password)| credential(&kind, password)).transpose()?;
+    Ok(Option::zip(user, password).map(|(user, password)| ProxyLogin { user, password }))
+}
+
+/// Returns the kind of a credential and its name, path or encrypted bytes.
+pub(crate) fn credential_columns(source: &CredentialSource) -> (&'static str, &[u8]) {
+    match source {
+        CredentialSource::Env(name) => ("env", name.as_bytes()),
+        CredentialSource::File(path) => ("file", path.as_bytes()),
+        CredentialSource::Sealed(bytes) => ("sealed", bytes),
+    }
+}
+
+/// Reads a credential from its columns.
+pub(crate) fn credential(kind: &str, bytes: Vec<u8>) -> Result<CredentialSource, DecodeError> {
+    let text = |bytes| String::from_utf8(bytes).map_err(|_| DecodeError::Type);
+    match kind {
+        "env" => text(bytes).map(CredentialSource::Env),
+        "file" => text(bytes).map(CredentialSource::File),
+        "sealed" => Ok(CredentialSource::Sealed(bytes)),
+        other => Err(DecodeError::Invalid(other.to_owned(), "kind of credential")),
+    }
+}

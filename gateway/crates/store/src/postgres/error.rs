@@ -1,0 +1,85 @@
+//! Maps errors of PostgreSQL to those of the store.
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::error::SqlState;
+
+use crate::StoreError;
+
+/// A newer version of the gateway wrote the database.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it was written by a newer version of the gateway (its schema is {found}, ours is {known})"
+)]
+pub(super) struct NewerSchemaError {
+    /// The schema version of the database.
+    pub(super) found: i64,
+    /// The newest known schema version.
+    pub(super) known: i64,
+}
+
+/// The server acknowledges commits that a crash can lose. The gateway deletes its journal of
+/// records once they are committed.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "`synchronous_commit` is `off`, with which committed records can be lost; set it to `on` for this database"
+)]
+pub(super) struct AsynchronousCommitError;
+
+/// A later gateway uses the database; this one must not write any more.
+#[derive(Debug, thiserror::Error)]
+#[error("another gateway has taken over this database")]
+pub(super) struct SupersededError;
+
+/// A row that always exists is missing.
+#[derive(Debug, thiserror::Error)]
+#[error("the database was changed by another program: `{0}` is empty")]
+pub(super) struct MissingRowError(pub(super) &'static str);
+
+/// Maps constraint violations to store errors.
+pub(super) trait Constrained<T> {
+    /// Maps a violated uniqueness constraint to [`StoreError::Conflict`].
+    fn or_conflict(self, text: impl FnOnce() -> String) -> Result<T, StoreError>;
+    /// Maps a violated foreign key to [`StoreError::NotFound`].
+    fn or_not_found(self) -> Result<T, StoreError>;
+}
+
+impl<T> Constrained<T> for Result<T, StoreError> {
+    fn or_conflict(self, text: impl FnOnce() -> String) -> Result<T, StoreError> {
+        self.map_err(|error| match sql_state(&error) {
+            Some(state) if *state == SqlState::UNIQUE_VIOLATION => StoreError::Conflict(text()),
+            _ => error,
+        })
+    }
+
+    fn or_not_found(self) -> Result<T, StoreError> {
+        self.map_err(|error| match sql_state(&error) {
+            Some(state) if *state == SqlState::FOREIGN_KEY_VIOLATION => StoreError::NotFound,
+            _ => error,
+        })
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+impl From<PoolError> for StoreError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => error.into(),
+            other => Self::Unavailable(other.into()),
+        }
+    }
+}
+
+/// Returns an error unless a statement changed something.
+pub(super) fn expect_changed(rows: u64) -> Result<(), StoreError> {
+    if rows == 0 { Err(StoreError::NotFound) } else { Ok(()) }
+}
+
+fn sql_state(error: &StoreError) -> Option<&SqlState> {
+    let StoreError::Unavailable(source) = error else { return None };
+    source.downcast_ref::<tokio_postgres::Error>()?.code()
+}

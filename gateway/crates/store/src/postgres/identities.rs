@@ -1,0 +1,239 @@
+//! Accounts and invites; keys are in `keys.rs`, sessions in `sessions.rs`.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::codec::{ReadColumn, parameters};
+use super::error::{Constrained, expect_changed};
+use super::transaction::Transaction;
+use super::{PostgresStore, catalogue, entries, keys, models, sessions, upstreams};
+use crate::codec::At;
+use crate::objects;
+use crate::summary::day_of;
+use crate::{Identities, Snapshot, StoreError};
+use domain::account::{Account, Invite, Session};
+use domain::audit::AuditEntry;
+use domain::id::{AccountId, KeyId, SessionId};
+use domain::key::Key;
+use domain::ledger::{Entry, EntryKind};
+use domain::money::Nanos;
+
+#[async_trait]
+impl Identities for PostgresStore {
+    async fn load(&self) -> Result<Snapshot, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        Ok(Snapshot {
+            accounts: accounts(&tx).await?,
+            balances: entries::balances(&tx).await?,
+            plans: catalogue::plans(&tx).await?,
+            keys: keys::unrevoked(&tx).await?,
+            models: models::all(&tx).await?,
+            upstreams: upstreams::all(&tx).await?,
+        })
+    }
+
+    async fn add_account(
+        &self,
+        account: &Account,
+        password_hash: &str,
+        credit: Option<&Entry>,
+        invite: Option<[u8; 32]>,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        if let Some(digest) = invite {
+            let sql = "DELETE FROM invites WHERE digest = $1 AND expires_at > $2";
+            expect_changed(tx.execute(sql, parameters![digest, At(account.created_at)]).await?)?;
+        }
+        insert_account(&tx, account, password_hash).await?;
+        if let Some(entry) = credit {
+            if entry.kind == EntryKind::Trial {
+                let sql = "INSERT INTO trial_days AS stored VALUES ($1, $2) ON CONFLICT (day) \
+                    DO UPDATE SET amount = saturating_add(stored.amount, excluded.amount)";
+                tx.execute(sql, parameters![day_of(entry.at), entry.amount]).await?;
+            }
+            entries::add(&tx, std::slice::from_ref(entry)).await?;
+        }
+        tx.commit_audited(audit).await
+    }
+
+    async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let sql = "SELECT amount FROM trial_days WHERE day = $1";
+        let row = tx.query_opt(sql, parameters![day_of(at)]).await?;
+        row.map_or(Ok(Nanos::ZERO), |row| row.column(0))
+    }
+
+    async fn set_status_and_plan(
+        &self,
+        account: &Account,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        let sql = "UPDATE accounts SET status = $1, plan = $2 WHERE id = $3";
+        let values = parameters![account.status, account.plan, account.id];
+        expect_changed(tx.execute(sql, values).await?)?;
+        tx.commit_audited(audit).await
+    }
+
+    async fn set_password(
+        &self,
+        account: AccountId,
+        password_hash: &str,
+        keep: [u8; 32],
+        audit: &AuditEntry,
+    ) -> Result<u64, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        let sql = "UPDATE accounts SET password_hash = $1 WHERE id = $2";
+        expect_changed(tx.execute(sql, parameters![password_hash, account]).await?)?;
+        let ended = sessions::end_others(&tx, account, keep).await?;
+        tx.commit_audited(audit).await?;
+        Ok(ended)
+    }
+
+    async fn find_password_hash(
+        &self,
+        name: &str,
+    ) -> Result<Option<(AccountId, String)>, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let sql = "SELECT id, password_hash FROM accounts WHERE folded_name = $1";
+        let row = tx.query_opt(sql, parameters![name.to_lowercase()]).await?;
+        row.map(|row| Ok((row.column(0)?, row.column(1)?))).transpose()
+    }
+
+    async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        let sql = "INSERT INTO invites (digest, created_at, expires_at) VALUES ($1, $2, $3)";
+        let values = parameters![invite.digest, At(invite.created_at), At(invite.expires_at)];
+        let inserted = tx.execute(sql, values).await;
+        inserted.or_conflict(|| "this invite exists".to_owned())?;
+        tx.commit_audited(audit).await
+    }
+
+    async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        sessions::insert(&tx, session).await?;
+        tx.commit_audited(audit).await
+    }
+
+    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
+        let mut connection = self.connection().await?;
+        sessions::find(&connection.view().await?, digest).await
+    }
+
+    async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        tx.execute("DELETE FROM sessions WHERE digest = $1", parameters![digest]).await?;
+        tx.commit().await
+    }
+
+    async fn sessions(&self, account: AccountId) -> Result<Vec<Session>, StoreError> {
+        let mut connection = self.connection().await?;
+        sessions::of(&connection.view().await?, account).await
+    }
+
+    async fn end_session(
+        &self,
+        account: AccountId,
+        id: &SessionId,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        sessions::end(&tx, account, id).await?;
+        tx.commit_audited(audit).await
+    }
+
+    async fn end_other_sessions(
+        &self,
+        account: AccountId,
+        keep: [u8; 32],
+        audit: &AuditEntry,
+    ) -> Result<u64, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        let ended = sessions::end_others(&tx, account, keep).await?;
+        tx.commit_audited(audit).await?;
+        Ok(ended)
+    }
+
+    async fn add_key(&self, key: &Key, audit: &AuditEntry) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        keys::insert(&tx, key).await?;
+        tx.commit_audited(audit).await
+    }
+
+    async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError> {
+        let mut connection = self.connection().await?;
+        keys::find(&connection.view().await?, id).await
+    }
+
+    async fn keys(
+        &self,
+        account: Option<AccountId>,
+    ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError> {
+        let mut connection = self.connection().await?;
+        keys::list(&connection.view().await?, account).await
+    }
+
+    async fn rotate_key(
+        &self,
+        old: &Key,
+        successor: &Key,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        keys::rotate(&tx, old, successor).await?;
+        tx.commit_audited(audit).await
+    }
+
+    async fn revoke_key(
+        &self,
+        id: &KeyId,
+        at: Timestamp,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        keys::revoke(&tx, id, at).await?;
+        tx.commit_audited(audit).await
+    }
+}
+
+async fn accounts(tx: &Transaction<'_>) -> Result<Vec<Account>, StoreError> {
+    let sql = "SELECT id, name, role, status, plan, created_at FROM accounts";
+    tx.query(sql, &[]).await?.iter().map(objects::account).collect()
+}
+
+async fn insert_account(
+    tx: &Transaction<'_>,
+    account: &Account,
+    hash: &str,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO accounts (id, name, folded_name, password_hash, role, status, plan, \
+        created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let values = parameters![
+        account.id,
+        account.name,
+        account.name.to_lowercase(),
+        hash,
+        account.role,
+        account.status,
+        account.plan,
+        At(account.created_at)
+    ];
+    let inserted = tx.execute(sql, values).await;
+    inserted.or_conflict(|| format!("an account named `{}` exists", account.name))?;
+    Ok(())
+}

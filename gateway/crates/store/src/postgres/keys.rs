@@ -1,0 +1,101 @@
+//! Keys, and the time of their last use.
+
+use jiff::Timestamp;
+use tokio_postgres::Row;
+
+use super::codec::{ReadColumn, arrays, parameters};
+use super::error::{Constrained, expect_changed};
+use super::transaction::Transaction;
+use crate::StoreError;
+use crate::codec::{At, Count, List};
+use crate::objects;
+use domain::id::{AccountId, KeyId, ModelId};
+use domain::key::Key;
+
+/// Adds a key; [`StoreError::NotFound`] if there is no such account.
+pub(super) async fn insert(tx: &Transaction<'_>, key: &Key) -> Result<(), StoreError> {
+    let sql = "INSERT INTO keys (id, digest, account, label, origin, rpm, tpm, concurrency, \
+        monthly_tokens, observe, spend_cap, models, translation, created_at, expires_at, \
+        revoked_at, successor, drain_seconds) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, \
+        $11, $12, $13, $14, $15, $16, $17, $18)";
+    let values = parameters![
+        key.id,
+        key.digest,
+        key.account,
+        key.label,
+        key.origin,
+        key.limits.rpm.map(Count),
+        key.limits.tpm.map(Count),
+        key.limits.concurrency.map(Count),
+        key.limits.monthly_tokens.map(Count),
+        key.limits.observe,
+        key.spend_cap,
+        List::of(key.models.iter().map(ModelId::as_str)),
+        key.translation,
+        At(key.created_at),
+        key.expires_at.map(At),
+        key.revoked_at.map(At),
+        key.successor,
+        objects::drain_seconds(key.client_gone)
+    ];
+    let inserted = tx.execute(sql, values).await;
+    inserted.or_not_found().or_conflict(|| format!("key `{}` exists", key.id))?;
+    Ok(())
+}
+
+/// Returns a key by its public id.
+pub(super) async fn find(tx: &Transaction<'_>, id: &KeyId) -> Result<Option<Key>, StoreError> {
+    let row = tx.query_opt("SELECT * FROM keys WHERE id = $1", parameters![id]).await?;
+    row.as_ref().map(objects::key).transpose()
+}
+
+/// Returns all keys that are not revoked.
+pub(super) async fn unrevoked(tx: &Transaction<'_>) -> Result<Vec<Key>, StoreError> {
+    let rows = tx.query("SELECT * FROM keys WHERE revoked_at IS NULL", &[]).await?;
+    rows.iter().map(objects::key).collect()
+}
+
+/// Returns the keys of one account, or all, newest first, with the time of their last use.
+pub(super) async fn list(
+    tx: &Transaction<'_>,
+    account: Option<AccountId>,
+) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError> {
+    let sql = "SELECT * FROM keys WHERE $1::uuid IS NULL OR account = $1 \
+        ORDER BY created_at DESC, id COLLATE \"C\" DESC";
+    let read = |row: &Row| {
+        let last_used = row.column::<Option<At>>("last_used_at")?;
+        Ok((objects::key(row)?, last_used.map(|at| at.0)))
+    };
+    tx.query(sql, parameters![account]).await?.iter().map(read).collect()
+}
+
+/// Revokes a key, unless it is revoked already.
+pub(super) async fn revoke(
+    tx: &Transaction<'_>,
+    id: &KeyId,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1";
+    expect_changed(tx.execute(sql, parameters![id, At(at)]).await?)
+}
+
+/// Sets the end and the successor of `old`, and adds the successor.
+pub(super) async fn rotate(tx: &Transaction<'_>, old: &Key, new: &Key) -> Result<(), StoreError> {
+    insert(tx, new).await?;
+    let sql = "UPDATE keys SET expires_at = $2, revoked_at = $3, successor = $4 \
+        WHERE id = $1 AND revoked_at IS NULL AND successor IS NULL";
+    let values = parameters![old.id, old.expires_at.map(At), old.revoked_at.map(At), old.successor];
+    expect_changed(tx.execute(sql, values).await?)
+}
+
+/// Advances the times of the last use of keys; missing keys are ignored.
+pub(super) async fn touch(
+    tx: &Transaction<'_>,
+    last_used: &[(&KeyId, Timestamp)],
+) -> Result<(), StoreError> {
+    let sql = "UPDATE keys SET last_used_at = used.at \
+        FROM unnest($1::text[], $2::bigint[]) AS used (id, at) \
+        WHERE keys.id = used.id AND (last_used_at IS NULL OR last_used_at < used.at)";
+    tx.execute(sql, arrays!(last_used, |row| row.0, At(row.1))).await?;
+    Ok(())
+}

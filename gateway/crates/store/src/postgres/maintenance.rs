@@ -1,0 +1,75 @@
+//! Maintenance of the database, in particular the deletion of old request records in small
+//! transactions.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::audit::rows;
+use super::codec::{ReadColumn, parameters};
+use super::transaction::Transaction;
+use super::{PostgresStore, sums};
+use crate::codec::Count;
+use crate::records::{self, REQUEST};
+use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
+use domain::record::RequestRecord;
+
+#[async_trait]
+impl StoreMaintenance for PostgresStore {
+    async fn copy(&self) -> Result<StoreCopy, StoreError> {
+        Err(StoreError::Unsupported(
+            "the gateway stores its data in PostgreSQL; back it up with PostgreSQL's own tools, \
+             such as `pg_dump` or `pg_basebackup`",
+        ))
+    }
+
+    async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        let sql = "INSERT INTO meta (name, value) VALUES ('examined_at', $1) \
+            ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        tx.execute(sql, parameters![at.to_string()]).await?;
+        // Zero, too, if the server keeps no checksums.
+        let sql = "SELECT coalesce(sum(checksum_failures), 0)::bigint FROM pg_stat_database";
+        let failures = tx.query_one("pg_stat_database", sql, &[]).await?.column::<Count>(0)?.0;
+        tx.commit().await?;
+        let finding = || format!("the server found {failures} pages with wrong checksums");
+        Ok((failures > 0).then(finding).into_iter().collect())
+    }
+
+    async fn delete_old_requests(
+        &self,
+        cutoff: RetentionCutoff,
+        limit: usize,
+    ) -> Result<u64, StoreError> {
+        let mut connection = self.connection().await?;
+        // Avoids a write transaction without changes.
+        if oldest(&connection.view().await?, &cutoff, 1).await?.is_empty() {
+            return Ok(0);
+        }
+        let tx = connection.begin(self.epoch).await?;
+        let old = oldest(&tx, &cutoff, limit).await?;
+        if let Some((last, _)) = old.last() {
+            let fresh: Vec<_> = old.iter().map(|(cursor, record)| (cursor.0, record)).collect();
+            sums::add_deleted(&tx, &sums::by_key(&fresh)).await?;
+            tx.execute("DELETE FROM requests WHERE seq <= $1", parameters![last.0]).await?;
+        }
+        tx.commit().await?;
+        Ok(old.len() as u64)
+    }
+}
+
+/// Returns up to `limit` of the oldest records that may be deleted.
+async fn oldest(
+    tx: &Transaction<'_>,
+    cutoff: &RetentionCutoff,
+    limit: usize,
+) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+    let newest = tx.query_one("log_end", "SELECT seq FROM log_end", &[]).await?;
+    let newest = Cursor(newest.column(0)?);
+    let sql = format!("SELECT {REQUEST} FROM requests WHERE seq < $1 ORDER BY seq LIMIT $2");
+    let found = tx.query(&sql, parameters![newest.0, rows(limit)]).await?;
+    let mut old = found.iter().map(records::request).collect::<Result<Vec<_>, _>>()?;
+    let kept = old.iter().position(|(cursor, record)| !cutoff.selects(*cursor, record, newest));
+    old.truncate(kept.unwrap_or(old.len()));
+    Ok(old)
+}

@@ -1,0 +1,140 @@
+//! The store in a PostgreSQL database, version 15 or later, used by one gateway at a time.
+//!
+//! Each method takes a connection of a pool and runs one transaction. `lease.rs` keeps other
+//! gateways out. Operations that returned `Ok` survive a crash of the server as far as its
+//! `synchronous_commit` promises; `off` is refused. Start with [`PostgresStore::open`], then
+//! `commit.rs`, the hot path. Only this module uses `tokio_postgres`.
+
+mod address;
+mod audit;
+mod catalogue;
+mod codec;
+mod commit;
+mod consumption;
+mod entries;
+mod error;
+mod filter;
+mod identities;
+mod keys;
+mod lease;
+mod maintenance;
+mod migrations;
+mod models;
+mod requests;
+mod responses;
+mod sessions;
+mod summary;
+mod sums;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod transaction;
+mod upstreams;
+mod verify;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use self::codec::ReadColumn;
+use self::error::AsynchronousCommitError;
+use self::lease::Lease;
+use self::tls::MakeConnector;
+use self::transaction::Connection;
+use super::StoreError;
+
+pub use self::address::{AddressError, PostgresAddress};
+pub use self::lease::LeaseLost;
+
+/// The number of connections, without the one of the lease.
+const CONNECTIONS: usize = 8;
+
+/// A store in a PostgreSQL database.
+pub struct PostgresStore {
+    pool: Pool,
+    lease: Lease,
+    epoch: i64,
+    /// At most one verification runs at a time.
+    background: Semaphore,
+}
+
+impl PostgresStore {
+    /// Connects to the database, migrates it if necessary, and takes its lease for the gateway
+    /// whose data directory is `node`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unopened`] if the server cannot be reached or refuses, if the database has a
+    /// newer schema or commits asynchronously, or if another gateway uses it.
+    pub async fn open(address: &PostgresAddress, node: Uuid) -> Result<Self, StoreError> {
+        Self::try_open(address, node)
+            .await
+            .map_err(|source| StoreError::Unopened { location: address.to_string(), source })
+    }
+
+    /// Returns whether the database has no schema.
+    ///
+    /// # Errors
+    /// [`StoreError::Unopened`] if the server cannot be reached or refuses.
+    pub async fn is_uninitialized(address: &PostgresAddress) -> Result<bool, StoreError> {
+        let check = async {
+            let mut connection = Connection::of(&create_pool(address, 1)?).await.map_err(cause)?;
+            let tx = connection.view().await?;
+            let sql = "SELECT to_regclass('schema_version') IS NULL";
+            Ok(tx.query_one("pg_class", sql, &[]).await?.column(0)?)
+        };
+        check.await.map_err(|source| StoreError::Unopened { location: address.to_string(), source })
+    }
+
+    async fn try_open(
+        address: &PostgresAddress,
+        node: Uuid,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let pool = create_pool(address, CONNECTIONS)?;
+        let mut connection = Connection::of(&pool).await.map_err(cause)?;
+        let commits = connection.begin_unfenced().await?;
+        let sql = "SELECT current_setting('synchronous_commit') = 'off'";
+        if commits.query_one("pg_settings", sql, &[]).await?.column(0)? {
+            return Err(AsynchronousCommitError.into());
+        }
+        drop(commits);
+        migrations::run(&mut connection).await.map_err(cause)?;
+        let lease = Lease::take(create_pool(address, 1)?, node).await?;
+        Ok(Self { pool, epoch: lease.epoch, lease, background: Semaphore::new(1) })
+    }
+
+    /// Renews the lease until it is lost. Must run as long as the gateway serves; the gateway must
+    /// then stop.
+    pub async fn keep_lease(&self) -> LeaseLost {
+        self.lease.keep().await
+    }
+
+    /// Releases the lease and closes the connections. Later calls return
+    /// [`StoreError::Unavailable`].
+    pub async fn close(&self) {
+        // If this fails, the next gateway waits until the lease expires.
+        let _ = self.lease.release().await;
+        self.pool.close();
+    }
+
+    async fn connection(&self) -> Result<Connection, StoreError> {
+        Connection::of(&self.pool).await
+    }
+}
+
+fn create_pool(
+    address: &PostgresAddress,
+    connections: usize,
+) -> Result<Pool, Box<dyn std::error::Error + Send + Sync>> {
+    let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let tls = MakeConnector::new(address.trust().client_config());
+    let manager = Manager::from_config(address.config().clone(), tls, config);
+    Ok(Pool::builder(manager).max_size(connections).build()?)
+}
+
+/// Returns the cause of an error, which says more than that the store is unavailable.
+fn cause(error: StoreError) -> Box<dyn std::error::Error + Send + Sync> {
+    match error {
+        StoreError::Unavailable(source) => source,
+        other => other.into(),
+    }
+}

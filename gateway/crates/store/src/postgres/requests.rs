@@ -1,0 +1,160 @@
+//! The request log: single records, pages in both directions, counts.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::PostgresStore;
+use super::audit::rows;
+use super::codec::{ReadColumn, parameters};
+use super::filter::Selection;
+use super::{commit, entries, summary};
+use crate::codec::{At, Count};
+use crate::condition::Condition;
+use crate::records::{self, REQUEST};
+use crate::{Cursor, RequestFilter, Requests, StoreError, Summary};
+use domain::audit::AuditEntry;
+use domain::id::{AccountId, RequestId};
+use domain::idempotency::{Answered, IdempotencyDigest};
+use domain::ledger::Entry;
+use domain::money::Nanos;
+use domain::record::RequestRecord;
+
+/// The order of a page.
+#[derive(Clone, Copy)]
+enum Order {
+    OldestFirst,
+    NewestFirst,
+}
+
+#[async_trait]
+impl Requests for PostgresStore {
+    async fn commit(&self, batch: Arc<Vec<RequestRecord>>) -> Result<Cursor, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        let newest = commit::commit(&tx, &batch).await?;
+        tx.commit().await?;
+        Ok(newest)
+    }
+
+    async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        entries::add(&tx, std::slice::from_ref(entry)).await?;
+        tx.commit_audited(audit).await
+    }
+
+    async fn balance(&self, account: AccountId) -> Result<Nanos, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let sql = "SELECT amount FROM balances WHERE account = $1";
+        let row = tx.query_opt(sql, parameters![account]).await?;
+        row.map_or(Ok(Nanos::ZERO), |row| row.column(0))
+    }
+
+    async fn find_request(&self, id: RequestId) -> Result<Option<RequestRecord>, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let sql = format!("SELECT {REQUEST} FROM requests WHERE id = $1");
+        let row = tx.query_opt(&sql, parameters![id]).await?;
+        row.map(|row| Ok(records::request(&row)?.1)).transpose()
+    }
+
+    async fn requests_before(
+        &self,
+        filter: &RequestFilter,
+        before: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+        let last = before.map(|before| before.0.saturating_sub(1));
+        self.page(filter, (None, last), Order::NewestFirst, limit).await
+    }
+
+    async fn requests_after(
+        &self,
+        filter: &RequestFilter,
+        after: Cursor,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+        let first = after.0.saturating_add(1);
+        self.page(filter, (Some(first), None), Order::OldestFirst, limit).await
+    }
+
+    async fn count_requests(
+        &self,
+        filter: &RequestFilter,
+        after: Cursor,
+        until: Cursor,
+    ) -> Result<u64, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let selection = Selection::of(&tx, filter).await?;
+        let mut condition = selection.in_log(selection.since, selection.until);
+        condition.and_if_some("seq > ?", Some(after.0));
+        condition.and_if_some("seq <= ?", Some(until.0));
+        let sql = format!("SELECT count(*) FROM requests {}", condition.sql());
+        let counted = tx.query_with(&sql, &condition).await?;
+        counted.first().map_or(Ok(0), |row| Ok(row.column::<Count>(0)?.0))
+    }
+
+    async fn answered_since(
+        &self,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Answered>, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let sql = "SELECT idempotency, id, started_at + duration FROM requests \
+            WHERE idempotency IS NOT NULL AND started_at + duration >= $1 \
+            ORDER BY started_at + duration DESC, seq DESC LIMIT $2";
+        let newest = tx.query(sql, parameters![At(since), rows(limit)]).await?;
+        let answered = newest.iter().rev().map(|row| {
+            let (digest, id) = (IdempotencyDigest(row.column(0)?), row.column(1)?);
+            Ok(Answered { digest, id, at: row.column::<At>(2)?.0 })
+        });
+        answered.collect()
+    }
+
+    async fn newest(&self) -> Result<Cursor, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let row = tx.query_one("log_end", "SELECT seq FROM log_end", &[]).await?;
+        Ok(Cursor(row.column(0)?))
+    }
+
+    async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let selection = Selection::of(&tx, filter).await?;
+        summary::summarize(&tx, &selection).await
+    }
+}
+
+impl PostgresStore {
+    async fn page(
+        &self,
+        filter: &RequestFilter,
+        (first, last): (Option<i64>, Option<i64>),
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let selection = Selection::of(&tx, filter).await?;
+        let mut condition = selection.in_log(selection.since, selection.until);
+        condition.and_if_some("seq >= ?", first);
+        condition.and_if_some("seq <= ?", last);
+        let page = tx.query_with(&page_sql(&condition, order, limit), &condition).await?;
+        page.iter().map(records::request).collect()
+    }
+}
+
+fn page_sql(condition: &Condition, order: Order, limit: usize) -> String {
+    let direction = match order {
+        Order::OldestFirst => "ASC",
+        Order::NewestFirst => "DESC",
+    };
+    let (condition, limit) = (condition.sql(), rows(limit));
+    format!("SELECT {REQUEST} FROM requests {condition} ORDER BY seq {direction} LIMIT {limit}")
+}

@@ -1,0 +1,67 @@
+//! Sessions.
+
+use super::codec::parameters;
+use super::error::{Constrained, expect_changed};
+use super::transaction::Transaction;
+use crate::StoreError;
+use crate::codec::At;
+use crate::objects;
+use domain::account::Session;
+use domain::id::{AccountId, SessionId};
+
+/// Adds a session, and deletes those that had ended by then.
+pub(super) async fn insert(tx: &Transaction<'_>, session: &Session) -> Result<(), StoreError> {
+    let sql = "DELETE FROM sessions WHERE expires_at <= $1";
+    tx.execute(sql, parameters![At(session.created_at)]).await?;
+    let sql = "INSERT INTO sessions (id, digest, account, created_at, expires_at) \
+        VALUES ($1, $2, $3, $4, $5)";
+    let values = parameters![
+        session.id,
+        session.digest,
+        session.account,
+        At(session.created_at),
+        At(session.expires_at)
+    ];
+    let inserted = tx.execute(sql, values).await;
+    inserted.or_not_found().or_conflict(|| "this session exists".to_owned())?;
+    Ok(())
+}
+
+/// Returns a session by the digest of its token.
+pub(super) async fn find(
+    tx: &Transaction<'_>,
+    digest: [u8; 32],
+) -> Result<Option<Session>, StoreError> {
+    let sql = "SELECT * FROM sessions WHERE digest = $1";
+    tx.query_opt(sql, parameters![digest]).await?.as_ref().map(objects::session).transpose()
+}
+
+/// Returns an account's sessions, newest first.
+pub(super) async fn of(
+    tx: &Transaction<'_>,
+    account: AccountId,
+) -> Result<Vec<Session>, StoreError> {
+    let sql = "SELECT * FROM sessions \
+        WHERE account = $1 ORDER BY created_at DESC, id COLLATE \"C\"";
+    tx.query(sql, parameters![account]).await?.iter().map(objects::session).collect()
+}
+
+/// Deletes one session of an account.
+pub(super) async fn end(
+    tx: &Transaction<'_>,
+    account: AccountId,
+    id: &SessionId,
+) -> Result<(), StoreError> {
+    let sql = "DELETE FROM sessions WHERE account = $1 AND id = $2";
+    expect_changed(tx.execute(sql, parameters![account, id]).await?)
+}
+
+/// Deletes an account's sessions except one; returns how many.
+pub(super) async fn end_others(
+    tx: &Transaction<'_>,
+    account: AccountId,
+    keep: [u8; 32],
+) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM sessions WHERE account = $1 AND digest <> $2";
+    tx.execute(sql, parameters![account, keep]).await
+}

@@ -1,0 +1,154 @@
+//! Transactions: statements that are prepared once per connection, and the commit with an audit
+//! entry.
+
+use std::ops::DerefMut;
+use std::pin::Pin;
+
+use deadpool_postgres::{ClientWrapper, Object, Pool};
+use futures_util::TryStreamExt;
+use futures_util::stream::Stream;
+use tokio_postgres::{IsolationLevel, Row};
+
+use super::audit;
+use super::codec::{AnyParameter, Parameter, parameters};
+use super::error::{MissingRowError, SupersededError};
+use crate::StoreError;
+use crate::condition::Condition;
+use domain::audit::AuditEntry;
+
+/// A connection. The default returns to the pool on drop.
+pub(super) struct Connection<C = Object>(C);
+
+/// A connection that closes on drop, which cancels its statement.
+pub(super) type DetachedConnection = Connection<Box<ClientWrapper>>;
+
+/// A transaction, rolled back on drop.
+pub(super) struct Transaction<'a>(deadpool_postgres::Transaction<'a>);
+
+impl Connection {
+    /// Takes a connection from the pool, or opens one.
+    pub(super) async fn of(pool: &Pool) -> Result<Self, StoreError> {
+        Ok(Self(pool.get().await?))
+    }
+
+    /// Removes the connection from the pool, for statements that can take long.
+    pub(super) fn detach(self) -> DetachedConnection {
+        Connection(Box::new(Object::take(self.0)))
+    }
+}
+
+impl<C: DerefMut<Target = ClientWrapper>> Connection<C> {
+    /// Starts a transaction that writes, unless a gateway with a later epoch has taken over.
+    pub(super) async fn begin(&mut self, epoch: i64) -> Result<Transaction<'_>, StoreError> {
+        let tx = self.begin_unfenced().await?;
+        // A take-over waits for this transaction, because it changes the key of the row.
+        let sql = "SELECT epoch FROM lease WHERE epoch = $1 FOR KEY SHARE";
+        match tx.query_opt(sql, parameters![epoch]).await? {
+            Some(_) => Ok(tx),
+            None => Err(StoreError::Unavailable(SupersededError.into())),
+        }
+    }
+
+    /// Starts a transaction that writes and is not bound to an epoch: migrations, and the lease.
+    pub(super) async fn begin_unfenced(&mut self) -> Result<Transaction<'_>, StoreError> {
+        let isolation = IsolationLevel::ReadCommitted;
+        Ok(Transaction(self.0.build_transaction().isolation_level(isolation).start().await?))
+    }
+
+    /// Starts a transaction that only reads, from one consistent state.
+    pub(super) async fn view(&mut self) -> Result<Transaction<'_>, StoreError> {
+        let isolation = IsolationLevel::RepeatableRead;
+        let builder = self.0.build_transaction().isolation_level(isolation).read_only(true);
+        Ok(Transaction(builder.start().await?))
+    }
+}
+
+impl Transaction<'_> {
+    /// Executes a statement and returns the number of rows.
+    pub(super) async fn execute(
+        &self,
+        sql: &str,
+        values: &[AnyParameter<'_>],
+    ) -> Result<u64, StoreError> {
+        let statement = self.0.prepare_cached(sql).await?;
+        Ok(self.0.execute(&statement, values).await?)
+    }
+
+    /// Returns all rows.
+    pub(super) async fn query(
+        &self,
+        sql: &str,
+        values: &[AnyParameter<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        let statement = self.0.prepare_cached(sql).await?;
+        Ok(self.0.query(&statement, values).await?)
+    }
+
+    /// Returns the only row, if there is one.
+    pub(super) async fn query_opt(
+        &self,
+        sql: &str,
+        values: &[AnyParameter<'_>],
+    ) -> Result<Option<Row>, StoreError> {
+        let statement = self.0.prepare_cached(sql).await?;
+        Ok(self.0.query_opt(&statement, values).await?)
+    }
+
+    /// Returns the only row of a statement that always has one, such as an aggregate or the row of
+    /// the table `what`.
+    pub(super) async fn query_one(
+        &self,
+        what: &'static str,
+        sql: &str,
+        values: &[AnyParameter<'_>],
+    ) -> Result<Row, StoreError> {
+        let missing = || StoreError::Unavailable(MissingRowError(what).into());
+        self.query_opt(sql, values).await?.ok_or_else(missing)
+    }
+
+    /// Returns the rows of a statement whose text depends on a condition, in which `?` stands for
+    /// the values. The statement is not kept, because there are too many different ones.
+    pub(super) async fn query_with(
+        &self,
+        sql: &str,
+        condition: &Condition,
+    ) -> Result<Vec<Row>, StoreError> {
+        let values: Vec<_> = condition.values().map(Parameter).collect();
+        let values: Vec<_> = values.iter().map(|value| value as AnyParameter<'_>).collect();
+        Ok(self.0.query(&numbered(sql), &values).await?)
+    }
+
+    /// Returns rows as they arrive, for results that may be large.
+    pub(super) async fn stream(
+        &self,
+        sql: &str,
+        values: &[AnyParameter<'_>],
+    ) -> Result<Pin<Box<dyn Stream<Item = Result<Row, StoreError>> + Send>>, StoreError> {
+        let statement = self.0.prepare_cached(sql).await?;
+        let rows = self.0.query_raw(&statement, values.iter().copied()).await?;
+        Ok(Box::pin(rows.map_err(StoreError::from)))
+    }
+
+    /// Executes statements that are separated by semicolons.
+    pub(super) async fn execute_batch(&self, sql: &str) -> Result<(), StoreError> {
+        Ok(self.0.batch_execute(sql).await?)
+    }
+
+    /// Commits.
+    pub(super) async fn commit(self) -> Result<(), StoreError> {
+        Ok(self.0.commit().await?)
+    }
+
+    /// Adds an audit entry and commits.
+    pub(super) async fn commit_audited(self, entry: &AuditEntry) -> Result<(), StoreError> {
+        audit::insert(&self, entry).await?;
+        self.commit().await
+    }
+}
+
+/// Replaces each `?` by the number of its value.
+fn numbered(sql: &str) -> String {
+    let mut parts = sql.split('?');
+    let first = parts.next().unwrap_or_default().to_owned();
+    (1..).zip(parts).fold(first, |sql, (number, part)| format!("{sql}${number}{part}"))
+}

@@ -1,0 +1,147 @@
+//! The whole product on a PostgreSQL database. Without a server in `TOLLGATE_TEST_POSTGRES`, each
+//! test says that it is skipped, and passes.
+
+use std::path::Path;
+
+use domain::durability::Durability;
+use proto::v1;
+use tests::drill::client::Shape;
+use tests::drill::crash::{Crash, CrashLoad, KillTime};
+use tests::drill::rig;
+use tests::drill::round::Drill;
+use tests::process::{self, Gateway};
+use tests::{PostgresDatabase, with_timeout};
+use tokio::process::Command;
+
+async fn start(database: &PostgresDatabase, data: &Path) -> Gateway {
+    Gateway::start(data, |command| _ = command.env("TOLLGATE_STORE", &database.url)).await
+}
+
+/// Returns what a gateway that does not start writes to stderr.
+async fn refusal(change: impl FnOnce(&mut Command), data: &Path) -> String {
+    let mut gateway = process::command("gateway");
+    gateway.arg("--data-dir").arg(data);
+    gateway.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    change(&mut gateway);
+    let output = with_timeout("its end", gateway.output()).await.unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// The second round starts from the balances and the journal that the first one left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_gateway_on_postgres_restarts_with_all_records_and_balances() {
+    let Some(database) = PostgresDatabase::create("it_killed").await else { return };
+    let options =
+        CrashLoad { clients: 16, kill: KillTime::AfterEnds(300), durability: Durability::Process };
+    let mut crash = Crash::prepare_on(options, database.url.clone()).await;
+    for _ in 0..2 {
+        // The round includes the verification of the ledger.
+        let round = crash.round().await;
+        let verdict = &round.verdict;
+        assert!(verdict.differences.is_empty(), "{round}");
+        assert!(verdict.interrupted > 0 && verdict.counted > 0, "{round}");
+        assert!(Shape::QUICK.iter().all(|shape| verdict.shapes.contains(shape)), "{verdict:?}");
+    }
+    let (_dir, data) = crash.stop().await;
+    assert!(!data.join("tollgate.db").exists());
+
+    assert!(database.number("SELECT sum(cost)::bigint FROM requests").await > 0);
+    let unbalanced = "SELECT count(*) FROM balances WHERE amount <> \
+        (SELECT sum(amount) FROM ledger_entries WHERE account = balances.account)";
+    assert_eq!(database.number(unbalanced).await, 0);
+    let twice = "SELECT count(*) - count(DISTINCT (request, kind)) FROM ledger_entries \
+        WHERE request IS NOT NULL";
+    assert_eq!(database.number(twice).await, 0, "a request is charged twice");
+    let ids = "SELECT count(*) - count(DISTINCT id) FROM requests";
+    assert_eq!(database.number(ids).await, 0, "a request is recorded twice");
+    let gaps = "SELECT max(seq) - count(*) FROM requests";
+    assert_eq!(database.number(gaps).await, 0, "the cursors have gaps");
+    database.remove().await;
+}
+
+#[tokio::test]
+async fn a_second_gateway_on_the_same_database_is_refused() {
+    let Some(database) = PostgresDatabase::create("it_second").await else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+    let first = start(&database, &one).await;
+    let address = |command: &mut Command| _ = command.env("TOLLGATE_STORE", &database.url);
+    let text = refusal(address, &two).await;
+    assert!(text.contains("another gateway is using this database"), "{text}");
+    let log = first.stop().await;
+    assert!(log.contains("postgres://"), "the address is logged: {log}");
+    start(&database, &two).await.kill().await;
+    // The first one cannot know that the killed one has ended; the killed one itself can.
+    let text = refusal(address, &one).await;
+    assert!(text.contains("did not stop cleanly"), "{text}");
+    start(&database, &two).await.stop().await;
+    start(&database, &one).await.stop().await;
+    database.remove().await;
+}
+
+#[tokio::test]
+async fn a_gateway_whose_database_was_taken_over_stops() {
+    let Some(database) = PostgresDatabase::create("it_taken_over").await else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let gateway = start(&database, dir.path()).await;
+    let taken = "UPDATE lease SET epoch = epoch + 1, node = gen_random_uuid()";
+    database.client.batch_execute(taken).await.unwrap();
+    let (log, status) = gateway.wait().await;
+    assert!(!status.success() && log.contains("taken over"), "{status}: {log}");
+    database.remove().await;
+}
+
+#[tokio::test]
+async fn backups_are_left_to_the_tools_of_postgres() {
+    let Some(database) = PostgresDatabase::create("it_backup").await else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let gateway = start(&database, dir.path()).await;
+    let operator = rig::operator(&gateway, dir.path()).await;
+    let refused = match operator.maintenance().backup(v1::BackupRequest {}).await {
+        Err(status) => status,
+        Ok(answer) => answer.into_inner().message().await.unwrap_err(),
+    };
+    assert!(refused.message().contains("pg_dump"), "{refused}");
+    gateway.stop().await;
+    database.remove().await;
+}
+
+#[tokio::test]
+async fn an_empty_database_does_not_replace_a_lost_one() {
+    let Some(database) = PostgresDatabase::create("it_lost").await else { return };
+    let dir = tempfile::tempdir().unwrap();
+    start(&database, dir.path()).await.stop().await;
+    let lose = "DROP SCHEMA public CASCADE; CREATE SCHEMA public";
+    database.client.batch_execute(lose).await.unwrap();
+    let address = |command: &mut Command| _ = command.env("TOLLGATE_STORE", &database.url);
+    for attempt in 1..=2 {
+        let text = refusal(address, dir.path()).await;
+        assert!(text.contains("is empty, but `journal`, `seal.key`"), "{attempt}: {text}");
+    }
+    database.remove().await;
+}
+
+#[tokio::test]
+async fn the_password_of_the_database_is_not_shown() {
+    let closed = tests::closed_port().await;
+    let address = closed.trim_start_matches("http://").trim_end_matches("/v1");
+    let url = format!("postgres://tg:hunter2@{address}/db");
+    let dir = tempfile::tempdir().unwrap();
+    let environment = |command: &mut Command| _ = command.env("TOLLGATE_STORE", &url);
+    let flag = |command: &mut Command| _ = command.args(["--store", &url]);
+    let wrong = |command: &mut Command| _ = command.args(["--store", "mysql://tg:hunter2@h/db"]);
+    for text in [
+        refusal(environment, dir.path()).await,
+        refusal(flag, dir.path()).await,
+        refusal(wrong, dir.path()).await,
+    ] {
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    let text = refusal(environment, dir.path()).await;
+    assert!(text.contains("the store at `postgres://tg@127.0.0.1:"), "{text}");
+    let mut help = process::command("gateway");
+    help.args(["serve", "--help"]).env("TOLLGATE_STORE", &url);
+    let help = String::from_utf8(help.output().await.unwrap().stdout).unwrap();
+    assert!(help.contains("TOLLGATE_STORE") && !help.contains("hunter2"), "{help}");
+}
