@@ -72,7 +72,7 @@ struct CheckResults {
 pub struct Load {
     /// Requests in flight, over all workers.
     pub in_flight: u32,
-    /// The recent time to the head of an answer; zero if there was none. It is halved for each [`LATENCY_HALF_LIFE`]
+    /// The recent time to the head of an answer; zero if there was none. It is halved for each second
     /// without an answer, unless requests are in flight: those may be what is not answered.
     pub latency: Duration,
 }
