@@ -1,5 +1,5 @@
-//! A memory budget for request bodies, stored responses and long answers: one for the process, with a share for
-//! each account.
+//! A memory budget with a share for each account. The process has one for request bodies and stored responses, and
+//! one for long answers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,12 @@ use tokio::sync::Notify;
 
 use domain::id::AccountId;
 
-/// How long a body waits for memory.
+/// How long a body or an answer waits for memory.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
 /// An account gets at most this fraction of the budget, so that one account cannot use it up.
 const ACCOUNT_DIVISOR: usize = 4;
 
-/// The memory that bodies may take, in bytes.
+/// The memory that bodies or answers may take, in bytes.
 pub struct MemoryBudget {
     state: Mutex<State>,
     /// Notified whenever memory is released.
@@ -30,7 +30,7 @@ struct State {
     held: HashMap<AccountId, usize>,
 }
 
-/// Memory held by one body. Dropping it releases the memory.
+/// Memory held by one body or answer. Dropping it releases the memory.
 pub struct MemoryGuard {
     budget: Arc<MemoryBudget>,
     account: AccountId,

@@ -257,7 +257,7 @@ async fn an_http2_stream_that_is_reset_without_an_error_is_cut_off() {
 }
 
 /// Regression test: the HTTP/2 connection of a request that was not answered in time got the next requests, too, and its
-/// server could flood it for as long as it was kept.
+/// server could flood it until it was dropped.
 #[tokio::test]
 async fn an_http2_connection_that_does_not_answer_in_time_gets_no_more_requests() {
     let certificate = Certificate::create();

@@ -19,7 +19,7 @@ pub struct Answer {
     pub status: u16,
     /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, as far as it was received.
+    /// The received part of the body.
     pub body: Vec<u8>,
     /// Whether all of the body was received.
     pub is_whole: bool,

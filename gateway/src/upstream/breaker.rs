@@ -164,7 +164,8 @@ impl Breaker {
     }
 }
 
-fn millis(time: Duration) -> u64 {
+/// Returns a time in milliseconds, saturating.
+pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::breaker::millis;
 use super::error::UpstreamError;
 use domain::health::CredentialHealth;
 use domain::upstream::{CredentialIndex, MAX_CREDENTIALS};
@@ -207,10 +208,6 @@ impl TriedCredentials {
     fn contains(self, index: CredentialIndex) -> bool {
         self.0 & (1 << index.0) != 0
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

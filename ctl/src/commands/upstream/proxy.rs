@@ -8,7 +8,7 @@ use crate::Shell;
 use crate::cli::upstream as cli;
 use crate::error::Failure;
 
-/// The text of `proxy` for no proxy in any case.
+/// The text of `proxy` for no proxy, whatever the environment names.
 const DIRECT: &str = "direct";
 
 /// Converts the flags to the text of `proxy`; `None` if they do not choose one.
