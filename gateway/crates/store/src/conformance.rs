@@ -5,7 +5,7 @@
 
 mod audit;
 mod catalogue;
-mod identities;
+pub(crate) mod identities;
 mod ledger;
 mod predicates;
 mod requests;

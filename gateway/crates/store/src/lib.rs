@@ -27,6 +27,7 @@ use domain::record::{RequestRecord, RequestStatus};
 use domain::response::{FoundItems, StoredResponse, Turn};
 use domain::upstream::Upstream;
 
+pub mod allocations;
 pub mod audit;
 mod codec;
 mod codes;
@@ -47,6 +48,7 @@ pub use consumption::ConsumptionTotals;
 pub use ledger::LedgerEntries;
 pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
+pub use allocations::Allocations;
 pub use audit::{AuditFilter, AuditLog};
 
 /// The reason why a store operation failed.

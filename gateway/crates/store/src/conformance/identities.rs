@@ -197,7 +197,7 @@ async fn keys_are_added_and_revoked(store: &dyn Store) {
     keys_are_rotated(store, &a1.0).await;
 }
 
-fn account(id: AccountId, name: &str, role: Role) -> Account {
+pub(crate) fn account(id: AccountId, name: &str, role: Role) -> Account {
     Account {
         id,
         name: name.to_owned(),
@@ -208,7 +208,7 @@ fn account(id: AccountId, name: &str, role: Role) -> Account {
     }
 }
 
-fn key(id: &str, account: AccountId, minute: i64) -> Key {
+pub(crate) fn key(id: &str, account: AccountId, minute: i64) -> Key {
     Key {
         id: KeyId::new(id),
         digest: KeyDigest::of(id),

@@ -10,7 +10,7 @@ use futures_util::future;
 
 use super::codec::{ReadColumn, arrays, parameters};
 use super::transaction::Transaction;
-use super::{entries, keys, sums};
+use super::{allocation_use, entries, keys, sums};
 use crate::codec::{At, List, Micros};
 use crate::summary::day_of;
 use crate::{Cursor, StoreError};
@@ -56,9 +56,10 @@ static INSERT: LazyLock<String> = LazyLock::new(|| {
     format!("INSERT INTO requests ({names}) SELECT * FROM unnest({})", arrays.join(", "))
 });
 
-/// Writes a batch, skipping existing records.
+/// Writes a batch of the gateway `node`, skipping existing records.
 pub(super) async fn commit(
     tx: &Transaction<'_>,
+    node: [u8; 16],
     batch: &[RequestRecord],
 ) -> Result<Cursor, StoreError> {
     // Commits wait for each other from here on: what is found below stays as it is.
@@ -77,14 +78,10 @@ pub(super) async fn commit(
     let mut charges: Vec<_> = fresh.iter().flat_map(|(_, record)| record.entries()).collect();
     charges.sort_by_key(|entry| entry.account);
     // Sent together, without waiting for one after the other. They are executed in this order.
-    future::try_join5(
-        insert_records(tx, &fresh),
-        move_end(tx, end),
-        touch_keys(tx, &fresh),
-        sums::add(tx, &hours),
-        entries::add(tx, &charges),
-    )
-    .await?;
+    let record =
+        future::try_join3(insert_records(tx, &fresh), move_end(tx, end), touch_keys(tx, &fresh));
+    let count = future::try_join(sums::add(tx, &hours), entries::add(tx, &charges));
+    future::try_join3(record, count, allocation_use::reduce(tx, node, &fresh)).await?;
     Ok(Cursor(end))
 }
 

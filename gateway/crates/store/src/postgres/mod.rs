@@ -6,6 +6,8 @@
 //! `commit.rs`, the hot path. Only this module uses `tokio_postgres`.
 
 mod address;
+mod allocation_use;
+mod allocations;
 mod audit;
 mod catalogue;
 mod codec;
@@ -20,6 +22,8 @@ mod lease;
 mod maintenance;
 mod migrations;
 mod models;
+mod pools;
+mod recalls;
 mod requests;
 mod responses;
 mod sessions;
@@ -53,6 +57,7 @@ const CONNECTIONS: usize = 8;
 pub struct PostgresStore {
     pool: Pool,
     lease: Lease,
+    node: Uuid,
     epoch: i64,
     /// At most one verification runs at a time.
     background: Semaphore,
@@ -99,7 +104,7 @@ impl PostgresStore {
         drop(commits);
         migrations::run(&mut connection).await.map_err(cause)?;
         let lease = Lease::take(create_pool(address, 1)?, node).await?;
-        Ok(Self { pool, epoch: lease.epoch, lease, background: Semaphore::new(1) })
+        Ok(Self { pool, node, epoch: lease.epoch, lease, background: Semaphore::new(1) })
     }
 
     /// Renews the lease until it is lost. Must run as long as the gateway serves; the gateway must

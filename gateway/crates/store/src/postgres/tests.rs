@@ -3,6 +3,7 @@
 //! They need a server: `TOLLGATE_TEST_POSTGRES` is the URL of one of its databases, with the right
 //! to create others. Without it, each test says so and passes.
 
+mod allocations;
 mod lease;
 mod ledger;
 
@@ -102,16 +103,16 @@ async fn a_newer_schema_is_refused() {
     let Some(database) = Database::create("newer").await else { return };
     database.open(1).await.unwrap().close().await;
     let client = database.connect().await;
-    client.batch_execute("UPDATE schema_version SET version = 999").await.unwrap();
+    client.batch_execute("UPDATE schema_version SET version = version + 990").await.unwrap();
     match database.open(1).await.err() {
         Some(StoreError::Unopened { location, source }) => {
             assert!(location.starts_with("postgres://"), "{location}");
             let text = source.to_string();
-            assert!(text.contains("its schema is 999, ours is "), "{text}");
+            assert!(text.contains("its schema is 99"), "{text}");
         }
         other => panic!("{other:?}"),
     }
-    client.batch_execute("UPDATE schema_version SET version = 1").await.unwrap();
+    client.batch_execute("UPDATE schema_version SET version = version - 990").await.unwrap();
     database.remove(database.open(1).await.unwrap()).await;
 }
 

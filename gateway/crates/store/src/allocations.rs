@@ -1,0 +1,30 @@
+//! Parts of shared pools that the store has moved to this gateway.
+
+use async_trait::async_trait;
+
+use super::StoreError;
+use domain::allocation::{Allocation, AllocationRequest, Pool, Recall};
+
+/// Moves amounts between shared pools and this gateway. Only a store that several gateways can use
+/// has them.
+///
+/// Invariant: a [`commit`](super::Requests::commit) takes charges and tokens from the allocations of
+/// this gateway, in the transaction that writes them. Hence an allocation is at least what the
+/// gateway has in memory, plus what it has used and not yet committed.
+#[async_trait]
+pub trait Allocations: Send + Sync {
+    /// Moves a part of each pool to this gateway, as [`grant`](domain::allocation::grant) decides.
+    /// Returns one allocation per request, in their order. No pool may occur twice.
+    async fn allocate(&self, requests: &[AllocationRequest])
+    -> Result<Vec<Allocation>, StoreError>;
+    /// Gives back amounts that this gateway no longer has in memory, in units of each pool.
+    async fn give_back(&self, amounts: &[(Pool, i64)]) -> Result<(), StoreError>;
+    /// Gives back everything that this gateway, or an earlier process with its data directory, has.
+    /// All its records must have been committed. What was used of a limit per minute remains
+    /// allocated until it no longer counts.
+    async fn give_back_all(&self) -> Result<(), StoreError>;
+    /// Returns the amounts that this gateway has of `pools`, in their order.
+    async fn allocated(&self, pools: &[Pool]) -> Result<Vec<i64>, StoreError>;
+    /// Asks the other gateways to give back what they do not need.
+    async fn recall(&self, recalls: &[Recall]) -> Result<(), StoreError>;
+}

@@ -1,0 +1,184 @@
+//! Moves amounts between shared pools and this gateway.
+//!
+//! A pool is locked by an advisory lock while its available amount is computed and taken, so two
+//! gateways never take the same amount. Commits of records do not wait for that lock. They reduce
+//! the allocations of their gateway and the size of the pool in one transaction; [`allocate`] reads
+//! the allocations before the sizes, so that a commit between the two makes a pool appear smaller,
+//! never larger.
+//!
+//! Transactions lock rows of `allocations` in the order of their key, which rules out deadlocks.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use foldhash::fast::RandomState;
+
+use super::PostgresStore;
+use super::codec::{ReadColumn, arrays, parameters};
+use super::pools::{self, PoolRow};
+use super::recalls;
+use super::transaction::Transaction;
+use crate::{Allocations, StoreError};
+use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, grant};
+
+/// The time after its last use for which the allocation of an earlier process still counts under a
+/// limit per minute: a minute, and some seconds of tolerance.
+const MINUTE_SECONDS: i64 = 65;
+
+#[async_trait]
+impl Allocations for PostgresStore {
+    async fn allocate(
+        &self,
+        requests: &[AllocationRequest],
+    ) -> Result<Vec<Allocation>, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        let rows: Vec<_> = requests.iter().map(|request| PoolRow::of(&request.pool)).collect();
+        let mut sorted: Vec<_> = rows.iter().collect();
+        sorted.sort_unstable();
+        pools::lock(&tx, &sorted).await?;
+        self.lock_rows(&tx, &sorted).await?;
+        let allocated = self.allocated_sums(&tx, &sorted).await?;
+        let sizes = pools::sizes(&tx, requests).await?;
+        let mut found = Vec::with_capacity(requests.len());
+        for ((request, row), size) in requests.iter().zip(&rows).zip(sizes) {
+            let (own, others) = allocated.get(row).copied().unwrap_or_default();
+            let available = size.saturating_sub(own).saturating_sub(others);
+            let granted = grant(available, request.needed);
+            found.push(Allocation { granted, available: available - granted, elsewhere: others });
+        }
+        let granted: HashMap<_, _, RandomState> =
+            rows.iter().zip(&found).map(|(row, found)| (row, found.granted)).collect();
+        self.add(&tx, &sorted, &granted).await?;
+        tx.commit().await?;
+        Ok(found)
+    }
+
+    async fn give_back(&self, amounts: &[(Pool, i64)]) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        let mut rows: Vec<_> =
+            amounts.iter().map(|(pool, amount)| (PoolRow::of(pool), *amount)).collect();
+        rows.sort_unstable();
+        let pools: Vec<_> = rows.iter().map(|(row, _)| row).collect();
+        self.lock_rows(&tx, &pools).await?;
+        let sql = "UPDATE allocations AS stored \
+            SET amount = greatest(stored.amount - returned.amount, 0) \
+            FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
+            AS returned (kind, subject, month, amount) \
+            WHERE (stored.kind, stored.subject, stored.month) \
+            = (returned.kind, returned.subject, returned.month) \
+            AND stored.node = $5 AND stored.epoch = $6";
+        let columns = arrays!(rows, |row| row.0.kind, row.0.subject.as_str(), row.0.month, row.1);
+        let own = parameters![*self.node.as_bytes(), self.epoch];
+        tx.execute(sql, &[columns, own].concat()).await?;
+        let sql = "DELETE FROM allocations USING unnest($1::text[], $2::text[], $3::bigint[]) \
+            AS returned (kind, subject, month) \
+            WHERE (allocations.kind, allocations.subject, allocations.month) \
+            = (returned.kind, returned.subject, returned.month) \
+            AND node = $4 AND epoch = $5 AND amount = 0";
+        let columns = arrays!(rows, |row| row.0.kind, row.0.subject.as_str(), row.0.month);
+        tx.execute(sql, &[columns, own].concat()).await?;
+        tx.commit().await
+    }
+
+    async fn give_back_all(&self) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        release_node(&tx, *self.node.as_bytes()).await?;
+        tx.commit().await
+    }
+
+    async fn allocated(&self, pools: &[Pool]) -> Result<Vec<i64>, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let rows: Vec<_> = pools.iter().map(PoolRow::of).collect();
+        // Also what an earlier process with this data directory has.
+        let sql = "SELECT (SELECT coalesce(sum(amount), 0)::bigint FROM allocations \
+            WHERE (kind, subject, month) = (pool.kind, pool.subject, pool.month) \
+            AND node = $4 AND expires_at IS NULL) \
+            FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY \
+            AS pool (kind, subject, month, number) ORDER BY number";
+        let columns = arrays!(rows, |row| row.kind, row.subject.as_str(), row.month);
+        let own = parameters![*self.node.as_bytes()];
+        let found = tx.query(sql, &[columns, own].concat()).await?;
+        found.iter().map(|row| row.column(0)).collect()
+    }
+
+    async fn recall(&self, recalls: &[Recall]) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        recalls::send(&tx, self.node, recalls).await?;
+        tx.commit().await
+    }
+}
+
+impl PostgresStore {
+    /// Locks the rows of this gateway in the order of `sorted`, which is that of their key.
+    async fn lock_rows(&self, tx: &Transaction<'_>, sorted: &[&PoolRow]) -> Result<(), StoreError> {
+        let sql = "SELECT stored.amount FROM allocations AS stored \
+            JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS pool (kind, subject, month) \
+            USING (kind, subject, month) WHERE stored.node = $4 AND stored.epoch = $5 \
+            ORDER BY kind COLLATE \"C\", subject COLLATE \"C\", month FOR UPDATE OF stored";
+        let columns = arrays!(sorted, |row| row.kind, row.subject.as_str(), row.month);
+        let own = parameters![*self.node.as_bytes(), self.epoch];
+        tx.query(sql, &[columns, own].concat()).await?;
+        Ok(())
+    }
+
+    /// Returns the amounts of this process and of all others in each pool.
+    async fn allocated_sums(
+        &self,
+        tx: &Transaction<'_>,
+        pools: &[&PoolRow],
+    ) -> Result<HashMap<PoolRow, (i64, i64), RandomState>, StoreError> {
+        let sql = "SELECT number, \
+            coalesce(sum(stored.amount) FILTER (WHERE node = $4 AND epoch = $5), 0)::bigint, \
+            coalesce(sum(stored.amount) FILTER (WHERE node <> $4 OR epoch <> $5), 0)::bigint \
+            FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY \
+            AS pool (kind, subject, month, number) \
+            JOIN allocations AS stored USING (kind, subject, month) \
+            WHERE expires_at IS NULL OR expires_at > now() GROUP BY number";
+        let columns = arrays!(pools, |row| row.kind, row.subject.as_str(), row.month);
+        let own = parameters![*self.node.as_bytes(), self.epoch];
+        let found = tx.query(sql, &[columns, own].concat()).await?;
+        let read = |row: &tokio_postgres::Row| {
+            let number = usize::try_from(row.column::<i64>(0)?).unwrap_or_default();
+            let pool = pools.get(number.wrapping_sub(1)).map(|pool| PoolRow::clone(pool));
+            Ok::<_, StoreError>(pool.zip(Some((row.column(1)?, row.column(2)?))))
+        };
+        found.iter().filter_map(|row| read(row).transpose()).collect()
+    }
+
+    async fn add(
+        &self,
+        tx: &Transaction<'_>,
+        sorted: &[&PoolRow],
+        granted: &HashMap<&PoolRow, i64, RandomState>,
+    ) -> Result<(), StoreError> {
+        let amount = |row: &PoolRow| granted.get(row).copied().unwrap_or_default();
+        let rows: Vec<_> = sorted.iter().copied().filter(|row| amount(row) > 0).collect();
+        let sql = "INSERT INTO allocations AS stored (kind, subject, month, node, epoch, amount) \
+            SELECT kind, subject, month, $5, $6, amount \
+            FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
+            AS granted (kind, subject, month, amount) \
+            ON CONFLICT (kind, subject, month, node, epoch) \
+            DO UPDATE SET amount = stored.amount + excluded.amount";
+        let columns = arrays!(rows, |row| row.kind, row.subject.as_str(), row.month, amount(row));
+        let own = parameters![*self.node.as_bytes(), self.epoch];
+        tx.execute(sql, &[columns, own].concat()).await?;
+        Ok(())
+    }
+}
+
+/// Gives back everything that the gateway `node` has. What was used of limits per minute expires
+/// later.
+pub(super) async fn release_node(tx: &Transaction<'_>, node: [u8; 16]) -> Result<(), StoreError> {
+    let sql = "DELETE FROM allocations WHERE node = $1 AND expires_at IS NULL \
+        AND (kind NOT IN ('rpm', 'tpm') OR amount = 0) OR expires_at < now()";
+    tx.execute(sql, parameters![node]).await?;
+    let sql = "UPDATE allocations SET expires_at = now() + make_interval(secs => $2::bigint) \
+        WHERE node = $1 AND expires_at IS NULL";
+    tx.execute(sql, parameters![node, MINUTE_SECONDS]).await?;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Requests to other gateways to give back allocations, as notifications of the database.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::codec::{arrays, parameters};
+use super::pools::PoolRow;
+use super::transaction::Transaction;
+use crate::StoreError;
+use domain::allocation::{LimitSubject, Pool, Recall};
+use domain::id::{AccountId, KeyId, ModelId};
+
+/// The channel of the notifications.
+pub(super) const CHANNEL: &str = "tollgate_recalls";
+
+/// Notifies all gateways, once the transaction is committed.
+pub(super) async fn send(
+    tx: &Transaction<'_>,
+    node: Uuid,
+    recalls: &[Recall],
+) -> Result<(), StoreError> {
+    let sql = "SELECT pg_notify($1, message) FROM unnest($2::text[]) AS sent (message)";
+    let messages: Vec<_> = recalls.iter().map(|recall| encode(node, recall)).collect();
+    tx.query(sql, &[parameters![CHANNEL], arrays!(messages, |message| message)].concat()).await?;
+    Ok(())
+}
+
+fn encode(node: Uuid, Recall { pool, needed }: &Recall) -> String {
+    let PoolRow { kind, subject, month } = PoolRow::of(pool);
+    json!([node.to_string(), kind, subject, month, needed]).to_string()
+}
+
+/// Returns the sender and the content of a notification; `None` if a newer version sent it.
+pub(super) fn decode(message: &str) -> Option<(Uuid, Recall)> {
+    let [node, kind, subject, month, needed]: [Value; 5] = serde_json::from_str(message).ok()?;
+    let node = Uuid::try_parse(node.as_str()?).ok()?;
+    let pool = pool(kind.as_str()?, subject.as_str()?, month.as_i64()?)?;
+    Some((node, Recall { pool, needed: needed.as_i64()? }))
+}
+
+fn pool(kind: &str, subject: &str, month: i64) -> Option<Pool> {
+    Some(match kind {
+        "balance" => Pool::Balance(account(subject)?),
+        "spend_cap" => Pool::SpendCap(KeyId::new(subject)),
+        "monthly_tokens" => Pool::MonthlyTokens {
+            subject: limit_subject(subject)?,
+            month: Timestamp::from_microsecond(month).ok()?,
+        },
+        "rpm" => Pool::Requests(limit_subject(subject)?),
+        "tpm" => Pool::Tokens(limit_subject(subject)?),
+        "concurrency" => Pool::Concurrency(limit_subject(subject)?),
+        _ => return None,
+    })
+}
+
+fn limit_subject(text: &str) -> Option<LimitSubject> {
+    Some(match text.split_once(':')? {
+        ("account", id) => LimitSubject::Account(account(id)?),
+        ("model", id) => LimitSubject::Model(ModelId::new(id)),
+        ("key", id) => LimitSubject::Key(KeyId::new(id)),
+        _ => return None,
+    })
+}
+
+fn account(text: &str) -> Option<AccountId> {
+    Uuid::try_parse(text).ok().map(AccountId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recall_survives_its_encoding() {
+        let subjects = [
+            LimitSubject::Account(AccountId(Uuid::from_u128(7))),
+            LimitSubject::Model(ModelId::new("a:\"b\"/c")),
+            LimitSubject::Key(KeyId::new("key_1")),
+        ];
+        let month = Timestamp::from_second(1_700_000_000).unwrap();
+        let of_limits = subjects.into_iter().flat_map(|subject| {
+            [
+                Pool::MonthlyTokens { subject: subject.clone(), month },
+                Pool::Requests(subject.clone()),
+                Pool::Tokens(subject.clone()),
+                Pool::Concurrency(subject),
+            ]
+        });
+        let others =
+            [Pool::Balance(AccountId(Uuid::from_u128(7))), Pool::SpendCap(KeyId::new("k"))];
+        for pool in of_limits.chain(others) {
+            let recall = Recall { pool, needed: 12 };
+            let node = Uuid::from_u128(3);
+            assert_eq!(decode(&encode(node, &recall)), Some((node, recall)));
+        }
+        assert_eq!(decode("[1, 2]"), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! Tests of allocations: pools are never taken twice, and records reduce what was allocated.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Database, batch};
+use crate::conformance::audit_entry;
+use crate::conformance::identities::{account, key};
+use crate::{Allocations, Identities, Requests};
+use domain::account::Role;
+use domain::allocation::{Allocation, AllocationRequest, LimitSubject, Pool};
+use domain::id::KeyId;
+use domain::ledger::{Entry, EntryKind};
+use domain::money::Nanos;
+
+fn request(pool: &Pool, limit: Option<i64>, needed: i64) -> AllocationRequest {
+    AllocationRequest { pool: pool.clone(), limit, needed }
+}
+
+fn found(granted: i64, available: i64, elsewhere: i64) -> Allocation {
+    Allocation { granted, available, elsewhere }
+}
+
+#[tokio::test]
+async fn a_balance_is_divided_between_gateways_and_reduced_by_their_records() {
+    let Some(database) = Database::create("allocations").await else { return };
+    let store = database.open(1).await.unwrap();
+    let records = batch(0..10);
+    let payer = records[0].account;
+    let credit = |amount| Entry {
+        account: payer,
+        amount: Nanos(amount),
+        kind: EntryKind::Credit("test".into()),
+        at: Timestamp::UNIX_EPOCH,
+    };
+    store.add_entry(&credit(1_000), &audit_entry("a")).await.unwrap();
+    let pool = Pool::Balance(payer);
+    let needs = |needed| request(&pool, None, needed);
+    assert_eq!(store.allocate(&[needs(10)]).await.unwrap(), [found(250, 750, 0)]);
+    let client = database.connect().await;
+    let other = format!(
+        "INSERT INTO allocations VALUES ('balance', '{payer}', 0, gen_random_uuid(), 9, 700, NULL)"
+    );
+    client.batch_execute(&other).await.unwrap();
+    assert_eq!(store.allocate(&[needs(60)]).await.unwrap(), [found(50, 0, 700)]);
+    store.give_back(&[(pool.clone(), 100)]).await.unwrap();
+    assert_eq!(store.allocated(&[pool.clone()]).await.unwrap(), [200]);
+
+    let spent: i64 = records.iter().map(|record| record.cost.unwrap_or_default().0).sum();
+    assert!(spent > 0 && records.iter().all(|record| record.account == payer));
+    for _ in 0..2 {
+        store.commit(Arc::new(records.clone())).await.unwrap();
+        assert_eq!(store.allocated(&[pool.clone()]).await.unwrap(), [200 - spent], "counted once");
+    }
+    assert_eq!(store.balance(payer).await.unwrap(), Nanos(1_000 - spent));
+    assert_eq!(store.allocate(&[needs(500)]).await.unwrap(), [found(100, 0, 700)]);
+
+    // A debit may take what gateways have; nothing is available until they have given it back.
+    store.add_entry(&credit(-900), &audit_entry("a")).await.unwrap();
+    assert_eq!(store.allocate(&[needs(1)]).await.unwrap(), [found(0, -900, 700)]);
+    store.give_back_all().await.unwrap();
+    assert_eq!(store.allocated(&[pool]).await.unwrap(), [0]);
+    database.remove(store).await;
+}
+
+#[tokio::test]
+async fn quotas_and_caps_are_what_was_not_used_and_rates_expire_after_a_minute() {
+    let Some(database) = Database::create("quotas").await else { return };
+    let store = database.open(1).await.unwrap();
+    let mut records = batch(0..3);
+    let payer = records[0].account;
+    store
+        .add_account(&account(payer, "ann", Role::Member), "hash", None, None, &audit_entry("a"))
+        .await
+        .unwrap();
+    let mut owned = key("k1", payer, 1);
+    owned.origin = KeyId::new("first");
+    store.add_key(&owned, &audit_entry("a")).await.unwrap();
+    for record in &mut records {
+        record.key = owned.id.clone();
+        record.started_at = "2026-11-30T23:59:00Z".parse().unwrap();
+    }
+    store.commit(Arc::new(records.clone())).await.unwrap();
+    let tokens: u64 =
+        records.iter().filter_map(|it| it.usage).map(|it| it.input.0 + it.output.0).sum();
+    let tokens = i64::try_from(tokens).unwrap();
+    let spent: i64 = records.iter().filter_map(|it| it.cost).map(|cost| cost.0).sum();
+    assert!(tokens > 0 && spent > 0);
+    let model = records[0].model.clone().unwrap();
+    assert!(records.iter().all(|record| record.model.as_ref() == Some(&model)));
+
+    let subjects = [
+        LimitSubject::Account(payer),
+        LimitSubject::Model(model),
+        LimitSubject::Key(owned.origin.clone()),
+    ];
+    let of_month = |month: &str| {
+        let month = month.parse().unwrap();
+        let pool = |subject: &LimitSubject| Pool::MonthlyTokens { subject: subject.clone(), month };
+        let pools: Vec<_> = subjects.iter().map(pool).collect();
+        pools.iter().map(|pool| request(pool, Some(tokens + 40), 1)).collect::<Vec<_>>()
+    };
+    let november = store.allocate(&of_month("2026-11-01T00:00:00Z")).await.unwrap();
+    assert_eq!(november, vec![found(10, 30, 0); 3]);
+    let december = store.allocate(&of_month("2026-12-01T00:00:00Z")).await.unwrap();
+    assert!(december.iter().all(|it| it.granted == (tokens + 40) / 4), "{december:?}");
+    let cap = request(&Pool::SpendCap(owned.origin), Some(spent + 8), 1);
+    assert_eq!(store.allocate(&[cap]).await.unwrap(), [found(2, 6, 0)]);
+
+    let rates = [Pool::Requests(subjects[1].clone()), Pool::Concurrency(subjects[1].clone())];
+    let asked: Vec<_> = rates.iter().map(|pool| request(pool, Some(100), 90)).collect();
+    assert_eq!(store.allocate(&asked).await.unwrap(), vec![found(90, 10, 0); 2]);
+    store.give_back(&[(rates[0].clone(), 50)]).await.unwrap();
+    store.give_back_all().await.unwrap();
+    // What was used in the last minute still counts.
+    let again = store.allocate(&asked).await.unwrap();
+    assert_eq!(again, [found(60, 0, 0), found(90, 10, 0)]);
+    database.remove(store).await;
+}
