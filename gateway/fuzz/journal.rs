@@ -109,7 +109,7 @@ async fn replay(
     found: &[RequestRecord],
 ) -> bool {
     // A value that no gateway wrote may be too large for the store; the files are then kept.
-    if recovered.commit(store).await.is_err() {
+    if recovered.commit(store, None).await.is_err() {
         let left = fs::read_dir(journal).expect("the directory is there").count();
         assert!(left > 0, "the files of a failed replay are gone");
         return false;

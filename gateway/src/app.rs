@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,6 +30,7 @@ use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
 use crate::data_dir::JOURNAL;
 use crate::directory::Directory;
+use crate::fleet::allocator::Allocator;
 use crate::http::handler::{EdgeState, Handler};
 use crate::http::listen::{Port, Stop};
 use crate::http::receive::BodyReceiver;
@@ -44,6 +46,7 @@ use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
 use crate::retention::RetentionTask;
 use crate::secrets::Credentials;
+use crate::shared_pool::Shortages;
 use crate::state::State;
 use crate::tls::{TlsFiles, client_authorities};
 use crate::upstream::{HealthChecks, SimulatorDialer, SlotsTable, StatsTable, UpstreamClients};
@@ -134,12 +137,20 @@ pub async fn run(
         Durability::Process => journal,
         Durability::Power => journal.with_sync().context("starting to sync the journal")?,
     };
-    recovered.commit(&*store).await.context("replaying the journal")?;
+    let allocations = backend.allocations();
+    let replayed = recovered.commit(&*store, allocations.as_deref()).await;
+    replayed.context("replaying the journal")?;
+    if let Some(allocations) = &allocations {
+        // What an earlier process had; its records are stored now.
+        allocations.give_back_all().await.context("giving back shared balances and limits")?;
+    }
     let prepared =
         bootstrap::prepare(&config.data_dir, &*store, &*seams.clock, &seams.entropy, &seed).await?;
 
     let (ledger, recorder) =
         Ledger::new(store.clone(), journal, &prepared.snapshot.balances, prepared.newest);
+    let shortages = Arc::<Shortages>::default();
+    let ledger = if allocations.is_some() { ledger.sharing(shortages.clone()) } else { ledger };
     let traffic = Arc::<Traffic>::default();
     let (observer, clock) = (traffic.clone(), seams.clock.clone());
     let recorder =
@@ -170,7 +181,17 @@ pub async fn run(
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
     let replays = replays(config, &*store, &seams.clock).await?;
-    let limiter = Arc::new(Limiter::resume(&used, now));
+    let limiter = match &allocations {
+        Some(_) => Limiter::sharing(shortages.clone()),
+        None => Limiter::resume(&used, now),
+    };
+    let limiter = Arc::new(limiter);
+    if let Some(allocations) = &allocations {
+        let allocator = Allocator::new(allocations.clone(), shortages, seams.clock.clone());
+        let (_recalls, recalled) = mpsc::channel(1);
+        let allocating = allocator.run(recalled);
+        writing.spawn(recorder_stop.clone().run_until_cancelled_owned(allocating));
+    }
     let journalled = ledger.clone();
     let flush_journal: FlushJournal = Arc::new(move || Ok(journalled.flush_journal()?));
     let (upstream_stats, due_probes) = StatsTable::new();
@@ -220,6 +241,7 @@ pub async fn run(
     };
     let control = Arc::new(Control::new(Parts {
         store,
+        allocations: allocations.clone(),
         directory: directory.clone(),
         ledger: ledger.clone(),
         credentials,
@@ -304,6 +326,11 @@ pub async fn run(
     recorder_stop.cancel();
     writing.close();
     writing.wait().await;
+    if let Some(allocations) = &allocations
+        && let Err(error) = allocations.give_back_all().await
+    {
+        tracing::warn!(%error, "other gateways get this one's parts of balances and limits after its next start");
+    }
     backend.close().await;
     workers.stop().await;
     tracing::info!("stopped");

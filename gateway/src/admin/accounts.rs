@@ -54,7 +54,7 @@ impl AccountService for Accounts {
 
     async fn who_am_i(&self, request: Request<v1::WhoAmIRequest>) -> RpcResult<v1::WhoAmIResponse> {
         let caller = auth::caller(&self.control, &request).await?;
-        let account = self.control.view(caller.account);
+        let account = self.control.view(caller.account).await?;
         Ok(Response::new(v1::WhoAmIResponse { account: Some(convert::account(&account)) }))
     }
 
@@ -76,7 +76,8 @@ impl AccountService for Accounts {
     ) -> RpcResult<v1::ListAccountsResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let v1::ListAccountsRequest { page_size: requested, page_token } = request.into_inner();
-        let page = self.control.list_accounts(&caller, page_size(requested, 100), &page_token)?;
+        let size = page_size(requested, 100);
+        let page = self.control.list_accounts(&caller, size, &page_token).await?;
         Ok(Response::new(v1::ListAccountsResponse {
             accounts: page.items.iter().map(convert::account).collect(),
             next_page_token: page.next.unwrap_or_default(),
@@ -88,7 +89,7 @@ impl AccountService for Accounts {
         request: Request<v1::GetAccountRequest>,
     ) -> RpcResult<v1::GetAccountResponse> {
         let caller = auth::caller(&self.control, &request).await?;
-        let account = self.control.get_account(&caller, &request.into_inner().account)?;
+        let account = self.control.get_account(&caller, &request.into_inner().account).await?;
         Ok(Response::new(v1::GetAccountResponse { account: Some(convert::account(&account)) }))
     }
 

@@ -197,7 +197,8 @@ async fn an_operator_sets_up_a_model_and_cannot_read_the_credential() {
 async fn a_tail_streams_until_shutdown() {
     let server = TestServer::new().await;
     let mut usage = UsageServiceClient::new(server.member("ann").await);
-    let ann = server.bench.control.get_account(&server.bench.operator, "ann").unwrap().account.id;
+    let ann =
+        server.bench.control.get_account(&server.bench.operator, "ann").await.unwrap().account.id;
     server.bench.record(ann, 2).await;
     let request = v1::TailRequestsRequest { history: 10, ..Default::default() };
     let mut tail = usage.tail_requests(request).await.unwrap().into_inner();

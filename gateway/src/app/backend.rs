@@ -12,9 +12,9 @@ use crate::clock::{Clock, Entropy};
 use crate::config::{Config, StoreConfig};
 use crate::data_dir::{self, DATABASE};
 use crate::secrets::file;
-use store::Store;
 use store::postgres::{LeaseLost, PostgresAddress, PostgresStore};
 use store::sqlite::SqliteStore;
+use store::{Allocations, Store};
 
 /// The file with the id of the data directory, by which a database recognises its gateway.
 const NODE_FILE: &str = "node.id";
@@ -54,6 +54,14 @@ impl Backend {
         match self {
             Self::Sqlite(store) => store.clone(),
             Self::Postgres(store) => store.clone(),
+        }
+    }
+
+    /// Returns the pools that several gateways share; `None` if only one gateway can use the store.
+    pub(super) fn allocations(&self) -> Option<Arc<dyn Allocations>> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(store) => Some(store.clone()),
         }
     }
 

@@ -31,10 +31,10 @@ impl Control {
                 "you cannot suspend your own account, because you could not resume it".into(),
             ));
         }
-        self.write(Some(caller), move |control| async move {
+        let changed = self.write(Some(caller), move |control| async move {
             let account = control.current_account(id)?;
             if account.status == AccountStatus::Suspended {
-                return Ok(control.view(account));
+                return Ok(account);
             }
             if account.role == Role::Operator && control.is_last_operator(id) {
                 return Err(ControlError::InUse(
@@ -44,9 +44,9 @@ impl Control {
             }
             let changed = Account { status: AccountStatus::Suspended, ..Account::clone(&account) };
             control.put_account(AuditAction::AccountSuspend, changed, reason).await
-        })
-        .await
-        .or_replay(|_| self.get_account(caller, account))
+        });
+        let account = changed.await.or_replay(|_| self.visible_account(caller, account))?;
+        self.view(account).await
     }
 
     /// Reactivates a suspended account. Idempotent.
@@ -60,16 +60,16 @@ impl Control {
     ) -> Result<AccountView, ControlError> {
         caller.require_operator("resume accounts")?;
         let id = self.visible_account(caller, account)?.id;
-        self.write(Some(caller), move |control| async move {
+        let changed = self.write(Some(caller), move |control| async move {
             let account = control.current_account(id)?;
             if account.status == AccountStatus::Active {
-                return Ok(control.view(account));
+                return Ok(account);
             }
             let changed = Account { status: AccountStatus::Active, ..Account::clone(&account) };
             control.put_account(AuditAction::AccountResume, changed, String::new()).await
-        })
-        .await
-        .or_replay(|_| self.get_account(caller, account))
+        });
+        let account = changed.await.or_replay(|_| self.visible_account(caller, account))?;
+        self.view(account).await
     }
 
     /// Assigns an account to another plan. The balance is unchanged, because trial credit is
@@ -86,19 +86,19 @@ impl Control {
     ) -> Result<AccountView, ControlError> {
         caller.require_operator("change the plans of accounts")?;
         let id = self.visible_account(caller, account)?.id;
-        self.write(Some(caller), move |control| async move {
+        let changed = self.write(Some(caller), move |control| async move {
             let account = control.current_account(id)?;
             let found = control.directory.catalogue().plans.get(plan.as_str()).cloned();
             let plan = found.ok_or_else(|| ControlError::missing("plan", &plan))?.name.clone();
             if account.plan == plan {
-                return Ok(control.view(account));
+                return Ok(account);
             }
             let details = format!("from `{}` to `{plan}`", account.plan);
             let changed = Account { plan, ..Account::clone(&account) };
             control.put_account(AuditAction::AccountPlan, changed, details).await
-        })
-        .await
-        .or_replay(|_| self.get_account(caller, account))
+        });
+        let account = changed.await.or_replay(|_| self.visible_account(caller, account))?;
+        self.view(account).await
     }
 }
 
@@ -120,9 +120,9 @@ impl ChangeContext {
         action: AuditAction,
         account: Account,
         details: String,
-    ) -> Result<AccountView, ControlError> {
+    ) -> Result<Arc<Account>, ControlError> {
         let entry = self.audit_entry(action, &account.name, Some(account.id), details);
         self.store.set_status_and_plan(&account, &entry).await?;
-        Ok(self.view(self.directory.put_account(account)))
+        Ok(self.directory.put_account(account))
     }
 }

@@ -10,6 +10,7 @@ use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, MAX_BALANCE, token};
 use domain::ValidationError;
 use domain::account::{Account, Invite};
+use domain::allocation::Pool;
 use domain::audit::AuditAction;
 use domain::id::AccountId;
 use domain::ledger::{Entry, EntryKind, HOUSE, HOUSE_NAME};
@@ -89,7 +90,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members.
-    pub fn list_accounts(
+    pub async fn list_accounts(
         &self,
         caller: &Caller,
         size: usize,
@@ -101,15 +102,19 @@ impl Control {
         let rest = &accounts[start..];
         let page = &rest[..rest.len().min(size)];
         let next = page.last().filter(|_| page.len() < rest.len()).map(|last| last.name.clone());
-        Ok(Page { items: page.iter().map(|account| self.view(account.clone())).collect(), next })
+        Ok(Page { items: self.views(page).await?, next })
     }
 
     /// Returns an account by its name or id.
     ///
     /// # Errors
     /// [`ControlError::NotFound`] if it does not exist or the caller may not see it.
-    pub fn get_account(&self, caller: &Caller, account: &str) -> Result<AccountView, ControlError> {
-        Ok(self.view(self.visible_account(caller, account)?))
+    pub async fn get_account(
+        &self,
+        caller: &Caller,
+        account: &str,
+    ) -> Result<AccountView, ControlError> {
+        self.view(self.visible_account(caller, account)?).await
     }
 
     /// Adds `amount` to an account's balance; a negative amount is a debit.
@@ -130,8 +135,8 @@ impl Control {
         if amount == Nanos::ZERO {
             return Err(ValidationError::new("amount_usd", "`amount_usd` must not be zero").into());
         }
-        self.write(Some(caller), move |control| async move {
-            let balance = control.ledger.balance(account.id) + amount;
+        let changed = self.write(Some(caller), move |control| async move {
+            let balance = control.view(account.clone()).await?.balance + amount;
             if balance > MAX_BALANCE || balance < -MAX_BALANCE {
                 let message = format!("a balance must stay within ±{MAX_BALANCE} dollars");
                 return Err(ValidationError::new("amount_usd", message).into());
@@ -146,15 +151,39 @@ impl Control {
             let kind = EntryKind::Credit(reason);
             let entry = Entry { account: account.id, amount, kind, at: control.clock.now() };
             control.ledger.credit(entry, &audit).await?;
-            Ok(control.view(account))
-        })
-        .await
-        .or_replay(|_| Ok(self.view(credited)))
+            Ok(())
+        });
+        changed.await.or_replay(|_| Ok(()))?;
+        self.view(credited).await
     }
 
     /// Returns an account with its current balance.
-    pub fn view(&self, account: Arc<Account>) -> AccountView {
-        AccountView { balance: self.ledger.balance(account.id), account }
+    ///
+    /// # Errors
+    /// [`ControlError::Store`] if several gateways share the balances, and the store fails.
+    pub async fn view(&self, account: Arc<Account>) -> Result<AccountView, ControlError> {
+        let balances = self.balances(std::slice::from_ref(&account)).await?;
+        Ok(AccountView { balance: balances.first().copied().unwrap_or_default(), account })
+    }
+
+    async fn views(&self, accounts: &[Arc<Account>]) -> Result<Vec<AccountView>, ControlError> {
+        let balances = self.balances(accounts).await?;
+        let view = |(account, balance): (&Arc<Account>, _)| AccountView {
+            account: account.clone(),
+            balance,
+        };
+        Ok(accounts.iter().zip(balances).map(view).collect())
+    }
+
+    /// Returns the balances of accounts: those in memory or, if this gateway has only parts of them,
+    /// those in the store.
+    async fn balances(&self, accounts: &[Arc<Account>]) -> Result<Vec<Nanos>, ControlError> {
+        let Some(allocations) = &self.allocations else {
+            return Ok(accounts.iter().map(|account| self.ledger.balance(account.id)).collect());
+        };
+        self.ledger.wait_until_stored().await;
+        let pools: Vec<_> = accounts.iter().map(|it| (Pool::Balance(it.id), None)).collect();
+        Ok(allocations.unused(&pools).await?.into_iter().map(Nanos).collect())
     }
 
     /// Returns an account's name; its id if the account no longer exists.

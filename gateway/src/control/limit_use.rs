@@ -4,9 +4,10 @@ use jiff::Timestamp;
 
 use super::access::allows;
 use super::{Caller, Control, ControlError};
-use crate::limits::{LimitOwner, LimitUse, Moment};
+use crate::limits::{LimitOwner, LimitUse, Moment, month_start};
+use domain::allocation::Pool;
 use domain::key::Key;
-use domain::limit::{LimitKind, LimitScope};
+use domain::limit::{LimitKind, LimitScope, Limits};
 use domain::money::Nanos;
 
 /// A limit with its current usage.
@@ -55,44 +56,70 @@ impl Control {
         };
         let plan = self.plan_of(&account)?;
         let now = Moment { monotonic: self.clock.monotonic(), wall: self.clock.now() };
-        let in_use = |subject: &str, limited, limits| {
-            let in_use = self.limiter.limits_in_use(limited, limits, now).into_iter();
-            in_use.map(|it| LimitView::new(subject, it)).collect::<Vec<_>>()
-        };
-        let mut views = in_use(plan.name.as_str(), LimitOwner::Plan(account.id), &plan.limits);
+        let owner = LimitOwner::Plan(account.id);
+        let mut views = self.limits_of(plan.name.as_str(), owner, &plan.limits, now).await?;
         let is_usable = |key: &Key| {
             key.revoked_at.is_none()
                 && key.expires_at.is_none_or(|expires_at| expires_at > now.wall)
         };
         let keys = self.store.keys(Some(account.id)).await?;
         for (key, _) in keys.iter().filter(|(key, _)| is_usable(key)) {
-            views.extend(in_use(key.id.as_str(), LimitOwner::Key(&key.origin), &key.limits));
-            views.extend(self.spending(key));
+            let owner = LimitOwner::Key(&key.origin);
+            views.extend(self.limits_of(key.id.as_str(), owner, &key.limits, now).await?);
+            views.extend(self.spending(key).await?);
         }
-        for model in self.directory.catalogue().models.values() {
-            if allows(&plan, model) {
-                views.extend(in_use(
-                    model.id.as_str(),
-                    LimitOwner::Model(&model.id),
-                    &model.limits,
-                ));
-            }
+        let catalogue = self.directory.catalogue().clone();
+        for model in catalogue.models.values().filter(|model| allows(&plan, model)) {
+            let owner = LimitOwner::Model(&model.id);
+            views.extend(self.limits_of(model.id.as_str(), owner, &model.limits, now).await?);
         }
         Ok(views)
     }
 
+    /// Returns the usage of the limits of one owner. If several gateways share them, a monthly quota counts the
+    /// records of all, and the other limits count what the other gateways have taken as used.
+    async fn limits_of(
+        &self,
+        subject: &str,
+        owner: LimitOwner<'_>,
+        limits: &Limits,
+        now: Moment,
+    ) -> Result<Vec<LimitView>, ControlError> {
+        let mut in_use = self.limiter.limits_in_use(owner, limits, now);
+        if let Some(allocations) = &self.allocations {
+            let month = month_start(now.wall);
+            for quota in in_use.iter_mut().filter(|it| it.kind == LimitKind::MonthlyTokens) {
+                let pool = Pool::MonthlyTokens { subject: owner.subject(), month };
+                let limit = i64::try_from(quota.limit).unwrap_or(i64::MAX);
+                let unused = allocations.unused(&[(pool, Some(limit))]).await?;
+                let used = limit.saturating_sub(unused.first().copied().unwrap_or_default());
+                quota.used = u64::try_from(used).unwrap_or_default();
+            }
+        }
+        Ok(in_use.into_iter().map(|it| LimitView::new(subject, it)).collect())
+    }
+
     /// Returns the usage of a key's spending cap; `None` if the key has no cap.
-    fn spending(&self, key: &Key) -> Option<LimitView> {
+    async fn spending(&self, key: &Key) -> Result<Option<LimitView>, ControlError> {
+        let Some(cap) = key.spend_cap else { return Ok(None) };
+        let used = match &self.allocations {
+            None => self.ledger.spend_cap_in_use(key).unwrap_or_default(),
+            Some(allocations) => {
+                let pool = (Pool::SpendCap(key.origin.clone()), Some(cap.0));
+                let unused = allocations.unused(&[pool]).await?.first().copied();
+                cap + -Nanos(unused.unwrap_or_default())
+            }
+        };
         let nanos = |amount: Nanos| u64::try_from(amount.0).unwrap_or_default();
-        Some(LimitView {
+        Ok(Some(LimitView {
             scope: LimitScope::Key,
             subject: key.id.to_string(),
             metric: LimitMetric::Spending,
-            limit: nanos(key.spend_cap?),
-            used: nanos(self.ledger.spend_cap_in_use(key)?),
+            limit: nanos(cap),
+            used: nanos(used),
             observed: false,
             resets_at: None,
-        })
+        }))
     }
 }
 

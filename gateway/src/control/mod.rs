@@ -59,7 +59,7 @@ use crate::secrets::Credentials;
 use crate::tls::TlsFiles;
 use crate::upstream::UpstreamClients;
 use domain::money::Nanos;
-use store::Store;
+use store::{Allocations, Store};
 
 pub use access::Caller;
 pub use error::ControlError;
@@ -75,6 +75,7 @@ const MAX_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
 /// The control plane; one instance per gateway.
 pub struct Control {
     store: Arc<dyn Store>,
+    allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
     credentials: Arc<Credentials>,
@@ -101,6 +102,8 @@ pub struct Control {
 pub struct Parts {
     /// The persistent store.
     pub store: Arc<dyn Store>,
+    /// The shared pools; `None` if only this gateway uses the store.
+    pub allocations: Option<Arc<dyn Allocations>>,
     /// The in-memory accounts, keys and catalogue that requests are served from.
     pub directory: Arc<Directory>,
     /// The balances and request records.
@@ -161,6 +164,7 @@ impl Control {
         Self {
             passwords: Passwords::new(parts.entropy.clone()),
             store: parts.store,
+            allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,
             credentials: parts.credentials,

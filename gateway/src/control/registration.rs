@@ -99,7 +99,7 @@ impl Control {
                 error => error.into(),
             })?;
             control.ledger.add_account(account.id, credit);
-            let account = control.view(control.directory.put_account(account));
+            let account = control.view(control.directory.put_account(account)).await?;
             Ok(Registered { account, trial_credit: credit, withheld: credit != promised })
         })
         .await

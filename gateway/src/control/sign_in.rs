@@ -265,7 +265,7 @@ impl Control {
             Ok(control.store.add_session(&session, &audit).await?)
         })
         .await?;
-        Ok(SignedIn { token, expires_at, account: self.view(account) })
+        Ok(SignedIn { token, expires_at, account: self.view(account).await? })
     }
 
     /// Records the outcome of an attempt.

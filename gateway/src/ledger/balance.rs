@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use crate::shared_pool::{LocalPool, Phase, PoolState, Shortages};
+use domain::allocation::{self, Allocation, AllocationRequest, Pool};
 use domain::money::Nanos;
 
 /// The money of one account, or the amount that the keys of one origin may still spend. Invariant: `total`
@@ -18,6 +21,18 @@ pub(super) struct Balance {
     spendable: AtomicI64,
     /// The number of requests that wait for money to be released.
     waiting: AtomicUsize,
+    /// The pool that this balance is a part of; `None` if it is all there is.
+    shared: Option<Box<SharedPool>>,
+}
+
+/// The pool that a balance is a part of.
+#[derive(Debug)]
+struct SharedPool {
+    pool: Pool,
+    /// The spending cap; `None` for the balance of an account.
+    cap: Option<Nanos>,
+    state: PoolState,
+    shortages: Arc<Shortages>,
 }
 
 /// Registers a request that waits for money to be released. Dropping it ends the wait.
@@ -49,7 +64,14 @@ impl Balance {
             total: AtomicI64::new(balance.0),
             spendable: AtomicI64::new(balance.0),
             waiting: AtomicUsize::new(0),
+            shared: None,
         }
+    }
+
+    /// Creates an empty part of `pool`, which is bounded by `cap` if it is a spending cap.
+    pub(super) fn of_pool(pool: Pool, cap: Option<Nanos>, shortages: Arc<Shortages>) -> Self {
+        let shared = SharedPool { pool, cap, state: PoolState::default(), shortages };
+        Self { shared: Some(Box::new(shared)), ..Self::default() }
     }
 
     /// Creates the balance of a key that has spent `spent` of its cap.
@@ -65,6 +87,41 @@ impl Balance {
     /// Returns the amount that is not held.
     pub(super) fn spendable(&self) -> Nanos {
         Nanos(self.spendable.load(Ordering::Relaxed))
+    }
+
+    /// Returns the total, and what the pool had outside of this gateway when it was last seen.
+    pub(super) fn total_of_pool(&self) -> Nanos {
+        let outside = self.shared.as_ref().map_or(0, |shared| shared.state.outside());
+        Nanos(self.total().0.saturating_add(outside.max(0)))
+    }
+
+    /// Returns whether this is a part of a pool from which more may be obtained.
+    pub(super) fn may_obtain_more(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.state.is_open())
+    }
+
+    /// Requests more from the pool if less than `amount` is spendable. Returns whether more may be obtained, so
+    /// that it is worth waiting.
+    pub(super) fn request(self: &Arc<Self>, amount: Nanos) -> bool {
+        let Some(shared) = &self.shared else { return false };
+        let lacking = amount.0.saturating_sub(self.spendable().0);
+        if lacking <= 0 {
+            return false;
+        }
+        let requested = shared.state.request(lacking);
+        if requested == Some(true) {
+            shared.shortages.push(self.clone());
+        }
+        requested.is_some()
+    }
+
+    /// Requests more from the pool ahead of need, if little is spendable.
+    pub(super) fn request_ahead(self: &Arc<Self>) {
+        if let Some(shared) = &self.shared
+            && shared.state.request_ahead(self.spendable().0)
+        {
+            shared.shortages.push(self.clone());
+        }
     }
 
     /// Returns whether a request waits for money to be released.
@@ -111,6 +168,48 @@ impl Balance {
         add(&self.total, -charged);
         add(&self.spendable, held.saturating_sub(cost).max(0));
         Payment { charged: Nanos(charged), overrun: Nanos(beyond - taken) }
+    }
+}
+
+impl LocalPool for Balance {
+    fn take_request(&self) -> Option<AllocationRequest> {
+        self.shared.as_ref().map(|shared| {
+            shared.state.take_request(shared.pool.clone(), shared.cap.map(|cap| cap.0))
+        })
+    }
+
+    fn add(&self, allocation: Allocation, phase: Phase) {
+        self.change(Nanos(allocation.granted));
+        if let Some(shared) = &self.shared {
+            shared.state.add(allocation, self.spendable().0, phase);
+        }
+    }
+
+    fn reopen(&self) {
+        if let Some(shared) = &self.shared {
+            shared.state.reopen();
+        }
+    }
+
+    fn take_unused(&self, needed: Option<i64>, _: Duration) -> i64 {
+        loop {
+            let spendable = self.spendable().0.max(0);
+            let amount =
+                needed.map_or(spendable, |needed| allocation::give_back(spendable, needed));
+            // This fails only if a request takes its hold at the same moment.
+            if take(&self.spendable, amount) {
+                add(&self.total, -amount);
+                return amount;
+            }
+        }
+    }
+
+    fn activity(&self, _: Duration) -> u64 {
+        self.total.load(Ordering::Relaxed).cast_unsigned()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.total() == Nanos::ZERO
     }
 }
 

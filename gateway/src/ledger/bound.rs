@@ -144,6 +144,18 @@ impl HoldPlan {
     }
 }
 
+impl HoldPlan {
+    /// Returns the amount with which no answer to a request with at most `input_tokens` is shortened.
+    pub(super) fn max_cost(model: &Model, size: &Size, input_tokens: u64) -> Nanos {
+        let longest = size.longest_answer(model);
+        let payable = size.policy().payable_for(longest);
+        let output = payable.saturating_mul(size.choices.max(1));
+        let dearest = model.price.input.max(model.price.cached);
+        let input = cost(input_tokens, dearest);
+        Nanos(input.0.saturating_add(cost(output, model.price.output).0))
+    }
+}
+
 impl Calibration {
     /// Estimates the input tokens of a request, rather too high than too low.
     pub(super) fn input_tokens(&self, model: &Model, size: &Size) -> u64 {

@@ -41,6 +41,8 @@ pub enum InsufficientFunds {
     CapSpent,
     /// The rest of the key's cap would cover it, but other requests hold it.
     CapHeld,
+    /// More was requested from the pools that this gateway shares with others.
+    Requested,
 }
 
 // === impl Funds ===
@@ -79,13 +81,29 @@ impl Funds {
         Some(FundsWait { _account: account, _spend_cap: spend_cap })
     }
 
+    /// Requests more from pools that are shared with other gateways, if less than `amount` is spendable. Returns
+    /// whether more may be obtained, so that it is worth waiting.
+    pub(super) fn request(&self, amount: Nanos) -> bool {
+        let from_account = self.account.request(amount);
+        let from_cap = self.spend_cap.as_ref().is_some_and(|cap| cap.request(amount));
+        from_account || from_cap
+    }
+
+    /// Requests more ahead of need from pools that are shared with other gateways.
+    pub(super) fn request_ahead(&self) {
+        self.account.request_ahead();
+        if let Some(cap) = &self.spend_cap {
+            cap.request_ahead();
+        }
+    }
+
     /// Returns which balance is insufficient; `suffices` returns whether an amount would cover the request.
     pub(super) fn insufficient_funds(&self, suffices: impl Fn(Nanos) -> bool) -> InsufficientFunds {
-        if !suffices(self.account.total()) {
+        if !suffices(self.account.total_of_pool()) {
             return InsufficientFunds::Spent;
         }
         match &self.spend_cap {
-            Some(cap) if !suffices(cap.total()) => InsufficientFunds::CapSpent,
+            Some(cap) if !suffices(cap.total_of_pool()) => InsufficientFunds::CapSpent,
             Some(cap) if !suffices(cap.spendable()) => InsufficientFunds::CapHeld,
             _ => InsufficientFunds::Held,
         }
@@ -128,11 +146,21 @@ impl FundsHold {
             || self.spend_cap.as_ref().is_some_and(|cap| cap.balance().has_waiters())
     }
 
-    /// Returns whether other requests hold money that they may release.
+    /// Requests more from pools that are shared with other gateways, if less than `more` is spendable beside the
+    /// hold.
+    pub(super) fn request(&self, more: Nanos) {
+        self.account.balance().request(more);
+        if let Some(cap) = &self.spend_cap {
+            cap.balance().request(more);
+        }
+    }
+
+    /// Returns whether other requests hold money that they may release, or more may be obtained from other
+    /// gateways.
     pub(super) fn is_shared(&self) -> bool {
         let is_shared = |hold: &BalanceHold| {
             let balance = hold.balance();
-            balance.total() + -balance.spendable() > hold.amount()
+            balance.total() + -balance.spendable() > hold.amount() || balance.may_obtain_more()
         };
         is_shared(&self.account) || self.spend_cap.as_ref().is_some_and(is_shared)
     }

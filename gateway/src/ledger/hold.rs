@@ -130,13 +130,17 @@ impl Hold {
         let needed = output_tokens.saturating_sub(self.output_tokens).min(rest);
         let payable = tokens_for(self.held.spendable(), self.output_price);
         let wanted = needed.saturating_add(growth_step(payable)).min(rest);
-        [wanted, needed].into_iter().any(|tokens| {
+        let grew = [wanted, needed].into_iter().any(|tokens| {
             let grew = self.held.grow(cost(tokens, self.output_price));
             if grew {
                 self.output_tokens += tokens;
             }
             grew
-        })
+        });
+        if !grew {
+            self.held.request(cost(needed, self.output_price));
+        }
+        grew
     }
 }
 

@@ -24,9 +24,11 @@ use foldhash::fast::RandomState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::shared_pool::{LocalPool, Shortages};
 use aggregate::Aggregator;
 use balance::{Balance, Payment};
 use bound::{Calibration, HoldPlan};
+use domain::allocation::Pool;
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, ModelId, RequestId};
 use domain::key::Key;
@@ -65,6 +67,8 @@ pub struct Ledger {
     recorder: RecordSender,
     journal: Arc<Journal>,
     store: Arc<dyn Store>,
+    /// The queue of balances that lack something, if they are shared with other gateways.
+    shortages: Option<Arc<Shortages>>,
 }
 
 /// Why requests cannot be recorded. `Display` is for operators and for `/readyz`; it contains no path.
@@ -119,19 +123,38 @@ impl Ledger {
         let spend_caps = papaya::HashMap::default();
         let aggregator = Aggregator::default();
         (
-            Self { balances: map, spend_caps, calibration, aggregator, recorder, journal, store },
+            Self {
+                balances: map,
+                spend_caps,
+                calibration,
+                aggregator,
+                recorder,
+                journal,
+                store,
+                shortages: None,
+            },
             task,
         )
     }
 
-    /// Returns an account's balance.
+    /// Shares the balances with other gateways: this one has nothing until it obtains a part of each from the
+    /// store, which it requests in `shortages`.
+    #[must_use]
+    pub fn sharing(self, shortages: Arc<Shortages>) -> Self {
+        self.balances.pin().clear();
+        Self { shortages: Some(shortages), ..self }
+    }
+
+    /// Returns an account's balance. If it is shared with other gateways, the part that this one has.
     pub fn balance(&self, account: AccountId) -> Nanos {
         self.balances.pin().get(&account).map_or(Nanos::ZERO, |balance| balance.total())
     }
 
     /// Sets the amount that the keys of this [origin](Key::origin) have `spent`, if they have a spending cap.
     pub fn resume_spend_cap(&self, key: &Key, spent: Nanos) {
-        if let Some(cap) = key.spend_cap {
+        if let Some(cap) = key.spend_cap
+            && self.shortages.is_none()
+        {
             let left = Arc::new(Balance::of_spend_cap(cap, spent));
             self.spend_caps.pin().insert(key.origin.clone(), left);
         }
@@ -173,12 +196,23 @@ impl Ledger {
         let funds = self.funds(key);
         let bound = |spendable| HoldPlan::of(model, size, input_tokens, spendable);
         loop {
-            let Some(bound) = bound(funds.spendable()) else {
+            let plan = bound(funds.spendable());
+            // A part of a shared balance must not shorten an answer that the whole balance covers.
+            if self.shortages.is_some()
+                && plan.is_none_or(|plan| plan.cap.is_some())
+                && funds.request(HoldPlan::max_cost(model, size, input_tokens))
+            {
+                return Err(InsufficientFunds::Requested);
+            }
+            let Some(plan) = plan else {
                 return Err(funds.insufficient_funds(|money| bound(money).is_some()));
             };
             // This fails only if another request takes its hold at the same moment.
-            if let Some(held) = funds.hold(bound.amount) {
-                return Ok(Some(Hold::new(held, &bound, input_tokens, &model.price)));
+            if let Some(held) = funds.hold(plan.amount) {
+                if self.shortages.is_some() {
+                    funds.request_ahead();
+                }
+                return Ok(Some(Hold::new(held, &plan, input_tokens, &model.price)));
             }
         }
     }
@@ -196,7 +230,7 @@ impl Ledger {
 
     /// Adds the first balance of a new account; its entry is already in the store.
     pub fn add_account(&self, account: AccountId, balance: Nanos) {
-        self.change(account, balance);
+        self.credit_in_memory(account, balance);
     }
 
     /// Writes an entry that is not a charge, together with `audit`, and changes the balance.
@@ -209,7 +243,7 @@ impl Ledger {
     /// in memory may not. The control plane runs each change in its own task.
     pub async fn credit(&self, entry: Entry, audit: &AuditEntry) -> Result<(), StoreError> {
         self.store.add_entry(&entry, audit).await?;
-        self.change(entry.account, entry.amount);
+        self.credit_in_memory(entry.account, entry.amount);
         Ok(())
     }
 
@@ -358,8 +392,14 @@ impl Ledger {
         Funds { account: self.account_balance(key.account), spend_cap: self.spend_cap(key) }
     }
 
-    fn change(&self, account: AccountId, amount: Nanos) {
-        self.account_balance(account).change(amount);
+    fn credit_in_memory(&self, account: AccountId, amount: Nanos) {
+        let balance = self.account_balance(account);
+        if self.shortages.is_some() {
+            // The store has the credit. A request that was refused a moment ago may ask for it at once.
+            balance.reopen();
+        } else {
+            balance.change(amount);
+        }
     }
 
     /// Returns the balance that contains the amount that a key may still spend. A key without a balance is
@@ -367,19 +407,29 @@ impl Ledger {
     fn spend_cap(&self, key: &Key) -> Option<Arc<Balance>> {
         let cap = key.spend_cap?;
         let caps = self.spend_caps.pin();
-        Some(match caps.get(&key.origin) {
-            Some(balance) => balance.clone(),
-            None => {
-                caps.get_or_insert_with(key.origin.clone(), || Arc::new(Balance::new(cap))).clone()
-            }
-        })
+        if let Some(balance) = caps.get(&key.origin) {
+            return Some(balance.clone());
+        }
+        let pool = || Pool::SpendCap(key.origin.clone());
+        let rest = || Arc::new(self.new_balance(cap, pool, Some(cap)));
+        Some(caps.get_or_insert_with(key.origin.clone(), rest).clone())
     }
 
     fn account_balance(&self, account: AccountId) -> Arc<Balance> {
         let balances = self.balances.pin();
-        match balances.get(&account) {
-            Some(balance) => balance.clone(),
-            None => balances.get_or_insert_with(account, Arc::default).clone(),
+        if let Some(balance) = balances.get(&account) {
+            return balance.clone();
+        }
+        let pool = || Pool::Balance(account);
+        let balance = || Arc::new(self.new_balance(Nanos::ZERO, pool, None));
+        balances.get_or_insert_with(account, balance).clone()
+    }
+
+    /// Creates a balance of `amount`, or an empty part of a shared pool.
+    fn new_balance(&self, amount: Nanos, pool: impl Fn() -> Pool, cap: Option<Nanos>) -> Balance {
+        match &self.shortages {
+            Some(shortages) => Balance::of_pool(pool(), cap, shortages.clone()),
+            None => Balance::new(amount),
         }
     }
 }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::meter::SubjectCounts;
 use super::{Limiter, Moment};
+use domain::allocation::LimitSubject;
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::limit::{LimitKind, LimitScope, Limits};
 
@@ -36,6 +37,17 @@ pub enum LimitOwner<'a> {
     Key(&'a KeyId),
 }
 
+impl LimitOwner<'_> {
+    /// Returns the owner, as the owner of shared pools.
+    pub fn subject(self) -> LimitSubject {
+        match self {
+            LimitOwner::Plan(account) => LimitSubject::Account(account),
+            LimitOwner::Model(model) => LimitSubject::Model(model.clone()),
+            LimitOwner::Key(key) => LimitSubject::Key(key.clone()),
+        }
+    }
+}
+
 impl Limiter {
     /// Returns the usage of each limit that is set, at `now`.
     pub fn limits_in_use(&self, of: LimitOwner<'_>, limits: &Limits, now: Moment) -> Vec<LimitUse> {
@@ -59,7 +71,7 @@ fn in_use(
     counts: &mut SubjectCounts,
     now: Moment,
 ) -> Vec<LimitUse> {
-    counts.month.roll(now.wall);
+    counts.roll(now.wall);
     let soon = |(used, clear): (u64, std::time::Duration)| (used, now.wall.checked_add(clear).ok());
     [
         (LimitKind::Requests, limits.rpm, soon(counts.requests(now))),
@@ -73,6 +85,7 @@ fn in_use(
     ]
     .into_iter()
     .filter_map(|(kind, limit, (used, resets_at))| {
+        let used = used.saturating_add(counts.used_elsewhere(limits, kind));
         Some(LimitUse { scope, kind, limit: limit?, used, observed: limits.observe, resets_at })
     })
     .collect()

@@ -14,6 +14,7 @@ mod meter;
 mod month;
 mod permit;
 mod receive;
+mod share;
 mod window;
 
 use std::hash::Hash;
@@ -23,11 +24,14 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use jiff::Timestamp;
 
+use crate::shared_pool::Shortages;
+use domain::allocation::LimitSubject;
 use domain::consumption::Consumption;
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::limit::{Demand, LimitKind, LimitScope, LimitStatus, Limits};
-use meter::{SubjectCounts, SubjectMeter};
+use meter::{Excess, SubjectCounts, SubjectMeter};
 use permit::Grant;
+use share::SharedSubject;
 
 pub use in_use::{LimitOwner, LimitUse};
 pub use month::month_start;
@@ -43,6 +47,8 @@ pub struct Limiter {
     accounts: Map<AccountId>,
     models: Map<ModelId>,
     keys: Map<KeyId>,
+    /// The queue of limits that lack something, if they are shared with other gateways.
+    shortages: Option<Arc<Shortages>>,
 }
 
 /// The subjects that a request counts against, with their limits.
@@ -91,6 +97,8 @@ pub struct Exceeded {
 /// Why a limit has no room, and when it will have some. Ordered by increasing severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExceededCause {
+    /// More of the limit was requested from other gateways.
+    Requested,
     /// The limit has room after this time.
     Wait(Duration),
     /// The quota is used up until the month ends.
@@ -106,6 +114,7 @@ pub enum ExceededCause {
 }
 
 /// The room that the limits of a request leave.
+#[derive(Default)]
 struct Headroom {
     tightest: Option<Exceeded>,
     observed: Vec<(LimitScope, LimitKind)>,
@@ -113,6 +122,8 @@ struct Headroom {
     left: Option<u64>,
     /// The tokens that the tightest enforced monthly quota leaves; `None` if there is none.
     month_left: Option<u64>,
+    /// The limits to add to the queue of shortages, by the position of their owners.
+    lacking: Vec<(usize, LimitKind)>,
 }
 
 type Map<K> = papaya::HashMap<K, Arc<SubjectMeter>, RandomState>;
@@ -131,6 +142,12 @@ impl Limiter {
         limiter
     }
 
+    /// Creates a limiter whose limits are shared with other gateways: it has nothing of a limit until it obtains a
+    /// part of it from the store, which it requests in `shortages`.
+    pub fn sharing(shortages: Arc<Shortages>) -> Self {
+        Self { shortages: Some(shortages), ..Self::default() }
+    }
+
     /// Admits a request that arrives at `now`, or returns the limit that refuses it for the longest time. A
     /// refused request is not counted. `demand` must be given if [`LimitedSubjects::counts_tokens`].
     pub fn admit(
@@ -142,23 +159,30 @@ impl Limiter {
         let limits = [subject.account.1, subject.model.1, subject.key.1];
         let meters = self.meters(subject);
         let mut locked = permit::lock(&meters);
-        let found = check_limits(&mut locked, limits, demand, now);
+        let mut found = check_limits(&mut locked, limits, demand, now);
         let grant = demand.map(|demand| Grant::of(demand, found.left, found.month_left));
+        if let Some((demand, _)) = demand.zip(grant).filter(|(_, grant)| grant.cap.is_some()) {
+            request_whole_answer(&mut locked, limits, demand, &mut found);
+        }
         let reserved =
             demand.zip(grant).map_or(0, |(it, grant)| it.input.saturating_add(grant.output));
         let month_extra = grant.map_or(0, |grant| grant.month_extra);
         let mut limit_status = LimitStatus::default();
-        for (counts, limits) in locked.iter_mut().zip(limits) {
+        for (index, (counts, limits)) in locked.iter_mut().zip(limits).enumerate() {
             let Some(counts) = counts else { continue };
             if found.tightest.is_none() {
                 counts.take(limits, reserved, now);
                 counts.month.reserve(month_extra, now.wall);
+                let ahead = counts.request_ahead(limits, now).into_iter();
+                found.lacking.extend(ahead.map(|kind| (index, kind)));
             }
             if !limits.observe {
                 counts.show(limits, now, &mut limit_status);
             }
         }
         drop(locked);
+        let meter = |(index, kind): (usize, LimitKind)| Some((meters[index].clone()?, kind));
+        share::push(found.lacking.into_iter().filter_map(meter));
         let outcome = found
             .tightest
             .map_or_else(|| Ok(Permit::new(meters, limits, demand.zip(grant), now)), Err);
@@ -174,10 +198,35 @@ impl Limiter {
     fn meters(&self, subject: &LimitedSubjects<'_>) -> permit::Meters {
         let has_limits = *subject.key.1 != Limits::default();
         [
-            Some(meter(&self.accounts, &subject.account.0)),
-            Some(meter(&self.models, subject.model.0)),
-            has_limits.then(|| meter(&self.keys, subject.key.0)),
+            Some(self.account_meter(subject.account.0)),
+            Some(self.meter(&self.models, subject.model.0, LimitSubject::Model)),
+            has_limits.then(|| self.key_meter(subject.key.0)),
         ]
+    }
+
+    fn account_meter(&self, account: AccountId) -> Arc<SubjectMeter> {
+        self.meter(&self.accounts, &account, LimitSubject::Account)
+    }
+
+    fn key_meter(&self, key: &KeyId) -> Arc<SubjectMeter> {
+        self.meter(&self.keys, key, LimitSubject::Key)
+    }
+
+    fn meter<K: Hash + Eq + Clone>(
+        &self,
+        meters: &Map<K>,
+        id: &K,
+        subject: impl Fn(K) -> LimitSubject,
+    ) -> Arc<SubjectMeter> {
+        let Some(shortages) = &self.shortages else { return meter(meters, id) };
+        let pinned = meters.pin();
+        if let Some(meter) = pinned.get(id) {
+            return meter.clone();
+        }
+        let shared =
+            || SharedSubject { subject: subject(id.clone()), shortages: shortages.clone() };
+        let new = || Arc::new(SubjectMeter::sharing(shared()));
+        pinned.get_or_insert_with(id.clone(), new).clone()
     }
 }
 
@@ -197,14 +246,23 @@ fn check_limits(
     demand: Option<&Demand>,
     now: Moment,
 ) -> Headroom {
-    let mut found = Headroom { tightest: None, observed: Vec::new(), left: None, month_left: None };
-    for ((counts, limits), scope) in locked.iter_mut().zip(limits).zip(SCOPES) {
+    let mut found = Headroom::default();
+    for (index, ((counts, limits), scope)) in locked.iter_mut().zip(limits).zip(SCOPES).enumerate()
+    {
         let Some(counts) = counts else { continue };
-        counts.month.roll(now.wall);
-        for (kind, limit, cause) in counts.exceeded(limits, demand, now) {
+        counts.roll(now.wall);
+        let exceeded = counts.exceeded(limits, demand, now).into_iter().flatten();
+        for Excess { kind, limit, cause, lacking } in exceeded {
             if limits.observe {
                 found.observed.push((scope, kind));
-            } else if found.tightest.is_none_or(|tightest| cause > tightest.cause) {
+                continue;
+            }
+            if cause == ExceededCause::Requested
+                && counts.share_mut(kind).is_some_and(|share| share.request(limit, lacking))
+            {
+                found.lacking.push((index, kind));
+            }
+            if found.tightest.is_none_or(|tightest| cause > tightest.cause) {
                 found.tightest = Some(Exceeded { scope, kind, limit, cause });
             }
         }
@@ -214,6 +272,32 @@ fn check_limits(
         }
     }
     found
+}
+
+/// Requests enough of the monthly quotas for the longest answer to `demand`, if this gateway's parts of them would
+/// shorten it and more may be obtained. The request must then wait.
+fn request_whole_answer(
+    locked: &mut [Option<MutexGuard<'_, SubjectCounts>>; 3],
+    limits: [&Limits; 3],
+    demand: &Demand,
+    found: &mut Headroom,
+) {
+    let kind = LimitKind::MonthlyTokens;
+    let output = demand.policy.payable_for(demand.max_answer).saturating_mul(demand.choices);
+    let wanted = demand.max_input.saturating_add(output);
+    for (index, ((counts, limits), scope)) in locked.iter_mut().zip(limits).zip(SCOPES).enumerate()
+    {
+        let Some((counts, limit)) = counts.as_mut().zip(limits.monthly_tokens) else { continue };
+        let lacking = wanted.saturating_sub(counts.enforced_month_left(limit));
+        if lacking == 0 || !counts.may_obtain(limits, kind, limit) {
+            continue;
+        }
+        if counts.share_mut(kind).is_some_and(|share| share.request(limit, lacking)) {
+            found.lacking.push((index, kind));
+        }
+        let cause = ExceededCause::Requested;
+        found.tightest.get_or_insert(Exceeded { scope, kind, limit, cause });
+    }
 }
 
 fn meter<K: Hash + Eq + Clone>(meters: &Map<K>, id: &K) -> Arc<SubjectMeter> {

@@ -75,6 +75,11 @@ impl Month {
         self.used.saturating_add(self.reserved)
     }
 
+    /// Returns the start of the month.
+    pub(super) const fn start(&self) -> Timestamp {
+        self.start
+    }
+
     /// Returns the end of the month.
     pub(super) const fn end(&self) -> Timestamp {
         self.end

@@ -7,10 +7,11 @@ use jiff::Timestamp;
 
 use super::Moment;
 use super::meter::{SubjectCounts, SubjectMeter};
+use super::share;
 use domain::hold::{
     HoldPolicy, growth_step, max_tolerated_if_lowered, max_tolerated_output, retained_hold,
 };
-use domain::limit::{Demand, Limits};
+use domain::limit::{Demand, LimitKind, Limits};
 
 /// The concurrency slots and reserved tokens of an admitted request. Dropping it releases both.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ pub(super) struct Grant {
     /// As in [`Reservation`].
     max_output: Option<u64>,
     /// As in [`Reservation`].
-    cap: Option<u64>,
+    pub(super) cap: Option<u64>,
 }
 
 /// A request that waits for tokens to be released. Dropping it ends the wait.
@@ -229,13 +230,18 @@ impl Permit {
             && self.meters.iter().flatten().any(|meter| meter.has_waiters())
     }
 
-    /// Returns whether other requests hold monthly tokens that they may release.
+    /// Returns whether other requests hold monthly tokens that they may release, or more may be obtained from other
+    /// gateways.
     pub fn is_shared(&self) -> bool {
         let Some(reservation) = &self.reservation else { return false };
         let reserved = reservation.total().saturating_add(reservation.month_extra);
         let mut locked = lock(&self.meters).into_iter().zip(reservation.quotas);
         locked.any(|(counts, quota)| {
-            counts.zip(quota).is_some_and(|(counts, _)| counts.month.reserved() > reserved)
+            counts.zip(quota).is_some_and(|(mut counts, quota)| {
+                let share = counts.share_mut(LimitKind::MonthlyTokens);
+                share.is_some_and(|share| share.may_obtain(quota))
+                    || counts.month.reserved() > reserved
+            })
         })
     }
 
@@ -297,12 +303,22 @@ impl Reservation {
         let mut step = self.step;
         for (counts, quota) in locked.iter().zip(self.quotas) {
             if let Some((counts, quota)) = counts.as_ref().zip(quota) {
-                let left = quota.saturating_sub(counts.month.committed());
+                let left = counts.enforced_month_left(quota);
                 step = step.min(growth_step(left)).min(left);
             }
         }
-        step = step.min(self.max_output.map_or(step, |max| max.saturating_sub(self.output)));
+        let rest = self.max_output.map_or(u64::MAX, |max| max.saturating_sub(self.output));
+        step = step.min(rest);
         if step == 0 {
+            if rest > 0 {
+                let lacking = self.request_more(&mut locked);
+                drop(locked);
+                share::push(
+                    lacking.filter_map(|index| {
+                        Some((meters[index].clone()?, LimitKind::MonthlyTokens))
+                    }),
+                );
+            }
             return false;
         }
         for (counts, per_minute) in locked.iter_mut().zip(self.per_minute) {
@@ -313,6 +329,25 @@ impl Reservation {
         self.parts.push((now, step));
         self.output = self.output.saturating_add(step);
         true
+    }
+
+    /// Requests another step from the quotas of which this gateway has nothing left and other gateways may have.
+    /// Returns the positions of those to add to the queue.
+    fn request_more(
+        &self,
+        locked: &mut [Option<MutexGuard<'_, SubjectCounts>>; 3],
+    ) -> impl Iterator<Item = usize> + use<> {
+        let mut lacking = Vec::new();
+        for (index, (counts, quota)) in locked.iter_mut().zip(self.quotas).enumerate() {
+            let Some((counts, quota)) = counts.as_mut().zip(quota) else { continue };
+            if counts.enforced_month_left(quota) == 0
+                && let Some(share) = counts.share_mut(LimitKind::MonthlyTokens)
+                && share.request(quota, self.step)
+            {
+                lacking.push(index);
+            }
+        }
+        lacking.into_iter()
     }
 
     /// Releases up to `surplus` tokens, the newest first, and returns how many were released.

@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use super::meter::{SubjectCounts, SubjectMeter};
-use super::{Exceeded, ExceededCause, Limiter, meter};
+use super::{Exceeded, ExceededCause, Limiter};
 use domain::id::{AccountId, KeyId};
 use domain::limit::{LimitKind, LimitScope, Limits};
 
@@ -35,8 +35,8 @@ impl Limiter {
         let limit = |limits: &Limits| limits.concurrency.filter(|_| !limits.observe);
         let limits = [limit(account.1), limit(key.1)];
         let meters = [
-            limits[0].map(|_| meter(&self.accounts, &account.0)),
-            limits[1].map(|_| meter(&self.keys, key.0)),
+            limits[0].map(|_| self.account_meter(account.0)),
+            limits[1].map(|_| self.key_meter(key.0)),
         ];
         let mut counts = lock(&meters);
         for ((counts, limit), scope) in

@@ -1,6 +1,7 @@
 //! Admission: finds the model, holds the possible cost, and reserves a place under each limit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::AppState;
 use super::authenticate::Principal;
@@ -120,6 +121,8 @@ enum Remedy {
     Count,
     /// Waiting for requests in progress to release what they do not need.
     Wait,
+    /// Waiting for a larger part of what is shared with other gateways.
+    Obtain,
 }
 
 /// Holds the possible cost of the request and reserves a place under each limit. The hold is taken first, so
@@ -187,6 +190,7 @@ async fn admit_late(
                 }
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
+            Remedy::Obtain => tokio::time::sleep(RETRY_INTERVAL).await,
         }
         match try_admit(app, asked, input_tokens, open) {
             Ok(admission) => return Ok(admission),
@@ -219,7 +223,11 @@ fn try_admit(
                 (Refusal::KeyCapSpent { cap: key.spend_cap.unwrap_or_default() }, None)
             }
             InsufficientFunds::CapHeld => (Refusal::KeyCapHeld, Some(Remedy::Wait)),
+            InsufficientFunds::Requested => (Refusal::BalanceHeld, Some(Remedy::Obtain)),
         };
+        if remedy == Some(Remedy::Obtain) {
+            return AdmissionRefusal { refusal, remedy };
+        }
         let least = || size.counted_input(size.input_bytes / MAX_BYTES_PER_TOKEN);
         let may_count = input_tokens.is_none() && try_hold(Some(least())).is_ok();
         AdmissionRefusal { refusal, remedy: if may_count { Some(Remedy::Count) } else { remedy } }
@@ -236,7 +244,9 @@ fn try_admit(
         let is_monthly = exceeded.kind == LimitKind::MonthlyTokens;
         let is_too_large = matches!(exceeded.cause, ExceededCause::TooLarge { .. });
         let is_held = is_monthly && matches!(exceeded.cause, ExceededCause::Wait(_));
-        let remedy = if input_tokens.is_none() && (is_monthly || is_too_large) {
+        let remedy = if exceeded.cause == ExceededCause::Requested {
+            Some(Remedy::Obtain)
+        } else if input_tokens.is_none() && (is_monthly || is_too_large) {
             Some(Remedy::Count)
         } else {
             is_held.then_some(Remedy::Wait)
@@ -308,6 +318,11 @@ pub fn reserve_receive_slot(
 fn refusal(Exceeded { scope, kind, limit, cause }: Exceeded) -> Refusal {
     match cause {
         ExceededCause::Wait(retry_after) => {
+            Refusal::RateLimited { scope, kind, limit, retry_after }
+        }
+        // Not obtained in time.
+        ExceededCause::Requested => {
+            let retry_after = Duration::from_secs(1);
             Refusal::RateLimited { scope, kind, limit, retry_after }
         }
         ExceededCause::Spent { until } => Refusal::QuotaSpent { scope, limit, until },

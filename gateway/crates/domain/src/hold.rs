@@ -56,6 +56,14 @@ impl HoldPolicy {
         }
     }
 
+    /// Returns the least `payable` with which [`Self::output_cap`] allows all of `wanted`, in tokens.
+    pub const fn payable_for(self, wanted: u64) -> u64 {
+        match self {
+            Self::Plain { is_capped: false } if wanted > MIN_PLAIN_CAP => wanted.saturating_mul(2),
+            Self::Stream | Self::Plain { .. } => wanted,
+        }
+    }
+
     /// Returns the initial hold of an answer with an output cap of `allowed`, in tokens.
     pub fn initial_hold(self, allowed: u64, payable: u64) -> u64 {
         match self {
@@ -117,5 +125,13 @@ mod tests {
         check(uncapped, 9_000, 1_000_000, (9_000, 9_000));
         check(uncapped, 9_000, 4_000, (4_000, 4_000));
         check(uncapped, 9_000, 0, (0, 0));
+        for policy in [HoldPolicy::Stream, capped, uncapped] {
+            for wanted in [1, 4_095, 4_096, 4_097, 9_000] {
+                let payable = policy.payable_for(wanted);
+                let caps =
+                    (policy.output_cap(wanted, payable), policy.output_cap(wanted, payable - 1));
+                assert!(caps.0 == wanted && caps.1 < wanted, "{policy:?} {wanted}");
+            }
+        }
     }
 }

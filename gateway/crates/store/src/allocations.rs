@@ -25,6 +25,9 @@ pub trait Allocations: Send + Sync {
     async fn give_back_all(&self) -> Result<(), StoreError>;
     /// Returns the amounts that this gateway has of `pools`, in their order.
     async fn allocated(&self, pools: &[Pool]) -> Result<Vec<i64>, StoreError>;
+    /// Returns what the committed records leave of `pools`, allocated amounts included, in their order. The second
+    /// part of each is the limit that bounds it, as in [`AllocationRequest::limit`].
+    async fn unused(&self, pools: &[(Pool, Option<i64>)]) -> Result<Vec<i64>, StoreError>;
     /// Asks the other gateways to give back what they do not need.
     async fn recall(&self, recalls: &[Recall]) -> Result<(), StoreError>;
 }

@@ -21,7 +21,7 @@ async fn members_cannot_call_operator_methods() {
     let (name, id) = (UpstreamName::new("u"), ModelId::new("n"));
     let (upstream, model) = (UpstreamChange::default, ModelChange::default);
     let refusals = [
-        control.list_accounts(&ann, 10, "").err(),
+        control.list_accounts(&ann, 10, "").await.err(),
         control.credit_account(&ann, "ann", Nanos(1), "me").await.err(),
         control.create_invite(&ann, Duration::ZERO).await.err(),
         control.list_keys(&ann, KeyScope::All).await.err(),
@@ -37,7 +37,7 @@ async fn members_cannot_call_operator_methods() {
     for (index, refusal) in refusals.into_iter().enumerate() {
         assert!(matches!(refusal, Some(ControlError::Forbidden(_))), "{index}: {refusal:?}");
     }
-    let view = control.get_account(&ann, "ann").unwrap();
+    let view = control.get_account(&ann, "ann").await.unwrap();
     assert_eq!(view.balance, Nanos(5_000_000_000));
 }
 
@@ -45,13 +45,13 @@ async fn members_cannot_call_operator_methods() {
 async fn the_error_for_another_account_equals_the_error_for_a_missing_one() {
     let bench = Bench::new(Registration::Open).await;
     let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
-    let missing = bench.control.get_account(&ann, "nix").unwrap_err().to_string();
+    let missing = bench.control.get_account(&ann, "nix").await.unwrap_err().to_string();
     for text in ["bob".to_owned(), bob.account.id.to_string(), "operator".to_owned()] {
-        let hidden = bench.control.get_account(&ann, &text).unwrap_err().to_string();
+        let hidden = bench.control.get_account(&ann, &text).await.unwrap_err().to_string();
         assert_eq!(hidden.replace(&text, "nix"), missing);
-        assert!(bench.control.get_account(&bench.operator, &text).is_ok());
+        assert!(bench.control.get_account(&bench.operator, &text).await.is_ok());
     }
     for own in ["ann".to_owned(), ann.account.id.to_string()] {
-        assert!(bench.control.get_account(&ann, &own).is_ok());
+        assert!(bench.control.get_account(&ann, &own).await.is_ok());
     }
 }

@@ -70,7 +70,7 @@ async fn concurrent_registrations_cannot_share_a_name() {
     };
     let (one, two) = tokio::join!(register(), register());
     assert!(one.is_ok() != two.is_ok(), "{one:?} {two:?}");
-    let ann = bench.control.get_account(&bench.operator, "ann").unwrap();
+    let ann = bench.control.get_account(&bench.operator, "ann").await.unwrap();
     assert_eq!(ann.balance, Nanos(5_000_000_000));
 }
 
@@ -133,7 +133,7 @@ async fn lists_accounts_in_pages() {
     let mut names = Vec::new();
     let mut token = Some(String::new());
     while let Some(from) = token {
-        let page = bench.control.list_accounts(&bench.operator, 2, &from).unwrap();
+        let page = bench.control.list_accounts(&bench.operator, 2, &from).await.unwrap();
         assert!(page.items.len() <= 2);
         names.extend(page.items.iter().map(|view| view.account.name.clone()));
         token = page.next;
@@ -147,7 +147,7 @@ async fn a_name_that_equals_an_id_does_not_shadow_that_account() {
     let ann = bench.member("ann").await;
     let id = ann.account.id.to_string();
     bench.member(&id).await;
-    let found = bench.control.get_account(&bench.operator, &id).unwrap();
+    let found = bench.control.get_account(&bench.operator, &id).await.unwrap();
     assert_eq!(found.account.name, "ann");
 }
 

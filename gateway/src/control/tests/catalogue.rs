@@ -148,7 +148,7 @@ async fn members_see_the_models_of_their_plan_without_deployments() {
     assert_eq!(bench.control.list_models(&bench.operator).unwrap().len(), 2);
     // The plan has no trial credit now.
     let bob = bench.member("bob").await;
-    assert_eq!(bench.control.view(bob.account).balance, Nanos::ZERO);
+    assert_eq!(bench.control.view(bob.account).await.unwrap().balance, Nanos::ZERO);
 }
 
 #[tokio::test]

@@ -98,6 +98,7 @@ impl Bench {
         let directory = Arc::new(Directory::new(prepared.snapshot));
         credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
         let control = Arc::new(Control::new(Parts {
+            allocations: None,
             store,
             directory,
             ledger: Arc::new(ledger),
@@ -225,8 +226,8 @@ async fn state_survives_a_restart() {
 
     let bench = Bench::over(dir, Registration::Open).await;
     assert_eq!(bench.control.authenticate(&token).await.unwrap().account.id, operator);
-    let account = bench.control.get_account(&bench.operator, "ann").unwrap();
+    let account = bench.control.get_account(&bench.operator, "ann").await.unwrap();
     assert_eq!(account.balance, Nanos(5_000_000_000 - 7));
     assert_eq!(bench.control.list_models(&bench.operator).unwrap().len(), 1);
-    assert_eq!(bench.control.list_accounts(&bench.operator, 10, "").unwrap().items.len(), 2);
+    assert_eq!(bench.control.list_accounts(&bench.operator, 10, "").await.unwrap().items.len(), 2);
 }

@@ -16,7 +16,7 @@ use super::frame::{self, NextFrame};
 use super::segment::{self, HEADER, SegmentFile};
 use domain::id::RequestId;
 use domain::record::RequestRecord;
-use store::{Store, StoreError};
+use store::{Allocations, Store, StoreError};
 
 const MAX_BATCH: usize = 4_096;
 
@@ -187,17 +187,22 @@ impl Recovered {
         Ok(())
     }
 
-    /// Writes everything into `store`, then removes the files.
+    /// Writes everything into `store`, then removes the files. If several gateways share the balances, a request is
+    /// charged to the `allocations` of this one.
     ///
     /// # Errors
     /// The store fails; the files are then unchanged.
-    pub async fn commit(self, store: &dyn Store) -> Result<(), StoreError> {
+    pub async fn commit(
+        self,
+        store: &dyn Store,
+        allocations: Option<&dyn Allocations>,
+    ) -> Result<(), StoreError> {
         let Self { closed, open, read, damaged, next_segment: _ } = self;
         commit(store, closed).await?;
         // An earlier replay may have stored some of them and not removed the files. Their charges are in the
         // stored balances already.
         let mut open = without_stored(store, open).await?;
-        charge::charge(store, &mut open).await?;
+        charge::charge(store, allocations, &mut open).await?;
         commit(store, open).await?;
         for path in read {
             if let Err(error) = std::fs::remove_file(&path) {

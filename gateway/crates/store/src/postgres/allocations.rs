@@ -105,6 +105,17 @@ impl Allocations for PostgresStore {
         found.iter().map(|row| row.column(0)).collect()
     }
 
+    async fn unused(&self, pools: &[(Pool, Option<i64>)]) -> Result<Vec<i64>, StoreError> {
+        let mut connection = self.connection().await?;
+        let request = |(pool, limit): &(Pool, Option<i64>)| AllocationRequest {
+            pool: pool.clone(),
+            limit: *limit,
+            needed: 0,
+        };
+        let requests: Vec<_> = pools.iter().map(request).collect();
+        pools::sizes(&connection.view().await?, &requests).await
+    }
+
     async fn recall(&self, recalls: &[Recall]) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;

@@ -65,7 +65,7 @@ async fn what_is_damaged_is_stepped_over_and_kept_aside() {
     std::fs::write(segment::path(dir.path(), 51), b"").unwrap();
     let store = SqliteStore::open(&dir.path().join("db")).unwrap();
     let (next, recovered) = Journal::open(dir.path()).unwrap();
-    recovered.commit(&store).await.unwrap();
+    recovered.commit(&store, None).await.unwrap();
     assert_eq!(segments(&dir).len(), 1, "that of the next process");
     assert!(path.with_extension("damaged").exists() && foreign.with_extension("damaged").exists());
     drop(next);
@@ -113,7 +113,7 @@ async fn replaying_twice_is_replaying_once() {
     for _ in 0..2 {
         std::fs::write(segment::path(dir.path(), 0), &copy).unwrap();
         let (_, recovered) = Journal::open(dir.path()).unwrap();
-        recovered.commit(&store).await.unwrap();
+        recovered.commit(&store, None).await.unwrap();
         let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
         let costs: Vec<_> = all.iter().map(|(_, it)| (it.cost.unwrap(), it.overrun)).collect();
         // Newest first. The account could pay 5 for the open one; the rest is the operator's loss.
@@ -142,7 +142,7 @@ async fn an_open_request_that_the_store_has_is_not_charged_again() {
     for bytes in [first, both] {
         std::fs::write(segment::path(dir.path(), 0), bytes).unwrap();
         let (_, recovered) = Journal::open(dir.path()).unwrap();
-        recovered.commit(&store).await.unwrap();
+        recovered.commit(&store, None).await.unwrap();
     }
     let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
     let costs: Vec<_> = all.iter().map(|(_, it)| (it.cost.unwrap(), it.overrun)).collect();
@@ -159,7 +159,7 @@ async fn an_open_request_keeps_the_overrun_that_it_had() {
     begin(&journal, open);
     let store = SqliteStore::open(&dir.path().join("db")).unwrap();
     let (_, recovered) = Journal::open(dir.path()).unwrap();
-    recovered.commit(&store).await.unwrap();
+    recovered.commit(&store, None).await.unwrap();
     let bound = PRICE.cost(&Usage::bounded(41, 0));
     let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
     assert_eq!((all[0].1.cost, all[0].1.overrun), (Some(Nanos::ZERO), bound + Nanos(7)));
@@ -176,7 +176,7 @@ async fn what_was_open_is_charged_no_more_than_its_key_may_spend() {
     let store = SqliteStore::open(&dir.path().join("db")).unwrap();
     let account = with_key(&store, Nanos(19_000 + 5)).await;
     let (_, recovered) = Journal::open(dir.path()).unwrap();
-    recovered.commit(&store).await.unwrap();
+    recovered.commit(&store, None).await.unwrap();
     let bound = PRICE.cost(&Usage::bounded(41, 0));
     let all = store.requests_before(&RequestFilter::default(), None, 10).await.unwrap();
     let costs: Vec<_> = all.iter().map(|(_, it)| (it.cost.unwrap(), it.overrun)).collect();

@@ -1,0 +1,243 @@
+//! Moves amounts of shared pools between the store and this gateway.
+//!
+//! One task serves all pools, so that requests for many pools become one transaction. It answers
+//! [`Shortages`], asks other gateways to give back what they do not need when the store has too little, answers such
+//! recalls, and gives back the parts of pools that are no longer used.
+//!
+//! An amount is added to memory after the store has granted it, and removed from memory before it is given back. If
+//! the answer of the store is lost, the amount remains allocated to this gateway and cannot be used until it stops
+//! or starts: nothing is used twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use futures_util::StreamExt;
+use tokio::sync::mpsc;
+use tokio::time::{interval, timeout};
+use tokio_util::time::DelayQueue;
+
+use crate::clock::Clock;
+use crate::shared_pool::{LocalPool, Phase, Shortages};
+use domain::allocation::{Allocation, AllocationRequest, Pool, Recall};
+use store::{Allocations, StoreError};
+
+/// The pauses before what another gateway may have given back is requested again.
+const RECALL_PAUSES: [Duration; 5] = [
+    Duration::from_millis(15),
+    Duration::from_millis(30),
+    Duration::from_millis(60),
+    Duration::from_millis(120),
+    Duration::from_millis(240),
+];
+/// The pause after a failure of the store.
+const FAILURE_PAUSE: Duration = Duration::from_millis(200);
+/// The time for which a pool counts as exhausted although other gateways have parts of it.
+const EXHAUSTED_ELSEWHERE: Duration = Duration::from_millis(500);
+/// The time for which a pool counts as exhausted of which this gateway has all.
+const EXHAUSTED: Duration = Duration::from_secs(2);
+/// The time after which a transaction counts as failed.
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval at which unused parts of pools are looked for.
+const SCAN_INTERVAL: Duration = Duration::from_secs(2);
+/// The number of scans without use after which a part of a pool is given back.
+const QUIET_SCANS: u8 = 3;
+/// The maximum number of pools in a transaction.
+const MAX_BATCH: usize = 1_000;
+
+/// Moves amounts between the store and the pools in memory.
+pub(crate) struct Allocator {
+    store: Arc<dyn Allocations>,
+    shortages: Arc<Shortages>,
+    clock: Arc<dyn Clock>,
+    /// The pools of which this gateway has a part.
+    held: HashMap<Pool, Held, RandomState>,
+    timers: DelayQueue<Timer>,
+}
+
+/// A pool of which this gateway has a part.
+struct Held {
+    pool: Arc<dyn LocalPool>,
+    /// The activity at the last scan.
+    activity: u64,
+    /// The number of scans since the activity changed.
+    quiet_scans: u8,
+}
+
+/// A pool that lacks something.
+struct Lacking {
+    pool: Arc<dyn LocalPool>,
+    /// What an earlier attempt did not obtain.
+    needed: i64,
+    /// The number of earlier attempts.
+    attempts: usize,
+}
+
+enum Timer {
+    Retry(Lacking),
+    Reopen(Arc<dyn LocalPool>),
+}
+
+impl Allocator {
+    pub(crate) fn new(
+        store: Arc<dyn Allocations>,
+        shortages: Arc<Shortages>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { store, shortages, clock, held: HashMap::default(), timers: DelayQueue::new() }
+    }
+
+    /// Serves the pools and the `recalls` of other gateways, without an end.
+    pub(crate) async fn run(mut self, mut recalls: mpsc::Receiver<Recall>) {
+        let mut scans = interval(SCAN_INTERVAL);
+        let mut received = Vec::new();
+        loop {
+            let lacking = tokio::select! {
+                pools = self.shortages.take() => {
+                    pools.into_iter().map(|pool| Lacking { pool, needed: 0, attempts: 0 }).collect()
+                }
+                Some(timer) = self.timers.next(), if !self.timers.is_empty() => {
+                    match timer.into_inner() {
+                        Timer::Retry(lacking) => vec![lacking],
+                        Timer::Reopen(pool) => {
+                            pool.reopen();
+                            continue;
+                        }
+                    }
+                }
+                count = recalls.recv_many(&mut received, MAX_BATCH), if !recalls.is_closed() => {
+                    if count > 0 {
+                        self.answer(received.drain(..)).await;
+                    }
+                    continue;
+                }
+                _ = scans.tick() => {
+                    self.give_back_unused().await;
+                    continue;
+                }
+            };
+            self.allocate(lacking).await;
+        }
+    }
+
+    /// Requests what pools lack from the store.
+    async fn allocate(&mut self, lacking: Vec<Lacking>) {
+        let mut batch = HashMap::<Pool, (Lacking, AllocationRequest), RandomState>::default();
+        for mut lacking in lacking {
+            let Some(mut request) = lacking.pool.take_request() else { continue };
+            request.needed = request.needed.max(lacking.needed);
+            lacking.needed = request.needed;
+            batch.insert(request.pool.clone(), (lacking, request));
+        }
+        let mut batch: Vec<_> = batch.into_values().collect();
+        while !batch.is_empty() {
+            let rest = batch.split_off(batch.len().min(MAX_BATCH));
+            let (lacking, requests): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+            match with_timeout(self.store.allocate(&requests)).await {
+                Ok(allocations) => self.add(lacking, requests, allocations).await,
+                Err(error) => {
+                    tracing::warn!(%error, pools = requests.len(), "cannot obtain parts of shared balances or limits");
+                    for lacking in lacking {
+                        self.timers.insert(Timer::Retry(lacking), FAILURE_PAUSE);
+                    }
+                }
+            }
+            batch = rest;
+        }
+    }
+
+    /// Adds what was granted, and recalls what was not.
+    async fn add(
+        &mut self,
+        lacking: Vec<Lacking>,
+        requests: Vec<AllocationRequest>,
+        allocations: Vec<Allocation>,
+    ) {
+        let mut recalls = Vec::new();
+        for ((lacking, request), found) in lacking.into_iter().zip(requests).zip(allocations) {
+            let Lacking { pool, needed: _, attempts } = lacking;
+            let needed = request.needed - found.granted;
+            let pause = RECALL_PAUSES.get(attempts).filter(|_| found.elsewhere > 0);
+            match pause {
+                _ if needed <= 0 => pool.add(found, Phase::Open),
+                Some(pause) => {
+                    pool.add(found, Phase::Requested);
+                    recalls.push(Recall { pool: request.pool.clone(), needed });
+                    let lacking = Lacking { pool: pool.clone(), needed, attempts: attempts + 1 };
+                    self.timers.insert(Timer::Retry(lacking), *pause);
+                }
+                None => {
+                    pool.add(found, Phase::Exhausted);
+                    let pause = if found.elsewhere > 0 { EXHAUSTED_ELSEWHERE } else { EXHAUSTED };
+                    self.timers.insert(Timer::Reopen(pool.clone()), pause);
+                }
+            }
+            let held = Held { pool, activity: 0, quiet_scans: 0 };
+            self.held.entry(request.pool).or_insert(held).quiet_scans = 0;
+        }
+        if !recalls.is_empty()
+            && let Err(error) = with_timeout(self.store.recall(&recalls)).await
+        {
+            tracing::debug!(%error, "cannot recall parts of shared balances or limits");
+        }
+    }
+
+    /// Gives back what other gateways lack.
+    async fn answer(&self, recalls: impl Iterator<Item = Recall>) {
+        let now = self.clock.monotonic();
+        let mut amounts = HashMap::<Pool, i64, RandomState>::default();
+        for Recall { pool, needed } in recalls {
+            let Some(held) = self.held.get(&pool) else { continue };
+            *amounts.entry(pool).or_default() += held.pool.take_unused(Some(needed), now);
+        }
+        self.give_back(amounts.into_iter().filter(|(_, amount)| *amount > 0).collect()).await;
+    }
+
+    /// Gives back the parts of pools that were not used for some time.
+    async fn give_back_unused(&mut self) {
+        let now = self.clock.monotonic();
+        let mut amounts = Vec::new();
+        self.held.retain(|pool, held| {
+            let activity = held.pool.activity(now);
+            let is_quiet = activity == held.activity;
+            held.activity = activity;
+            held.quiet_scans = if is_quiet { held.quiet_scans.saturating_add(1) } else { 0 };
+            if held.quiet_scans < QUIET_SCANS {
+                return true;
+            }
+            let amount = held.pool.take_unused(None, now);
+            if amount > 0 {
+                amounts.push((pool.clone(), amount));
+            }
+            !held.pool.is_empty()
+        });
+        while !amounts.is_empty() {
+            let rest = amounts.split_off(amounts.len().min(MAX_BATCH));
+            self.give_back(amounts).await;
+            amounts = rest;
+        }
+    }
+
+    async fn give_back(&self, amounts: Vec<(Pool, i64)>) {
+        if amounts.is_empty() {
+            return;
+        }
+        if let Err(error) = with_timeout(self.store.give_back(&amounts)).await {
+            tracing::warn!(
+                %error,
+                pools = amounts.len(),
+                "cannot give back parts of shared balances or limits; other gateways get them when this one stops"
+            );
+        }
+    }
+}
+
+async fn with_timeout<T>(
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match timeout(STORE_TIMEOUT, work).await {
+        Ok(done) => done,
+        Err(elapsed) => Err(StoreError::Unavailable(elapsed.into())),
+    }
+}

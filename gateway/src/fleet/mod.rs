@@ -1,0 +1,3 @@
+//! What several gateways on one database share.
+
+pub(crate) mod allocator;
