@@ -16,6 +16,7 @@ pub mod http;
 pub mod pipeline;
 pub mod upstream;
 
+pub mod fleet;
 pub mod ledger;
 pub mod limits;
 pub mod retention;

@@ -34,6 +34,7 @@ mod condition;
 #[cfg(test)]
 mod conformance;
 pub mod consumption;
+pub mod fleet;
 pub mod ledger;
 pub mod maintenance;
 mod objects;
@@ -44,6 +45,7 @@ pub mod sqlite;
 mod summary;
 
 pub use consumption::ConsumptionTotals;
+pub use fleet::Nodes;
 pub use ledger::LedgerEntries;
 pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
@@ -150,6 +152,7 @@ pub trait Store:
     + LedgerEntries
     + ConsumptionTotals
     + StoreMaintenance
+    + Nodes
 {
 }
 impl<
@@ -160,7 +163,8 @@ impl<
         + AuditLog
         + LedgerEntries
         + ConsumptionTotals
-        + StoreMaintenance,
+        + StoreMaintenance
+        + Nodes,
 > Store for T
 {
 }

@@ -1,0 +1,10 @@
+//! Several gateways on one database: the tasks that keep this node a member of it.
+//!
+//! Decisions are in `domain::node`, SQL is in the store. A gateway on SQLite runs none of these
+//! tasks. Start with [`Heartbeats`].
+
+mod contact;
+mod membership;
+
+pub use contact::StoreContact;
+pub use membership::{Heartbeats, Load, publish_commits};
