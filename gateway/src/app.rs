@@ -30,7 +30,7 @@ use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
 use crate::data_dir::JOURNAL;
 use crate::directory::Directory;
-use crate::fleet::{Heartbeats, Load, StoreContact, publish_commits};
+use crate::fleet::{Follower, Heartbeats, Load, StoreContact, publish_commits};
 use crate::http::handler::{EdgeState, Handler};
 use crate::http::listen::{Port, Stop};
 use crate::http::receive::BodyReceiver;
@@ -250,7 +250,7 @@ pub async fn run(
         ledger: ledger.clone(),
         credentials,
         clock: seams.clock,
-        entropy: seams.entropy,
+        entropy: seams.entropy.clone(),
         registration: config.registration,
         registrations_per_hour: config.registrations_per_hour,
         trial_daily: config.trial_daily,
@@ -264,6 +264,10 @@ pub async fn run(
         traffic,
     }));
 
+    if let Some(feed) = backend.change_feed() {
+        let follower = Follower { feed, control: control.clone(), entropy: seams.entropy };
+        writing.spawn(recorder_stop.clone().run_until_cancelled_owned(follower.run()));
+    }
     let (reporting, stop) = (control.clone(), recorder_stop.clone());
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 

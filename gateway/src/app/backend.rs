@@ -14,7 +14,7 @@ use crate::data_dir::{self, DATABASE};
 use crate::secrets::file;
 use domain::node::{NodeId, NodeName};
 use store::Store;
-use store::fleet::{JoiningNode, Membership};
+use store::fleet::{ChangeFeed, JoiningNode, Membership};
 use store::postgres::{PostgresAddress, PostgresStore};
 use store::sqlite::SqliteStore;
 
@@ -63,6 +63,14 @@ impl Backend {
 
     /// Returns the membership of this node; `None` if no other gateway can use the store.
     pub(super) fn membership(&self) -> Option<Arc<dyn Membership>> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(store) => Some(store.clone()),
+        }
+    }
+
+    /// Returns the notifications of changes by other gateways; `None` if there are no others.
+    pub(super) fn change_feed(&self) -> Option<Arc<dyn ChangeFeed>> {
         match self {
             Self::Sqlite(_) => None,
             Self::Postgres(store) => Some(store.clone()),

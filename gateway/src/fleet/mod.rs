@@ -4,7 +4,9 @@
 //! tasks. Start with [`Heartbeats`].
 
 mod contact;
+mod follower;
 mod membership;
 
 pub use contact::StoreContact;
+pub use follower::Follower;
 pub use membership::{Heartbeats, Load, publish_commits};

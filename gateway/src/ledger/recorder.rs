@@ -287,6 +287,7 @@ impl RecordReceiver {
             StoreError::NotFound
             | StoreError::Conflict(_)
             | StoreError::Unavailable(_)
+            | StoreError::Stale
             | StoreError::Unsupported(_)
             | StoreError::Unopened { .. } => None,
         };

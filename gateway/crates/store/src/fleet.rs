@@ -1,15 +1,21 @@
 //! Several gateways on one database: its nodes, and the membership of one of them.
 //!
 //! A gateway on SQLite is alone. Its store answers the questions of [`Nodes`] with
-//! [`StoreError::Unsupported`], and has no [`Membership`].
+//! [`StoreError::Unsupported`], has no changes of others, no [`Membership`] and no [`ChangeFeed`].
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::{Cursor, StoreError};
+use domain::account::Account;
 use domain::audit::AuditEntry;
+use domain::key::Key;
+use domain::model::Model;
+use domain::money::Nanos;
 use domain::node::{NodeFigures, NodeId, NodeName, NodeRemoval, NodeStatus};
+use domain::plan::Plan;
+use domain::upstream::Upstream;
 
 /// The nodes of the database, as operators see and change them.
 #[async_trait]
@@ -45,6 +51,58 @@ pub trait Membership: Send + Sync {
         figures: NodeFigures,
         limit: Duration,
     ) -> Result<HeartbeatOutcome, StoreError>;
+}
+
+/// Changes of accounts, keys and the catalogue that other gateways committed.
+///
+/// The store knows which changes its gateway has applied to its directory: those up to
+/// [`mark_applied`](Self::mark_applied), and those that it committed itself. A change that is not
+/// based on all committed ones fails with [`StoreError::Stale`].
+#[async_trait]
+pub trait Changes: Send + Sync {
+    /// Returns the present state of all objects with changes that were not applied.
+    async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError>;
+    /// Records that the directory has all changes up to `newest`.
+    fn mark_applied(&self, newest: ChangeSeq);
+}
+
+/// Notifications of changes.
+#[async_trait]
+pub trait ChangeFeed: Send + Sync {
+    /// Calls `notify` once it is connected and after each change that any gateway commits. Returns
+    /// when the connection is lost, with the reason.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    async fn watch_changes(&self, notify: &(dyn Fn() + Send + Sync)) -> StoreError;
+}
+
+/// The number of a change. Zero is before the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChangeSeq(pub i64);
+
+/// Objects that other gateways changed, in their present state.
+#[derive(Debug, Default)]
+pub struct UnappliedChanges {
+    /// The newest change that is contained.
+    pub newest: ChangeSeq,
+    /// Changed accounts, with the sums of their ledger entries.
+    pub accounts: Vec<(Account, Nanos)>,
+    /// Changed keys, revoked ones included.
+    pub keys: Vec<Key>,
+    /// The whole catalogue, if any part of it changed.
+    pub catalogue: Option<StoredCatalogue>,
+}
+
+/// All plans, models and upstreams.
+#[derive(Debug, Default)]
+pub struct StoredCatalogue {
+    /// All plans.
+    pub plans: Vec<Plan>,
+    /// All models.
+    pub models: Vec<Model>,
+    /// All upstreams.
+    pub upstreams: Vec<Upstream>,
 }
 
 /// A gateway that joins the nodes of a database.

@@ -45,7 +45,7 @@ pub mod sqlite;
 mod summary;
 
 pub use consumption::ConsumptionTotals;
-pub use fleet::Nodes;
+pub use fleet::{ChangeSeq, Changes, Nodes};
 pub use ledger::LedgerEntries;
 pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
@@ -60,6 +60,10 @@ pub enum StoreError {
     /// The object to add exists, or the object to remove is in use, as described by the text.
     #[error("{0}")]
     Conflict(String),
+    /// Other gateways committed changes that the change is not based on, because this gateway has
+    /// not [applied](Changes) them yet. The change was not made.
+    #[error("another gateway made a change at the same time")]
+    Stale,
     /// The database failed.
     #[error("the store is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -139,6 +143,8 @@ pub struct Snapshot {
     pub models: Vec<Model>,
     /// All upstreams.
     pub upstreams: Vec<Upstream>,
+    /// The newest change of accounts, keys or the catalogue that is contained.
+    pub changes: ChangeSeq,
 }
 
 /// The whole store. A method with an `audit` parameter adds that entry in the transaction of its
@@ -153,6 +159,7 @@ pub trait Store:
     + ConsumptionTotals
     + StoreMaintenance
     + Nodes
+    + Changes
 {
 }
 impl<
@@ -164,7 +171,8 @@ impl<
         + LedgerEntries
         + ConsumptionTotals
         + StoreMaintenance
-        + Nodes,
+        + Nodes
+        + Changes,
 > Store for T
 {
 }

@@ -8,6 +8,7 @@
 mod address;
 mod audit;
 mod catalogue;
+mod changes;
 mod codec;
 mod commit;
 mod consumption;
@@ -20,6 +21,7 @@ mod maintenance;
 mod migrations;
 mod models;
 mod nodes;
+mod notifications;
 mod requests;
 mod responses;
 mod sessions;
@@ -31,6 +33,8 @@ mod tls;
 mod transaction;
 mod upstreams;
 mod verify;
+
+use std::sync::atomic::AtomicI64;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use tokio::sync::Semaphore;
@@ -46,7 +50,7 @@ use domain::node::NodeId;
 
 pub use self::address::{AddressError, PostgresAddress};
 
-/// The number of connections, without the one of heartbeats.
+/// The number of connections, without those of heartbeats and notifications.
 const CONNECTIONS: usize = 8;
 
 /// A store in a PostgreSQL database.
@@ -55,6 +59,10 @@ pub struct PostgresStore {
     /// One connection, so that heartbeats do not wait for other work.
     heartbeats: Pool,
     epoch: NodeEpoch,
+    /// The address, for the connection that receives notifications.
+    address: PostgresAddress,
+    /// The number of the newest change that the gateway's directory has.
+    applied: AtomicI64,
     /// At most one verification runs at a time.
     background: Semaphore,
 }
@@ -101,7 +109,14 @@ impl PostgresStore {
         migrations::run(&mut connection).await.map_err(cause)?;
         let epoch = nodes::join(&mut connection, node).await?;
         let heartbeats = create_pool(address, 1)?;
-        Ok(Self { pool, heartbeats, epoch, background: Semaphore::new(1) })
+        Ok(Self {
+            pool,
+            heartbeats,
+            epoch,
+            address: address.clone(),
+            applied: AtomicI64::new(0),
+            background: Semaphore::new(1),
+        })
     }
 
     /// Returns the id of this node and its epoch, which fence its transactions.

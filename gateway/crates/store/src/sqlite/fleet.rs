@@ -1,10 +1,10 @@
-//! The questions about nodes, which a database in the data directory of one gateway does not have.
+//! The questions about other gateways, which a database in the data directory of one does not have.
 
 use async_trait::async_trait;
 
 use super::SqliteStore;
 use crate::StoreError;
-use crate::fleet::Nodes;
+use crate::fleet::{ChangeSeq, Changes, Nodes, UnappliedChanges};
 use domain::audit::AuditEntry;
 use domain::node::{NodeName, NodeRemoval, NodeStatus};
 
@@ -30,4 +30,13 @@ impl Nodes for SqliteStore {
     ) -> Result<(), StoreError> {
         Err(ALONE)
     }
+}
+
+#[async_trait]
+impl Changes for SqliteStore {
+    async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError> {
+        Ok(UnappliedChanges::default())
+    }
+
+    fn mark_applied(&self, _: ChangeSeq) {}
 }
