@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,14 +24,14 @@ use self::backend::Backend;
 use crate::admin;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
-use crate::config::Config;
+use crate::config::{Config, StoreConfig};
 use crate::connections::{Acceptor, ConnectionLimits, ConnectionSlots, descriptors};
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
 use crate::data_dir::JOURNAL;
 use crate::directory::Directory;
-use crate::fleet::allocator::Allocator;
+use crate::fleet::{Allocator, Follower, Heartbeats, Load, StoreContact, publish_commits};
 use crate::http::handler::{EdgeState, Handler};
 use crate::http::listen::{Port, Stop};
 use crate::http::receive::BodyReceiver;
@@ -57,7 +58,7 @@ use domain::key::Key;
 use domain::upstream::Upstream;
 use simulator::{self, Simulator, TruthLog};
 use store::Store;
-use store::postgres::LeaseLost;
+use store::fleet::Fenced;
 
 /// The lock file, held by the process that uses the data directory.
 const LOCK: &str = "lock";
@@ -65,6 +66,8 @@ const LOCK: &str = "lock";
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A fixed seed: the simulator answers the same request alike on every installation.
 const SIMULATOR_SEED: u64 = 1;
+/// The number of recalls by other gateways that may wait.
+const MAX_WAITING_RECALLS: usize = 4_096;
 /// One address gets at most this fraction of the connections that the descriptors allow.
 const ADDRESS_DIVISOR: usize = 4;
 
@@ -113,19 +116,27 @@ pub async fn run(
 
     make_private_dir(&config.data_dir)?;
     let _lock = lock(&config.data_dir).await?;
-    let backend = Backend::open(config, &*seams.clock, &*seams.entropy).await?;
+    let patience =
+        matches!(config.store, StoreConfig::Postgres(_)).then_some(config.store_patience);
+    let contact = Arc::new(StoreContact::new(patience));
+    let listen = listeners.http.local_addr()?;
+    let backend = Backend::open(config, listen, &*seams.clock, &*seams.entropy).await?;
     let store = backend.store();
-    let lease_lost = Arc::<OnceLock<LeaseLost>>::default();
-    let (kept, lost) = (backend.clone(), lease_lost.clone());
-    let (ended, ending) = (shutdown.clone(), cut_off.clone());
-    writing.spawn(recorder_stop.clone().run_until_cancelled_owned(async move {
-        let reason = kept.keep_lease().await;
-        tracing::error!(%reason, "stopping, because another gateway may use the database");
-        _ = lost.set(reason);
-        // Without the delay in which a shutdown still accepts requests.
-        ending.cancel();
-        ended.cancel();
-    }));
+    let fenced = Arc::<OnceLock<Fenced>>::default();
+    let heartbeats = backend.membership().map(|membership| {
+        Arc::new(Heartbeats::new(membership, contact.clone(), config.store_patience))
+    });
+    if let Some(heartbeats) = heartbeats.clone() {
+        let (fenced, ended, ending) = (fenced.clone(), shutdown.clone(), cut_off.clone());
+        writing.spawn(recorder_stop.clone().run_until_cancelled_owned(async move {
+            let reason = heartbeats.run().await;
+            tracing::error!(%reason, "stopping, because this process may not use the database");
+            _ = fenced.set(reason);
+            // Without the delay in which a shutdown still accepts requests.
+            ending.cancel();
+            ended.cancel();
+        }));
+    }
     let seed =
         if config.simulator { catalogue::simulated(seams.clock.now()) } else { Seed::default() };
     let journal_dir = config.data_dir.join(JOURNAL);
@@ -153,14 +164,29 @@ pub async fn run(
     let ledger = if allocations.is_some() { ledger.sharing(shortages.clone()) } else { ledger };
     let traffic = Arc::<Traffic>::default();
     let (observer, clock) = (traffic.clone(), seams.clock.clone());
-    let recorder =
-        recorder.observed(move |records| observer.record_ended(records, clock.monotonic()));
+    let ended_requests = Arc::<AtomicU64>::default();
+    let counted = ended_requests.clone();
+    let recorder = recorder.observed(move |records| {
+        let ended = records.iter().map(|record| u64::from(record.count.get())).sum();
+        counted.fetch_add(ended, Ordering::Relaxed);
+        observer.record_ended(records, clock.monotonic());
+    });
     writing.spawn(recorder.run(recorder_stop.clone()));
     let now = seams.clock.now();
     let used =
         store.consumption(limits::month_start(now)).await.context("reading what was used")?;
     resume_spend_caps(&ledger, &prepared.snapshot.keys, &used);
     let ledger = Arc::new(ledger);
+    if let Some(heartbeats) = &heartbeats {
+        let reporting = ledger.clone();
+        heartbeats.set_load(move || Load {
+            in_flight: reporting.under_way(|_| ()).len() as u64,
+            ended_requests: ended_requests.load(Ordering::Relaxed),
+            waiting_records: reporting.waiting_records(),
+        });
+        let publishing = publish_commits(ledger.clone(), heartbeats.newest());
+        writing.spawn(recorder_stop.clone().run_until_cancelled_owned(publishing));
+    }
     let (merging, stop) = (ledger.clone(), recorder_stop.clone());
     writing.spawn(async move { merging.record_merged_until(stop).await });
     let response_store = config.responses.retention.map(|keep| {
@@ -181,6 +207,7 @@ pub async fn run(
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
     let replays = replays(config, &*store, &seams.clock).await?;
+    let (recalls, recalled) = mpsc::channel(MAX_WAITING_RECALLS);
     let limiter = match &allocations {
         Some(_) => Limiter::sharing(shortages.clone()),
         None => Limiter::resume(&used, now),
@@ -188,7 +215,6 @@ pub async fn run(
     let limiter = Arc::new(limiter);
     if let Some(allocations) = &allocations {
         let allocator = Allocator::new(allocations.clone(), shortages, seams.clock.clone());
-        let (_recalls, recalled) = mpsc::channel(1);
         let allocating = allocator.run(recalled);
         writing.spawn(recorder_stop.clone().run_until_cancelled_owned(allocating));
     }
@@ -217,12 +243,13 @@ pub async fn run(
     let checking = checks.run(upstreams, changes);
     writing.spawn(recorder_stop.clone().run_until_cancelled_owned(checking));
 
-    let (http_address, admin_address) = (listeners.http.local_addr()?, listeners.admin.address()?);
+    let (http_address, admin_address) = (listen, listeners.admin.address()?);
     // Bodies that are received slowly must not keep answers from their clients.
     let [body_memory, answer_memory] =
         [(); 2].map(|()| MemoryBudget::new(config.body_memory_bytes, config.max_body_bytes));
     let app = AppState {
         directory: directory.clone(),
+        contact,
         ledger: ledger.clone(),
         limiter: limiter.clone(),
         upstream_clients: diagnostic_clients.clone(),
@@ -246,7 +273,7 @@ pub async fn run(
         ledger: ledger.clone(),
         credentials,
         clock: seams.clock,
-        entropy: seams.entropy,
+        entropy: seams.entropy.clone(),
         registration: config.registration,
         registrations_per_hour: config.registrations_per_hour,
         trial_daily: config.trial_daily,
@@ -260,6 +287,11 @@ pub async fn run(
         traffic,
     }));
 
+    if let Some(notifications) = backend.notifications() {
+        let (control, entropy) = (control.clone(), seams.entropy);
+        let follower = Follower { notifications, control, recalls, entropy };
+        writing.spawn(recorder_stop.clone().run_until_cancelled_owned(follower.run()));
+    }
     let (reporting, stop) = (control.clone(), recorder_stop.clone());
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 
@@ -334,7 +366,7 @@ pub async fn run(
     backend.close().await;
     workers.stop().await;
     tracing::info!("stopped");
-    lease_lost.get().map_or(Ok(()), |reason| Err(*reason))?;
+    fenced.get().map_or(Ok(()), |reason| Err(*reason))?;
     served.context("serving the admin plane")
 }
 

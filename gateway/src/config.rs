@@ -30,6 +30,7 @@ use crate::workers::default_workers;
 pub use address::{AdminAddress, ListenError, listen_address};
 use domain::durability::Durability;
 use domain::money::Nanos;
+use domain::node::NodeName;
 pub use edge::{EdgeConfig, EdgeSettings};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 pub use store::{DurabilitySetting, StoreConfig};
@@ -46,6 +47,9 @@ const MIN_MAX_BODY_BYTES: usize = 1024;
 const MAX_WAIT_SECONDS: u64 = 24 * 60 * 60;
 /// The largest accepted number of workers.
 const MAX_WORKERS: usize = 1_024;
+const DEFAULT_STORE_PATIENCE_SECONDS: u64 = 60;
+/// The smallest accepted `store_patience_seconds`: two heartbeats.
+const MIN_STORE_PATIENCE_SECONDS: u64 = 2;
 const DEFAULT_DRAIN_SECONDS: u64 = 30;
 const DEFAULT_CLIENT_IDLE_SECONDS: u64 = 120;
 const DEFAULT_MAX_CONNECTIONS: usize = 8_192;
@@ -65,13 +69,20 @@ pub struct Settings {
     #[arg(long, value_name = "DIR", env = "TOLLGATE_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// Database: `sqlite` in the data directory, or the URL of a PostgreSQL database,
-    /// `postgres://USER@HOST/DATABASE`, which only this gateway uses [default: sqlite]
+    /// `postgres://USER@HOST/DATABASE`, which several gateways may share [default: sqlite]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true, value_parser = store::secret_parser())]
     #[serde(deserialize_with = "store::deserialize_secret")]
     pub store: Option<SecretString>,
     /// File with the password of the PostgreSQL database, unless the URL has one
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE")]
     pub store_password_file: Option<PathBuf>,
+    /// Name of this gateway among those of a PostgreSQL database [default: the host name]
+    #[arg(long, value_name = "NAME", env = "TOLLGATE_NODE_NAME")]
+    pub node_name: Option<String>,
+    /// Time for which requests are served while the PostgreSQL database cannot be reached, in seconds; they are then
+    /// refused until it is reached again [default: 60]
+    #[arg(long, value_name = "SECONDS", env = "TOLLGATE_STORE_PATIENCE_SECONDS")]
+    pub store_patience_seconds: Option<u64>,
     /// Listen address of the API [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_LISTEN", value_parser = listen_address)]
     #[serde(deserialize_with = "address::deserialize_listen")]
@@ -187,6 +198,10 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The database.
     pub store: StoreConfig,
+    /// The name of this gateway among those of its database; `None` for the host name.
+    pub node_name: Option<NodeName>,
+    /// The time for which requests are served while the database of several gateways cannot be reached.
+    pub store_patience: Duration,
     /// The listen address of the API.
     pub listen: SocketAddr,
     /// The listen address of the admin plane.
@@ -253,6 +268,8 @@ impl Settings {
             data_dir: self.data_dir.or(lower.data_dir),
             store: self.store.or(lower.store),
             store_password_file: self.store_password_file.or(lower.store_password_file),
+            node_name: self.node_name.or(lower.node_name),
+            store_patience_seconds: self.store_patience_seconds.or(lower.store_patience_seconds),
             listen: self.listen.or(lower.listen),
             admin_listen: self.admin_listen.or(lower.admin_listen),
             public_url: self.public_url.or(lower.public_url),
@@ -348,25 +365,36 @@ impl Settings {
         let drain_seconds = self.drain_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS);
         let drain_delay_seconds = self.drain_delay_seconds.unwrap_or_default();
         let client_idle_seconds = self.client_idle_seconds.unwrap_or(DEFAULT_CLIENT_IDLE_SECONDS);
+        let store_patience_seconds =
+            self.store_patience_seconds.unwrap_or(DEFAULT_STORE_PATIENCE_SECONDS);
         for (name, seconds) in [
             ("drain_seconds", drain_seconds),
             ("drain_delay_seconds", drain_delay_seconds),
             ("client_idle_seconds", client_idle_seconds),
+            ("store_patience_seconds", store_patience_seconds),
         ] {
             ensure!(
                 seconds <= MAX_WAIT_SECONDS,
                 "`{name}` is {seconds}; the maximum is {MAX_WAIT_SECONDS}, which is a day"
             );
         }
+        ensure!(
+            store_patience_seconds >= MIN_STORE_PATIENCE_SECONDS,
+            "`store_patience_seconds` is {store_patience_seconds}; the minimum is {MIN_STORE_PATIENCE_SECONDS}, because \
+             the database is asked once a second"
+        );
         let workers = self.workers.and_then(NonZeroUsize::new).unwrap_or_else(default_workers);
         ensure!(
             workers.get() <= MAX_WORKERS,
             "`workers` is {workers}; the maximum is {MAX_WORKERS}, and more than the number of cores is of no use"
         );
+        let node_name = self.node_name.filter(|name| !name.is_empty());
         let password_file = non_empty(self.store_password_file);
         Ok(Config {
             data_dir,
             store: StoreConfig::resolve(self.store.as_ref(), password_file.as_deref())?,
+            node_name: node_name.map(|name| NodeName::parse(&name)).transpose()?,
+            store_patience: Duration::from_secs(store_patience_seconds),
             listen,
             admin_listen,
             public_url,

@@ -16,6 +16,7 @@ pub mod http;
 pub mod pipeline;
 pub mod upstream;
 
+pub mod fleet;
 pub mod ledger;
 pub mod limits;
 pub mod retention;
@@ -34,7 +35,6 @@ pub mod connections;
 mod data_dir;
 pub mod demo;
 pub mod directory;
-mod fleet;
 pub mod journal_barrier;
 pub mod listeners;
 pub mod memory_budget;

@@ -61,38 +61,6 @@ async fn a_killed_gateway_on_postgres_restarts_with_all_records_and_balances() {
 }
 
 #[tokio::test]
-async fn a_second_gateway_on_the_same_database_is_refused() {
-    let Some(database) = PostgresDatabase::create("it_second").await else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let (one, two) = (dir.path().join("one"), dir.path().join("two"));
-    let first = start(&database, &one).await;
-    let address = |command: &mut Command| _ = command.env("TOLLGATE_STORE", &database.url);
-    let text = refusal(address, &two).await;
-    assert!(text.contains("another gateway is using this database"), "{text}");
-    let log = first.stop().await;
-    assert!(log.contains("postgres://"), "the address is logged: {log}");
-    start(&database, &two).await.kill().await;
-    // The first one cannot know that the killed one has ended; the killed one itself can.
-    let text = refusal(address, &one).await;
-    assert!(text.contains("did not stop cleanly"), "{text}");
-    start(&database, &two).await.stop().await;
-    start(&database, &one).await.stop().await;
-    database.remove().await;
-}
-
-#[tokio::test]
-async fn a_gateway_whose_database_was_taken_over_stops() {
-    let Some(database) = PostgresDatabase::create("it_taken_over").await else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let gateway = start(&database, dir.path()).await;
-    let taken = "UPDATE lease SET epoch = epoch + 1, node = gen_random_uuid()";
-    database.client.batch_execute(taken).await.unwrap();
-    let (log, status) = gateway.wait().await;
-    assert!(!status.success() && log.contains("taken over"), "{status}: {log}");
-    database.remove().await;
-}
-
-#[tokio::test]
 async fn backups_are_left_to_the_tools_of_postgres() {
     let Some(database) = PostgresDatabase::create("it_backup").await else { return };
     let dir = tempfile::tempdir().unwrap();

@@ -45,6 +45,7 @@ fn of_store(error: &StoreError) -> Status {
         StoreError::NotFound => {
             Status::aborted("the object was changed at the same time by another call; try again")
         }
+        StoreError::Stale => Status::aborted(format!("{error}; try again")),
         StoreError::Conflict(text) => Status::aborted(format!("{text}; try again")),
         StoreError::Disk { fault, .. } => {
             let cause: &dyn std::error::Error = error;

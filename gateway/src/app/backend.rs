@@ -1,6 +1,6 @@
-//! Opens the store that the configuration names, and keeps the right to write to it.
+//! Opens the store that the configuration names.
 
-use std::future::pending;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +12,9 @@ use crate::clock::{Clock, Entropy};
 use crate::config::{Config, StoreConfig};
 use crate::data_dir::{self, DATABASE};
 use crate::secrets::file;
-use store::postgres::{LeaseLost, PostgresAddress, PostgresStore};
+use domain::node::{NodeId, NodeName};
+use store::fleet::{JoiningNode, Membership, Notifications};
+use store::postgres::{PostgresAddress, PostgresStore};
 use store::sqlite::SqliteStore;
 use store::{Allocations, Store};
 
@@ -27,9 +29,11 @@ pub(super) enum Backend {
 }
 
 impl Backend {
-    /// Opens the store, after a check that the data directory has not lost its database.
+    /// Opens the store, after a check that the data directory has not lost its database. `listen` is
+    /// the address of the API.
     pub(super) async fn open(
         config: &Config,
+        listen: SocketAddr,
         clock: &dyn Clock,
         entropy: &dyn Entropy,
     ) -> Result<Self> {
@@ -42,8 +46,8 @@ impl Backend {
             }
             StoreConfig::Postgres(address) => {
                 let id = || entropy.uuid(clock.now());
-                let opened = open_postgres(dir, address, id).await?;
-                tracing::info!(store = %address, "connected to the database");
+                let (node, opened) = open_postgres(config, address, listen, id).await?;
+                tracing::info!(store = %address, node = %node.name, "connected to the database");
                 Ok(Self::Postgres(Arc::new(opened)))
             }
         }
@@ -65,12 +69,19 @@ impl Backend {
         }
     }
 
-    /// Completes when this gateway may no longer use the store. Must run as long as it does.
-    pub(super) async fn keep_lease(&self) -> LeaseLost {
+    /// Returns the membership of this node; `None` if no other gateway can use the store.
+    pub(super) fn membership(&self) -> Option<Arc<dyn Membership>> {
         match self {
-            // The lock of the data directory lasts as long as the process.
-            Self::Sqlite(_) => pending().await,
-            Self::Postgres(store) => store.keep_lease().await,
+            Self::Sqlite(_) => None,
+            Self::Postgres(store) => Some(store.clone()),
+        }
+    }
+
+    /// Returns the notifications by other gateways; `None` if there are no others.
+    pub(super) fn notifications(&self) -> Option<Arc<dyn Notifications>> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(store) => Some(store.clone()),
         }
     }
 
@@ -84,15 +95,34 @@ impl Backend {
 }
 
 async fn open_postgres(
-    dir: &Path,
+    config: &Config,
     address: &PostgresAddress,
+    listen: SocketAddr,
     id: impl FnOnce() -> Uuid,
-) -> Result<PostgresStore> {
+) -> Result<(JoiningNode, PostgresStore)> {
+    let dir = &config.data_dir;
     let is_uninitialized = PostgresStore::is_uninitialized(address).await?;
     data_dir::check_external(dir, &address.to_string(), is_uninitialized)?;
+    let node = JoiningNode {
+        id: node_id(dir, id)?,
+        name: config.node_name.clone().map_or_else(host_name, Ok)?,
+        version: env!("CARGO_PKG_VERSION"),
+        address: listen.to_string(),
+        patience: config.store_patience,
+    };
+    let opened = PostgresStore::open(address, &node).await?;
+    Ok((node, opened))
+}
+
+fn node_id(dir: &Path, id: impl FnOnce() -> Uuid) -> Result<NodeId> {
     let reading = || format!("reading `{}`", dir.join(NODE_FILE).display());
     let node = file::read_or_create(dir, NODE_FILE, || id().to_string().into());
     let node = node.with_context(reading)?;
-    let node = Uuid::try_parse(node.expose_secret()).with_context(reading)?;
-    Ok(PostgresStore::open(address, node).await?)
+    Ok(NodeId(Uuid::try_parse(node.expose_secret()).with_context(reading)?))
+}
+
+fn host_name() -> Result<NodeName> {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    NodeName::parse(&name)
+        .with_context(|| format!("the host name `{name}` is not usable; set `node_name`"))
 }

@@ -108,8 +108,30 @@ pub async fn prepare(
             whole.then_some(token).ok_or_else(short)
         })
         .map_err(file_error(TOKEN_FILE))?;
-    store.seed(&[free_plan()], &seed.upstreams, &seed.models).await?;
+    let snapshot = loop {
+        match initialize(store, clock, entropy, seed).await {
+            // Another gateway starts on the same database; what it added is loaded next time.
+            Err(StoreError::Stale) => {}
+            outcome => break outcome?,
+        }
+    };
+    let newest = store.newest().await?;
+    Ok(InitialState { snapshot, newest, sealer, operator_token: token::digest(&token) })
+}
+
+/// Creates missing objects in `store`. Returns its content.
+async fn initialize(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    entropy: &Arc<dyn Entropy>,
+    seed: &Seed,
+) -> Result<Snapshot, StoreError> {
     let mut snapshot = store.load().await?;
+    store.mark_applied(snapshot.changes);
+    if store.seed(&[free_plan()], &seed.upstreams, &seed.models).await? {
+        snapshot = store.load().await?;
+        store.mark_applied(snapshot.changes);
+    }
     if !snapshot.accounts.iter().any(|account| account.name == OPERATOR) {
         let now = clock.now();
         let plan = snapshot.plans.iter().find(|plan| plan.name.as_str() == DEFAULT_PLAN);
@@ -140,8 +162,7 @@ pub async fn prepare(
         snapshot.balances.extend(entry.map(|entry| (entry.account, entry.amount)));
         snapshot.accounts.push(account);
     }
-    let newest = store.newest().await?;
-    Ok(InitialState { snapshot, newest, sealer, operator_token: token::digest(&token) })
+    Ok(snapshot)
 }
 
 /// Fails if `upstreams` have sealed credentials, which a new `seal.key` could not open.

@@ -23,7 +23,7 @@ use store::CatalogueUpdate;
 const MAX_CHANGES: usize = 10_000;
 
 /// One change of the catalogue.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum CatalogueChange {
     /// Adds an upstream.
     AddUpstream(UpstreamName, UpstreamChange),

@@ -1,4 +1,7 @@
 //! Serialized changes of the gateway's state, with audit entries and idempotent replay.
+//!
+//! If other gateways use the database, a change that is not based on all of theirs fails in the
+//! store ([`StoreError::Stale`]); it is made again once these were applied.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,8 +12,11 @@ use domain::ValidationError;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, CompletedCall};
+use store::StoreError;
 
 const MAX_KEY_BYTES: usize = 255;
+/// The number of times that a change is attempted. Each failure means that another gateway made one.
+const MAX_ATTEMPTS: u32 = 32;
 
 /// The context of a running change; dereferences to [`Control`].
 pub(super) struct ChangeContext {
@@ -60,12 +66,13 @@ impl Deref for ChangeContext {
 
 impl Control {
     /// Runs `change` after all earlier changes have finished. A `caller` of `None` is
-    /// unauthenticated.
+    /// unauthenticated. `change` runs again if another gateway made a change at the same time; it
+    /// must have no effect before it writes to the store.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] if the caller was suspended in the meantime,
-    /// [`ControlError::Repeated`] if the call was completed before under its idempotency key, and
-    /// the errors of `change`.
+    /// [`ControlError::Repeated`] if the call was completed before under its idempotency key,
+    /// [`ControlError::Busy`] if other gateways make too many changes, and the errors of `change`.
     ///
     /// # Cancel safety
     /// The change runs in a task and completes even if the caller is dropped. Otherwise a
@@ -74,7 +81,7 @@ impl Control {
     pub(super) async fn write<T, W>(
         self: &Arc<Self>,
         caller: Option<&Caller>,
-        change: impl FnOnce(ChangeContext) -> W + Send + 'static,
+        change: impl FnOnce(ChangeContext) -> W + Clone + Send + 'static,
     ) -> Result<T, ControlError>
     where
         T: Send + 'static,
@@ -84,23 +91,40 @@ impl Control {
         let caller = caller.cloned();
         let task = self.tasks.spawn(async move {
             let _write_guard = control.write_lock.lock().await;
-            let Some(caller) = caller else {
-                return change(ChangeContext { control: control.clone(), actor: None, call: None })
-                    .await;
-            };
-            if let Some(account) = control.directory.find_account(caller.account.id) {
-                refuse_suspended(&account)?;
+            for _ in 0..MAX_ATTEMPTS {
+                let context = control.clone().change_context(caller.as_ref()).await?;
+                match change.clone()(context).await {
+                    Err(ControlError::Store(StoreError::Stale)) => {
+                        control.apply_unapplied_changes().await?;
+                    }
+                    outcome => return outcome,
+                }
             }
-            if let Some(done) = control.find_completed_call(&caller).await? {
-                return Err(ControlError::Repeated(done));
-            }
-            let (actor, call) = (Some(caller.account.id), caller.call);
-            change(ChangeContext { control: control.clone(), actor, call }).await
+            let message = "other gateways make changes at the same time; try again";
+            Err(ControlError::Busy(message.into()))
         });
         task.await.unwrap_or_else(|error| match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(ControlError::Busy("the gateway is shutting down; try again".into())),
         })
+    }
+
+    /// Returns the context of a change by `caller`, if it may make one.
+    async fn change_context(
+        self: Arc<Self>,
+        caller: Option<&Caller>,
+    ) -> Result<ChangeContext, ControlError> {
+        let Some(caller) = caller else {
+            return Ok(ChangeContext { control: self, actor: None, call: None });
+        };
+        if let Some(account) = self.directory.find_account(caller.account.id) {
+            refuse_suspended(&account)?;
+        }
+        if let Some(done) = self.find_completed_call(caller).await? {
+            return Err(ControlError::Repeated(done));
+        }
+        let (actor, call) = (Some(caller.account.id), caller.call.clone());
+        Ok(ChangeContext { control: self, actor, call })
     }
 
     /// Attaches an idempotency key to `caller`. `message` is the encoded request; its digest

@@ -17,6 +17,7 @@ pub mod diagnose;
 pub mod error;
 pub mod export;
 mod filter;
+mod follow;
 pub mod health;
 pub mod keys;
 pub mod ledger;

@@ -24,7 +24,7 @@ use store::StoreError;
 pub(super) const MAX_CA_BYTES: usize = 128 * 1024;
 
 /// A change of an upstream; `None` leaves a field unchanged.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct UpstreamChange {
     /// The base URL.
     pub url: Option<String>,
@@ -53,7 +53,7 @@ pub struct UpstreamChange {
 }
 
 /// A requested credential source.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum NewCredential {
     /// The name of an environment variable of the gateway.
     Env(String),
@@ -66,7 +66,7 @@ pub enum NewCredential {
 }
 
 /// A requested login for a proxy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NewProxyLogin {
     /// The user name; an empty text removes the login.
     pub user: String,
@@ -75,7 +75,7 @@ pub struct NewProxyLogin {
 }
 
 /// A requested certificate of the gateway.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NewClientCertificate {
     /// The certificate chain in PEM; an empty text removes the certificate.
     pub chain: String,

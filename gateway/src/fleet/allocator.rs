@@ -47,7 +47,7 @@ const QUIET_SCANS: u8 = 3;
 const MAX_BATCH: usize = 1_000;
 
 /// Moves amounts between the store and the pools in memory.
-pub(crate) struct Allocator {
+pub struct Allocator {
     store: Arc<dyn Allocations>,
     shortages: Arc<Shortages>,
     clock: Arc<dyn Clock>,
@@ -80,7 +80,8 @@ enum Timer {
 }
 
 impl Allocator {
-    pub(crate) fn new(
+    /// Creates the allocator.
+    pub fn new(
         store: Arc<dyn Allocations>,
         shortages: Arc<Shortages>,
         clock: Arc<dyn Clock>,
@@ -89,7 +90,7 @@ impl Allocator {
     }
 
     /// Serves the pools and the `recalls` of other gateways, without an end.
-    pub(crate) async fn run(mut self, mut recalls: mpsc::Receiver<Recall>) {
+    pub async fn run(mut self, mut recalls: mpsc::Receiver<Recall>) {
         let mut scans = interval(SCAN_INTERVAL);
         let mut received = Vec::new();
         loop {

@@ -1,3 +1,14 @@
-//! What several gateways on one database share.
+//! Several gateways on one database: the tasks that keep this node a member of it.
+//!
+//! Decisions are in `domain::node`, SQL is in the store. A gateway on SQLite runs none of these
+//! tasks. Start with [`Heartbeats`].
 
-pub(crate) mod allocator;
+mod allocator;
+mod contact;
+mod follower;
+mod membership;
+
+pub use allocator::Allocator;
+pub use contact::StoreContact;
+pub use follower::Follower;
+pub use membership::{Heartbeats, Load, publish_commits};

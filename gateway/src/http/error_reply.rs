@@ -257,6 +257,13 @@ impl From<&Refusal> for ErrorReply {
                 refusal.to_string(),
             )
             .retry_after(Duration::from_secs(1)),
+            Refusal::DatabaseUnreachable => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "server_error",
+                "database_unreachable",
+                refusal.to_string(),
+            )
+            .retry_after(Duration::from_secs(1)),
             Refusal::RecorderBehind
             | Refusal::StateUnavailable
             | Refusal::CatalogueChanged

@@ -132,6 +132,10 @@ impl Handler {
                 let refusal = Refusal::UnknownUrl { path: shown(path) };
                 return respond::error(ErrorReply::from(&refusal));
             }
+            // The key may be newer than the directory.
+            Err(_) if !self.app.contact.is_recent() => {
+                return respond::error(ErrorReply::from(&Refusal::DatabaseUnreachable));
+            }
             Err(refusal) => return respond::error(ErrorReply::from(&refusal)),
         };
         let endpoint = target.endpoint();
@@ -163,20 +167,18 @@ impl Handler {
         response
     }
 
-    /// Returns whether requests should be sent here: not during a drain, and not while they cannot be
-    /// recorded.
+    /// Returns whether requests should be sent here: not during a drain, and not while they are refused or
+    /// cannot be recorded.
     fn readiness(&self) -> Response<Reply> {
-        if !self.edge.shutdown.is_ready() {
+        if !self.edge.shutdown.is_ready() || self.app.contact.is_draining() {
             return health(false);
+        }
+        if !self.app.contact.is_recent() {
+            return unavailable(&Refusal::DatabaseUnreachable);
         }
         match self.app.ledger.write_failure() {
             None => health(true),
-            Some(failure) => {
-                let body = json!({ "status": "unavailable", "reason": failure.to_string() });
-                let mut response = respond::json(body.to_string());
-                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-                response
-            }
+            Some(failure) => unavailable(&failure),
         }
     }
 
@@ -190,6 +192,9 @@ impl Handler {
     ) -> Result<Response<Reply>, Box<FailedRequest>> {
         if let Err(refusal) = principal.check(open.arrived_at()) {
             return Err(FailedRequest::before_forwarding(open, refusal));
+        }
+        if !self.app.contact.is_recent() {
+            return Err(FailedRequest::before_forwarding(open, Refusal::DatabaseUnreachable));
         }
         let endpoint = match target {
             Target::Model(endpoint) => endpoint,
@@ -269,6 +274,14 @@ fn health(good: bool) -> Response<Reply> {
     if !good {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
+    response
+}
+
+/// Answers that no requests should be sent here, for `reason`.
+fn unavailable(reason: &impl std::fmt::Display) -> Response<Reply> {
+    let body = json!({ "status": "unavailable", "reason": reason.to_string() });
+    let mut response = respond::json(body.to_string());
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     response
 }
 

@@ -388,6 +388,17 @@ impl Ledger {
         self.recorder.committed()
     }
 
+    /// Records that the store has the record at `newest`, which another gateway may have written, so that
+    /// watchers read it.
+    pub fn note_committed_elsewhere(&self, newest: Cursor) {
+        self.recorder.note_committed_elsewhere(newest);
+    }
+
+    /// Returns the number of records that the store does not have yet.
+    pub fn waiting_records(&self) -> u64 {
+        self.recorder.waiting_records()
+    }
+
     fn funds(&self, key: &Key) -> Funds {
         Funds { account: self.account_balance(key.account), spend_cap: self.spend_cap(key) }
     }

@@ -90,7 +90,7 @@ struct StoreFailure {
 /// The side of the queue that requests use.
 pub(super) struct RecordSender {
     queue: Arc<Queue>,
-    committed: watch::Receiver<Cursor>,
+    committed: watch::Sender<Cursor>,
     progress: watch::Receiver<Progress>,
 }
 
@@ -111,11 +111,11 @@ struct Batch {
 
 pub(super) fn channel(newest: Cursor) -> (RecordSender, RecordReceiver) {
     let queue = Arc::<Queue>::default();
-    let (committed_sender, committed) = watch::channel(newest);
+    let committed = watch::Sender::new(newest);
     let (progress_sender, progress) = watch::channel(Progress::default());
     (
-        RecordSender { queue: queue.clone(), committed, progress },
-        RecordReceiver { queue, committed: committed_sender, progress: progress_sender },
+        RecordSender { queue: queue.clone(), committed: committed.clone(), progress },
+        RecordReceiver { queue, committed, progress: progress_sender },
     )
 }
 
@@ -180,9 +180,19 @@ impl RecordSender {
 
     /// Returns the cursor of the newest stored record. While it is watched, records are stored sooner.
     pub(super) fn committed(&self) -> watch::Receiver<Cursor> {
-        let committed = self.committed.clone();
+        let committed = self.committed.subscribe();
         self.queue.flush_wanted.notify_one();
         committed
+    }
+
+    /// Records that the store has the record at `newest`, which another gateway may have written.
+    pub(super) fn note_committed_elsewhere(&self, newest: Cursor) {
+        advance(&self.committed, newest);
+    }
+
+    /// Returns the number of records that the store does not have yet.
+    pub(super) fn waiting_records(&self) -> u64 {
+        self.queue.waiting.load(Ordering::Relaxed)
     }
 
     /// Returns why records wait that should be in the store. A full disk is reported at once; other failures
@@ -277,6 +287,7 @@ impl RecordReceiver {
             StoreError::NotFound
             | StoreError::Conflict(_)
             | StoreError::Unavailable(_)
+            | StoreError::Stale
             | StoreError::Unsupported(_)
             | StoreError::Unopened { .. } => None,
         };
@@ -297,11 +308,7 @@ impl RecordReceiver {
                 "requests that went to no upstream have no record: too many waited to be written"
             );
         }
-        self.committed.send_if_modified(|cursor| {
-            let grew = newest > *cursor;
-            *cursor = newest.max(*cursor);
-            grew
-        });
+        advance(&self.committed, newest);
         self.progress.send_modify(|progress| {
             progress.written += count;
             progress.failure = None;
@@ -310,8 +317,7 @@ impl RecordReceiver {
 
     /// Waits while the next batch accumulates.
     async fn pause(&self) {
-        // The sender has a receiver as well.
-        let is_watched = self.committed.receiver_count() > 1;
+        let is_watched = self.committed.receiver_count() > 0;
         let interval = if is_watched { WATCHED_BATCH_INTERVAL } else { BATCH_INTERVAL };
         tokio::select! {
             () = tokio::time::sleep(interval) => {}
@@ -319,6 +325,15 @@ impl RecordReceiver {
             () = self.queue.flush_wanted.notified() => tokio::time::sleep(MIN_BATCH_INTERVAL).await,
         }
     }
+}
+
+/// Publishes a cursor, unless a greater one is known.
+fn advance(committed: &watch::Sender<Cursor>, newest: Cursor) {
+    committed.send_if_modified(|cursor| {
+        let grew = newest > *cursor;
+        *cursor = newest.max(*cursor);
+        grew
+    });
 }
 
 pub(super) async fn run(

@@ -48,6 +48,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, Entropy};
 use crate::directory::Directory;
+use crate::fleet::StoreContact;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::memory_budget::MemoryBudget;
@@ -66,6 +67,8 @@ use responses::ResponsesPolicy;
 pub struct AppState {
     /// Keys, accounts and the catalogue.
     pub directory: Arc<Directory>,
+    /// Whether requests may be served from memory.
+    pub contact: Arc<StoreContact>,
     /// Balances and records.
     pub ledger: Arc<Ledger>,
     /// Requests and tokens per minute, concurrency, tokens per month.

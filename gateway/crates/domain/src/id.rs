@@ -64,6 +64,10 @@ uuid_type! {
     /// A request's id (UUIDv7), which clients receive in `x-request-id`.
     RequestId
 }
+uuid_type! {
+    /// The id of a node, which its data directory keeps.
+    NodeId
+}
 name_type! {
     /// A key's public id.
     KeyId
@@ -83,6 +87,10 @@ name_type! {
 name_type! {
     /// An upstream's name.
     UpstreamName
+}
+name_type! {
+    /// A node's name.
+    NodeName
 }
 
 impl ModelId {
@@ -114,6 +122,17 @@ impl UpstreamName {
     /// [`ValidationError`] if the text has another form.
     pub fn parse(text: &str) -> Result<Self, ValidationError> {
         check("upstream", text, 64, is_slug)?;
+        Ok(Self::new(text))
+    }
+}
+
+impl NodeName {
+    /// Validates a node's name: 1 to 64 characters of `A-Z a-z 0-9 - _ .`.
+    ///
+    /// # Errors
+    /// [`ValidationError`] if the text has another form.
+    pub fn parse(text: &str) -> Result<Self, ValidationError> {
+        check("node_name", text, 64, |c| c.is_ascii_alphanumeric() || b"-_.".contains(&c))?;
         Ok(Self::new(text))
     }
 }

@@ -22,6 +22,7 @@ pub mod ledger;
 pub mod limit;
 pub mod model;
 pub mod money;
+pub mod node;
 pub mod plan;
 pub mod price;
 pub mod record;

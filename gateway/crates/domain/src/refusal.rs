@@ -206,6 +206,9 @@ pub enum Refusal {
     /// The gateway is shutting down, and the request exceeded the drain timeout. Retryable.
     #[error("the gateway is shutting down and ended this request; send it again")]
     ShuttingDown,
+    /// The gateway shares a database, and has not reached it for longer than it may serve without.
+    #[error("the gateway has not reached its database for too long; try again soon")]
+    DatabaseUnreachable,
     /// Requests cannot be recorded at the moment, and unrecorded requests are not served.
     #[error("the gateway cannot record requests at the moment; try again soon")]
     RecorderBehind,

@@ -13,7 +13,9 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use domain::audit::AuditAction;
-use domain::id::{AccountId, KeyId, ModelId, PlanName, RequestId, SessionId, UpstreamName};
+use domain::id::{
+    AccountId, KeyId, ModelId, NodeId, NodeName, PlanName, RequestId, SessionId, UpstreamName,
+};
 use domain::key::KeyDigest;
 use domain::money::Nanos;
 use domain::usage::Tokens;
@@ -89,12 +91,14 @@ macro_rules! columns {
 columns! {
     AccountId: |id| &id.0.as_bytes()[..], |value| value.as_array().map(|id| Self(Uuid::from_bytes(id)));
     RequestId: |id| &id.0.as_bytes()[..], |value| value.as_array().map(|id| Self(Uuid::from_bytes(id)));
+    NodeId: |id| &id.0.as_bytes()[..], |value| value.as_array().map(|id| Self(Uuid::from_bytes(id)));
     KeyDigest: |digest| &digest.0[..], |value| value.as_array().map(Self);
     KeyId: |name| name.as_str(), |value| value.as_str().map(Self::new);
     SessionId: |name| name.as_str(), |value| value.as_str().map(Self::new);
     ModelId: |name| name.as_str(), |value| value.as_str().map(Self::new);
     PlanName: |name| name.as_str(), |value| value.as_str().map(Self::new);
     UpstreamName: |name| name.as_str(), |value| value.as_str().map(Self::new);
+    NodeName: |name| name.as_str(), |value| value.as_str().map(Self::new);
     Arc<str>: |text| &**text, |value| value.as_str().map(Self::from);
     String: |text| text.as_str(), |value| value.into_string();
     Vec<u8>: |bytes| &bytes[..], |value| value.as_bytes().map(Self::from);

@@ -35,6 +35,7 @@ mod condition;
 #[cfg(test)]
 mod conformance;
 pub mod consumption;
+pub mod fleet;
 pub mod ledger;
 pub mod maintenance;
 mod objects;
@@ -45,6 +46,7 @@ pub mod sqlite;
 mod summary;
 
 pub use consumption::ConsumptionTotals;
+pub use fleet::{ChangeSeq, Changes, Nodes};
 pub use ledger::LedgerEntries;
 pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
@@ -60,6 +62,10 @@ pub enum StoreError {
     /// The object to add exists, or the object to remove is in use, as described by the text.
     #[error("{0}")]
     Conflict(String),
+    /// Other gateways committed changes that the change is not based on, because this gateway has
+    /// not [applied](Changes) them yet. The change was not made.
+    #[error("another gateway made a change at the same time")]
+    Stale,
     /// The database failed.
     #[error("the store is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -139,6 +145,8 @@ pub struct Snapshot {
     pub models: Vec<Model>,
     /// All upstreams.
     pub upstreams: Vec<Upstream>,
+    /// The newest change of accounts, keys or the catalogue that is contained.
+    pub changes: ChangeSeq,
 }
 
 /// The whole store. A method with an `audit` parameter adds that entry in the transaction of its
@@ -152,6 +160,8 @@ pub trait Store:
     + LedgerEntries
     + ConsumptionTotals
     + StoreMaintenance
+    + Nodes
+    + Changes
 {
 }
 impl<
@@ -162,7 +172,9 @@ impl<
         + AuditLog
         + LedgerEntries
         + ConsumptionTotals
-        + StoreMaintenance,
+        + StoreMaintenance
+        + Nodes
+        + Changes,
 > Store for T
 {
 }

@@ -13,6 +13,7 @@ use crate::StoreError;
 use domain::allocation::LimitSubject;
 use domain::allocation::Pool;
 use domain::id::{AccountId, KeyId, ModelId};
+use domain::node::NodeId;
 use domain::record::RequestRecord;
 
 /// What a batch uses, by the owner of a pool. The pools of keys belong to their origins, which the
@@ -49,7 +50,7 @@ const REDUCE: &str = "WITH uses AS (SELECT kind, CASE WHEN key IS NULL THEN subj
 /// Reduces the allocations of the gateway `node`.
 pub(super) async fn reduce(
     tx: &Transaction<'_>,
-    node: [u8; 16],
+    node: NodeId,
     fresh: &[(i64, &RequestRecord)],
 ) -> Result<(), StoreError> {
     let uses = Uses::of(fresh).rows();

@@ -20,6 +20,7 @@ use super::recalls;
 use super::transaction::Transaction;
 use crate::{Allocations, StoreError};
 use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, grant};
+use domain::node::NodeId;
 
 /// The time after its last use for which the allocation of an earlier process still counts under a
 /// limit per minute: a minute, and some seconds of tolerance.
@@ -70,7 +71,7 @@ impl Allocations for PostgresStore {
             = (returned.kind, returned.subject, returned.month) \
             AND stored.node = $5 AND stored.epoch = $6";
         let columns = arrays!(rows, |row| row.0.kind, row.0.subject.as_str(), row.0.month, row.1);
-        let own = parameters![*self.node.as_bytes(), self.epoch];
+        let own = parameters![self.epoch.id, self.epoch.epoch];
         tx.execute(sql, &[columns, own].concat()).await?;
         let sql = "DELETE FROM allocations USING unnest($1::text[], $2::text[], $3::bigint[]) \
             AS returned (kind, subject, month) \
@@ -85,7 +86,7 @@ impl Allocations for PostgresStore {
     async fn give_back_all(&self) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
-        release_node(&tx, *self.node.as_bytes()).await?;
+        release_node(&tx, self.epoch.id).await?;
         tx.commit().await
     }
 
@@ -100,7 +101,7 @@ impl Allocations for PostgresStore {
             FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY \
             AS pool (kind, subject, month, number) ORDER BY number";
         let columns = arrays!(rows, |row| row.kind, row.subject.as_str(), row.month);
-        let own = parameters![*self.node.as_bytes()];
+        let own = parameters![self.epoch.id];
         let found = tx.query(sql, &[columns, own].concat()).await?;
         found.iter().map(|row| row.column(0)).collect()
     }
@@ -119,7 +120,7 @@ impl Allocations for PostgresStore {
     async fn recall(&self, recalls: &[Recall]) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
-        recalls::send(&tx, self.node, recalls).await?;
+        recalls::send(&tx, self.epoch.id, recalls).await?;
         tx.commit().await
     }
 }
@@ -132,7 +133,7 @@ impl PostgresStore {
             USING (kind, subject, month) WHERE stored.node = $4 AND stored.epoch = $5 \
             ORDER BY kind COLLATE \"C\", subject COLLATE \"C\", month FOR UPDATE OF stored";
         let columns = arrays!(sorted, |row| row.kind, row.subject.as_str(), row.month);
-        let own = parameters![*self.node.as_bytes(), self.epoch];
+        let own = parameters![self.epoch.id, self.epoch.epoch];
         tx.query(sql, &[columns, own].concat()).await?;
         Ok(())
     }
@@ -151,7 +152,7 @@ impl PostgresStore {
             JOIN allocations AS stored USING (kind, subject, month) \
             WHERE expires_at IS NULL OR expires_at > now() GROUP BY number";
         let columns = arrays!(pools, |row| row.kind, row.subject.as_str(), row.month);
-        let own = parameters![*self.node.as_bytes(), self.epoch];
+        let own = parameters![self.epoch.id, self.epoch.epoch];
         let found = tx.query(sql, &[columns, own].concat()).await?;
         let read = |row: &tokio_postgres::Row| {
             let number = usize::try_from(row.column::<i64>(0)?).unwrap_or_default();
@@ -176,7 +177,7 @@ impl PostgresStore {
             ON CONFLICT (kind, subject, month, node, epoch) \
             DO UPDATE SET amount = stored.amount + excluded.amount";
         let columns = arrays!(rows, |row| row.kind, row.subject.as_str(), row.month, amount(row));
-        let own = parameters![*self.node.as_bytes(), self.epoch];
+        let own = parameters![self.epoch.id, self.epoch.epoch];
         tx.execute(sql, &[columns, own].concat()).await?;
         Ok(())
     }
@@ -184,7 +185,7 @@ impl PostgresStore {
 
 /// Gives back everything that the gateway `node` has. What was used of limits per minute expires
 /// later.
-pub(super) async fn release_node(tx: &Transaction<'_>, node: [u8; 16]) -> Result<(), StoreError> {
+pub(super) async fn release_node(tx: &Transaction<'_>, node: NodeId) -> Result<(), StoreError> {
     let sql = "DELETE FROM allocations WHERE node = $1 AND expires_at IS NULL \
         AND (kind NOT IN ('rpm', 'tpm') OR amount = 0) OR expires_at < now()";
     tx.execute(sql, parameters![node]).await?;

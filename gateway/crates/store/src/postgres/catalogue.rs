@@ -3,9 +3,10 @@
 
 use async_trait::async_trait;
 
+use super::changes::ChangedObject;
 use super::codec::{ReadColumn, parameters};
 use super::transaction::Transaction;
-use super::{PostgresStore, audit, models, upstreams};
+use super::{PostgresStore, models, upstreams};
 use crate::codec::{Count, List};
 use crate::objects;
 use crate::{Catalogue, CatalogueUpdate, StoreError};
@@ -19,22 +20,25 @@ use domain::upstream::Upstream;
 impl Catalogue for PostgresStore {
     async fn put_plan(&self, plan: &Plan, audit: &AuditEntry) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         put_plan(&tx, plan).await?;
+        tx.changes(ChangedObject::Plan(plan.name.clone()));
         tx.commit_audited(audit).await
     }
 
     async fn put_model(&self, model: &Model, audit: &AuditEntry) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         models::put(&tx, model).await?;
+        tx.changes(ChangedObject::Model(model.id.clone()));
         tx.commit_audited(audit).await
     }
 
     async fn remove_model(&self, id: &ModelId, audit: &AuditEntry) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         models::remove(&tx, id).await?;
+        tx.changes(ChangedObject::Model(id.clone()));
         tx.commit_audited(audit).await
     }
 
@@ -44,8 +48,9 @@ impl Catalogue for PostgresStore {
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         upstreams::put(&tx, upstream).await?;
+        tx.changes(ChangedObject::Upstream(upstream.name.clone()));
         tx.commit_audited(audit).await
     }
 
@@ -55,8 +60,9 @@ impl Catalogue for PostgresStore {
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         upstreams::remove(&tx, name).await?;
+        tx.changes(ChangedObject::Upstream(name.clone()));
         tx.commit_audited(audit).await
     }
 
@@ -66,12 +72,10 @@ impl Catalogue for PostgresStore {
         audit: &[AuditEntry],
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         apply(&tx, update).await?;
-        for entry in audit {
-            audit::insert(&tx, entry).await?;
-        }
-        tx.commit().await
+        changed_objects(update).for_each(|object| tx.changes(object));
+        tx.commit_all_audited(audit).await
     }
 
     async fn seed(
@@ -82,20 +86,25 @@ impl Catalogue for PostgresStore {
     ) -> Result<bool, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
-        let is_seeded = mark_seeded_if_empty(&tx).await?;
-        if is_seeded {
-            for plan in plans {
-                put_plan(&tx, plan).await?;
-            }
-            for upstream in upstreams {
-                upstreams::put(&tx, upstream).await?;
-            }
-            for model in models {
-                models::put(&tx, model).await?;
-            }
+        if !mark_seeded_if_empty(&tx).await? {
+            tx.commit().await?;
+            return Ok(false);
         }
-        tx.commit().await?;
-        Ok(is_seeded)
+        let mut tx = self.lock_changes(tx).await?;
+        for plan in plans {
+            put_plan(&tx, plan).await?;
+            tx.changes(ChangedObject::Plan(plan.name.clone()));
+        }
+        for upstream in upstreams {
+            upstreams::put(&tx, upstream).await?;
+            tx.changes(ChangedObject::Upstream(upstream.name.clone()));
+        }
+        for model in models {
+            models::put(&tx, model).await?;
+            tx.changes(ChangedObject::Model(model.id.clone()));
+        }
+        tx.commit_all_audited(&[]).await?;
+        Ok(true)
     }
 }
 
@@ -121,6 +130,17 @@ async fn apply(tx: &Transaction<'_>, update: &CatalogueUpdate) -> Result<(), Sto
         put_plan(tx, plan).await?;
     }
     Ok(())
+}
+
+/// Returns the objects that `update` changes.
+fn changed_objects(update: &CatalogueUpdate) -> impl Iterator<Item = ChangedObject> {
+    let plans = update.plans.iter().map(|plan| &plan.name);
+    let models = update.models.iter().map(|model| &model.id).chain(&update.removed_models);
+    let upstreams = update.upstreams.iter().map(|upstream| &upstream.name);
+    let upstreams = upstreams.chain(&update.removed_upstreams);
+    let plans = plans.cloned().map(ChangedObject::Plan);
+    let models = models.cloned().map(ChangedObject::Model);
+    plans.chain(models).chain(upstreams.cloned().map(ChangedObject::Upstream))
 }
 
 /// Returns all plans.

@@ -16,6 +16,7 @@ use crate::summary::day_of;
 use crate::{Cursor, StoreError};
 use domain::id::{KeyId, RequestId};
 use domain::money::Nanos;
+use domain::node::NodeId;
 use domain::record::RequestRecord;
 
 /// The columns of a record with their types.
@@ -59,7 +60,7 @@ static INSERT: LazyLock<String> = LazyLock::new(|| {
 /// Writes a batch of the gateway `node`, skipping existing records.
 pub(super) async fn commit(
     tx: &Transaction<'_>,
-    node: [u8; 16],
+    node: NodeId,
     batch: &[RequestRecord],
 ) -> Result<Cursor, StoreError> {
     // Commits wait for each other from here on: what is found below stays as it is.

@@ -1,5 +1,7 @@
 //! Maps errors of PostgreSQL to those of the store.
 
+use std::time::Duration;
+
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
 
@@ -25,10 +27,15 @@ pub(super) struct NewerSchemaError {
 )]
 pub(super) struct AsynchronousCommitError;
 
-/// A later gateway uses the database; this one must not write any more.
+/// This process is no longer the one of its node, and must not write any more.
 #[derive(Debug, thiserror::Error)]
-#[error("another gateway has taken over this database")]
-pub(super) struct SupersededError;
+#[error("another gateway has taken over this node, or it was removed")]
+pub(super) struct FencedError;
+
+/// The server did not answer a heartbeat.
+#[derive(Debug, thiserror::Error)]
+#[error("the server did not answer within {} ms", .0.as_millis())]
+pub(super) struct HeartbeatTimeoutError(pub(super) Duration);
 
 /// A row that always exists is missing.
 #[derive(Debug, thiserror::Error)]

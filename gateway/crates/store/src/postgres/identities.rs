@@ -3,10 +3,11 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+use super::changes::ChangedObject;
 use super::codec::{ReadColumn, parameters};
 use super::error::{Constrained, expect_changed};
 use super::transaction::Transaction;
-use super::{PostgresStore, catalogue, entries, keys, models, sessions, upstreams};
+use super::{PostgresStore, catalogue, changes, entries, keys, models, sessions, upstreams};
 use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
@@ -30,6 +31,7 @@ impl Identities for PostgresStore {
             keys: keys::unrevoked(&tx).await?,
             models: models::all(&tx).await?,
             upstreams: upstreams::all(&tx).await?,
+            changes: changes::newest(&tx).await?,
         })
     }
 
@@ -42,7 +44,7 @@ impl Identities for PostgresStore {
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         if let Some(digest) = invite {
             let sql = "DELETE FROM invites WHERE digest = $1 AND expires_at > $2";
             expect_changed(tx.execute(sql, parameters![digest, At(account.created_at)]).await?)?;
@@ -56,6 +58,7 @@ impl Identities for PostgresStore {
             }
             entries::add(&tx, std::slice::from_ref(entry)).await?;
         }
+        tx.changes(ChangedObject::Account(account.id));
         tx.commit_audited(audit).await
     }
 
@@ -73,10 +76,11 @@ impl Identities for PostgresStore {
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         let sql = "UPDATE accounts SET status = $1, plan = $2 WHERE id = $3";
         let values = parameters![account.status, account.plan, account.id];
         expect_changed(tx.execute(sql, values).await?)?;
+        tx.changes(ChangedObject::Account(account.id));
         tx.commit_audited(audit).await
     }
 
@@ -168,8 +172,9 @@ impl Identities for PostgresStore {
 
     async fn add_key(&self, key: &Key, audit: &AuditEntry) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         keys::insert(&tx, key).await?;
+        tx.changes(ChangedObject::Key(key.id.clone()));
         tx.commit_audited(audit).await
     }
 
@@ -193,8 +198,10 @@ impl Identities for PostgresStore {
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         keys::rotate(&tx, old, successor).await?;
+        tx.changes(ChangedObject::Key(old.id.clone()));
+        tx.changes(ChangedObject::Key(successor.id.clone()));
         tx.commit_audited(audit).await
     }
 
@@ -205,8 +212,9 @@ impl Identities for PostgresStore {
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         keys::revoke(&tx, id, at).await?;
+        tx.changes(ChangedObject::Key(id.clone()));
         tx.commit_audited(audit).await
     }
 }

@@ -5,10 +5,13 @@ use super::error::NewerSchemaError;
 use super::transaction::Connection;
 use crate::StoreError;
 
-const STEPS: &[&str] =
-    &[include_str!("migrations/0001_init.sql"), include_str!("migrations/0003_allocations.sql")];
+const STEPS: &[&str] = &[
+    include_str!("migrations/0001_init.sql"),
+    include_str!("migrations/0002_nodes.sql"),
+    include_str!("migrations/0003_allocations.sql"),
+];
 
-/// The advisory lock of a running migration. `lease.rs` has another one.
+/// The advisory lock of a running migration.
 const LOCK: i64 = 0x746f_6c6c_0000_0001;
 
 /// Migrates the database, in one transaction for all missing migrations. Refuses one with a newer

@@ -1,7 +1,7 @@
-//! The store in a PostgreSQL database, version 15 or later, used by one gateway at a time.
+//! The store in a PostgreSQL database, version 15 or later, which several gateways may use.
 //!
-//! Each method takes a connection of a pool and runs one transaction. `lease.rs` keeps other
-//! gateways out. Operations that returned `Ok` survive a crash of the server as far as its
+//! Each method takes a connection of a pool and runs one transaction. `nodes.rs` knows the gateways,
+//! and fences a process that was replaced. Operations that returned `Ok` survive a crash of the server as far as its
 //! `synchronous_commit` promises; `off` is refused. Start with [`PostgresStore::open`], then
 //! `commit.rs`, the hot path. Only this module uses `tokio_postgres`.
 
@@ -10,6 +10,7 @@ mod allocation_use;
 mod allocations;
 mod audit;
 mod catalogue;
+mod changes;
 mod codec;
 mod commit;
 mod consumption;
@@ -18,10 +19,11 @@ mod error;
 mod filter;
 mod identities;
 mod keys;
-mod lease;
 mod maintenance;
 mod migrations;
 mod models;
+mod nodes;
+mod notifications;
 mod pools;
 mod recalls;
 mod requests;
@@ -36,41 +38,47 @@ mod transaction;
 mod upstreams;
 mod verify;
 
+use std::sync::atomic::AtomicI64;
+
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use tokio::sync::Semaphore;
-use uuid::Uuid;
 
 use self::codec::ReadColumn;
 use self::error::AsynchronousCommitError;
-use self::lease::Lease;
+use self::nodes::NodeEpoch;
 use self::tls::MakeConnector;
 use self::transaction::Connection;
 use super::StoreError;
+use super::fleet::JoiningNode;
+use domain::node::NodeId;
 
 pub use self::address::{AddressError, PostgresAddress};
-pub use self::lease::LeaseLost;
 
-/// The number of connections, without the one of the lease.
+/// The number of connections, without those of heartbeats and notifications.
 const CONNECTIONS: usize = 8;
 
 /// A store in a PostgreSQL database.
 pub struct PostgresStore {
     pool: Pool,
-    lease: Lease,
-    node: Uuid,
-    epoch: i64,
+    /// One connection, so that heartbeats do not wait for other work.
+    heartbeats: Pool,
+    epoch: NodeEpoch,
+    /// The address, for the connection that receives notifications.
+    address: PostgresAddress,
+    /// The number of the newest change that the gateway's directory has.
+    applied: AtomicI64,
     /// At most one verification runs at a time.
     background: Semaphore,
 }
 
 impl PostgresStore {
-    /// Connects to the database, migrates it if necessary, and takes its lease for the gateway
-    /// whose data directory is `node`.
+    /// Connects to the database, migrates it if necessary, and joins its nodes as `node`.
     ///
     /// # Errors
     /// [`StoreError::Unopened`] if the server cannot be reached or refuses, if the database has a
-    /// newer schema or commits asynchronously, or if another gateway uses it.
-    pub async fn open(address: &PostgresAddress, node: Uuid) -> Result<Self, StoreError> {
+    /// newer schema or commits asynchronously, or if the node was removed or another one has its
+    /// name.
+    pub async fn open(address: &PostgresAddress, node: &JoiningNode) -> Result<Self, StoreError> {
         Self::try_open(address, node)
             .await
             .map_err(|source| StoreError::Unopened { location: address.to_string(), source })
@@ -92,7 +100,7 @@ impl PostgresStore {
 
     async fn try_open(
         address: &PostgresAddress,
-        node: Uuid,
+        node: &JoiningNode,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let pool = create_pool(address, CONNECTIONS)?;
         let mut connection = Connection::of(&pool).await.map_err(cause)?;
@@ -103,21 +111,31 @@ impl PostgresStore {
         }
         drop(commits);
         migrations::run(&mut connection).await.map_err(cause)?;
-        let lease = Lease::take(create_pool(address, 1)?, node).await?;
-        Ok(Self { pool, node, epoch: lease.epoch, lease, background: Semaphore::new(1) })
+        let epoch = nodes::join(&mut connection, node).await?;
+        let heartbeats = create_pool(address, 1)?;
+        Ok(Self {
+            pool,
+            heartbeats,
+            epoch,
+            address: address.clone(),
+            applied: AtomicI64::new(0),
+            background: Semaphore::new(1),
+        })
     }
 
-    /// Renews the lease until it is lost. Must run as long as the gateway serves; the gateway must
-    /// then stop.
-    pub async fn keep_lease(&self) -> LeaseLost {
-        self.lease.keep().await
+    /// Returns the id of this node and its epoch, which fence its transactions.
+    pub fn node(&self) -> (NodeId, i64) {
+        (self.epoch.id, self.epoch.epoch)
     }
 
-    /// Releases the lease and closes the connections. Later calls return
+    /// Leaves the nodes of the database and closes the connections. Later calls return
     /// [`StoreError::Unavailable`].
     pub async fn close(&self) {
-        // If this fails, the next gateway waits until the lease expires.
-        let _ = self.lease.release().await;
+        if let Ok(mut connection) = self.connection().await {
+            // If this fails, the node looks as if it was killed.
+            let _ = nodes::leave(&mut connection, self.epoch).await;
+        }
+        self.heartbeats.close();
         self.pool.close();
     }
 

@@ -10,6 +10,7 @@ use super::transaction::Transaction;
 use crate::StoreError;
 use domain::allocation::{LimitSubject, Pool, Recall};
 use domain::id::{AccountId, KeyId, ModelId};
+use domain::node::NodeId;
 
 /// The channel of the notifications.
 pub(super) const CHANNEL: &str = "tollgate_recalls";
@@ -17,7 +18,7 @@ pub(super) const CHANNEL: &str = "tollgate_recalls";
 /// Notifies all gateways, once the transaction is committed.
 pub(super) async fn send(
     tx: &Transaction<'_>,
-    node: Uuid,
+    node: NodeId,
     recalls: &[Recall],
 ) -> Result<(), StoreError> {
     let sql = "SELECT pg_notify($1, message) FROM unnest($2::text[]) AS sent (message)";
@@ -26,15 +27,15 @@ pub(super) async fn send(
     Ok(())
 }
 
-fn encode(node: Uuid, Recall { pool, needed }: &Recall) -> String {
+fn encode(node: NodeId, Recall { pool, needed }: &Recall) -> String {
     let PoolRow { kind, subject, month } = PoolRow::of(pool);
     json!([node.to_string(), kind, subject, month, needed]).to_string()
 }
 
 /// Returns the sender and the content of a notification; `None` if a newer version sent it.
-pub(super) fn decode(message: &str) -> Option<(Uuid, Recall)> {
+pub(super) fn decode(message: &str) -> Option<(NodeId, Recall)> {
     let [node, kind, subject, month, needed]: [Value; 5] = serde_json::from_str(message).ok()?;
-    let node = Uuid::try_parse(node.as_str()?).ok()?;
+    let node = NodeId(Uuid::try_parse(node.as_str()?).ok()?);
     let pool = pool(kind.as_str()?, subject.as_str()?, month.as_i64()?)?;
     Some((node, Recall { pool, needed: needed.as_i64()? }))
 }
@@ -91,7 +92,7 @@ mod tests {
             [Pool::Balance(AccountId(Uuid::from_u128(7))), Pool::SpendCap(KeyId::new("k"))];
         for pool in of_limits.chain(others) {
             let recall = Recall { pool, needed: 12 };
-            let node = Uuid::from_u128(3);
+            let node = NodeId(Uuid::from_u128(3));
             assert_eq!(decode(&encode(node, &recall)), Some((node, recall)));
         }
         assert_eq!(decode("[1, 2]"), None);

@@ -33,7 +33,7 @@ impl Requests for PostgresStore {
     async fn commit(&self, batch: Arc<Vec<RequestRecord>>) -> Result<Cursor, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
-        let newest = commit::commit(&tx, *self.node.as_bytes(), &batch).await?;
+        let newest = commit::commit(&tx, self.epoch.id, &batch).await?;
         tx.commit().await?;
         Ok(newest)
     }

@@ -11,7 +11,8 @@ use tokio_postgres::{IsolationLevel, Row};
 
 use super::audit;
 use super::codec::{AnyParameter, Parameter, parameters};
-use super::error::{MissingRowError, SupersededError};
+use super::error::{FencedError, MissingRowError};
+use super::nodes::NodeEpoch;
 use crate::StoreError;
 use crate::condition::Condition;
 use domain::audit::AuditEntry;
@@ -38,18 +39,21 @@ impl Connection {
 }
 
 impl<C: DerefMut<Target = ClientWrapper>> Connection<C> {
-    /// Starts a transaction that writes, unless a gateway with a later epoch has taken over.
-    pub(super) async fn begin(&mut self, epoch: i64) -> Result<Transaction<'_>, StoreError> {
+    /// Starts a transaction that writes, unless a later process is the one of the node, or the node
+    /// was removed.
+    pub(super) async fn begin(&mut self, node: NodeEpoch) -> Result<Transaction<'_>, StoreError> {
         let tx = self.begin_unfenced().await?;
-        // A take-over waits for this transaction, because it changes the key of the row.
-        let sql = "SELECT epoch FROM lease WHERE epoch = $1 FOR KEY SHARE";
-        match tx.query_opt(sql, parameters![epoch]).await? {
+        // A take-over and a removal wait for this transaction, because they change the key.
+        let sql = "SELECT epoch FROM nodes WHERE id = $1 AND epoch = $2 AND removed_at IS NULL \
+            FOR KEY SHARE";
+        match tx.query_opt(sql, parameters![node.id, node.epoch]).await? {
             Some(_) => Ok(tx),
-            None => Err(StoreError::Unavailable(SupersededError.into())),
+            None => Err(StoreError::Unavailable(FencedError.into())),
         }
     }
 
-    /// Starts a transaction that writes and is not bound to an epoch: migrations, and the lease.
+    /// Starts a transaction that writes and is not bound to an epoch: migrations, and those of
+    /// `nodes.rs`.
     pub(super) async fn begin_unfenced(&mut self) -> Result<Transaction<'_>, StoreError> {
         let isolation = IsolationLevel::ReadCommitted;
         Ok(Transaction(self.0.build_transaction().isolation_level(isolation).start().await?))

@@ -11,7 +11,7 @@ use super::{SqliteStore, catalogue, commit, keys, models, sessions, upstreams};
 use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
-use crate::{Identities, Snapshot, StoreError};
+use crate::{ChangeSeq, Identities, Snapshot, StoreError};
 use domain::account::{Account, Invite, Session};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, SessionId};
@@ -30,6 +30,7 @@ impl Identities for SqliteStore {
                 keys: keys::unrevoked(tx)?,
                 models: models::all(tx)?,
                 upstreams: upstreams::all(tx)?,
+                changes: ChangeSeq::default(),
             })
         })
         .await

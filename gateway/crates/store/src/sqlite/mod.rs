@@ -18,6 +18,7 @@ mod copy;
 mod error;
 mod filter;
 mod fingerprint;
+mod fleet;
 mod identities;
 mod integrity;
 mod keys;

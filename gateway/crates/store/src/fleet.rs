@@ -1,0 +1,160 @@
+//! Several gateways on one database: its nodes, and the membership of one of them.
+//!
+//! A gateway on SQLite is alone. Its store answers the questions of [`Nodes`] with
+//! [`StoreError::Unsupported`], has no changes of others, no [`Membership`] and no [`Notifications`].
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Cursor, StoreError};
+use domain::account::Account;
+use domain::allocation::Recall;
+use domain::audit::AuditEntry;
+use domain::key::Key;
+use domain::model::Model;
+use domain::money::Nanos;
+use domain::node::{NodeFigures, NodeId, NodeName, NodeRemoval, NodeStatus};
+use domain::plan::Plan;
+use domain::upstream::Upstream;
+
+/// The nodes of the database, as operators see and change them.
+#[async_trait]
+pub trait Nodes: Send + Sync {
+    /// Returns all nodes that were not removed, by name.
+    async fn nodes(&self) -> Result<Vec<NodeStatus>, StoreError>;
+    /// Sets whether a node drains; its next start resets that. [`StoreError::NotFound`] if there is
+    /// no such node.
+    async fn set_draining(
+        &self,
+        name: &NodeName,
+        is_draining: bool,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
+    /// Removes a node and fences its process: neither it nor a later start in its data directory
+    /// can write. Waits for its transactions in progress. [`StoreError::NotFound`] if there is no
+    /// such node; [`StoreError::Conflict`] if [`NodeStatus::check_removal`] refuses.
+    async fn remove_node(
+        &self,
+        name: &NodeName,
+        removal: NodeRemoval,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
+}
+
+/// The membership of this node.
+#[async_trait]
+pub trait Membership: Send + Sync {
+    /// Records that this node is alive, within `limit`. A failure is not final: the next call uses
+    /// another connection.
+    async fn heartbeat(
+        &self,
+        figures: NodeFigures,
+        limit: Duration,
+    ) -> Result<HeartbeatOutcome, StoreError>;
+}
+
+/// Changes of accounts, keys and the catalogue that other gateways committed.
+///
+/// The store knows which changes its gateway has applied to its directory: those up to
+/// [`mark_applied`](Self::mark_applied), and those that it committed itself. A change that is not
+/// based on all committed ones fails with [`StoreError::Stale`].
+#[async_trait]
+pub trait Changes: Send + Sync {
+    /// Returns the present state of all objects with changes that were not applied.
+    async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError>;
+    /// Records that the directory has all changes up to `newest`.
+    fn mark_applied(&self, newest: ChangeSeq);
+}
+
+/// Notifications by other gateways.
+#[async_trait]
+pub trait Notifications: Send + Sync {
+    /// Calls `notify` with [`Notification::Changes`] once it is connected, and with each notification.
+    /// Returns when the connection is lost, with the reason.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    async fn watch(&self, notify: &(dyn Fn(Notification) + Send + Sync)) -> StoreError;
+}
+
+/// A notification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notification {
+    /// There may be changes that were not applied.
+    Changes,
+    /// Another gateway lacks a part of a shared pool.
+    Recall(Recall),
+}
+
+/// The number of a change. Zero is before the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChangeSeq(pub i64);
+
+/// Objects that other gateways changed, in their present state.
+#[derive(Debug, Default)]
+pub struct UnappliedChanges {
+    /// The newest change that is contained.
+    pub newest: ChangeSeq,
+    /// Changed accounts, with the sums of their ledger entries.
+    pub accounts: Vec<(Account, Nanos)>,
+    /// Changed keys, revoked ones included.
+    pub keys: Vec<Key>,
+    /// The whole catalogue, if any part of it changed.
+    pub catalogue: Option<StoredCatalogue>,
+}
+
+/// All plans, models and upstreams.
+#[derive(Debug, Default)]
+pub struct StoredCatalogue {
+    /// All plans.
+    pub plans: Vec<Plan>,
+    /// All models.
+    pub models: Vec<Model>,
+    /// All upstreams.
+    pub upstreams: Vec<Upstream>,
+}
+
+/// A gateway that joins the nodes of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoiningNode {
+    /// The id of its data directory.
+    pub id: NodeId,
+    /// Its name.
+    pub name: NodeName,
+    /// The version of the gateway.
+    pub version: &'static str,
+    /// The listen address of its API.
+    pub address: String,
+    /// The silence after which it refuses requests.
+    pub patience: Duration,
+}
+
+/// The answer to a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeartbeatOutcome {
+    /// It was recorded.
+    Recorded(Heartbeat),
+    /// This process must stop.
+    Fenced(Fenced),
+}
+
+/// What a node learns from a heartbeat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Whether an operator drains the node.
+    pub is_draining: bool,
+    /// The cursor of the newest request record of any node.
+    pub newest: Cursor,
+}
+
+/// The reason why a process may no longer write, and must stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fenced {
+    /// A later process has started in the data directory, or in a copy of it.
+    #[error("another gateway has taken over this node: it has the same data directory, or a copy")]
+    Superseded,
+    /// An operator removed the node.
+    #[error("this node was removed from the database")]
+    Removed,
+}

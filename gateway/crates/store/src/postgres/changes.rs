@@ -1,0 +1,179 @@
+//! Changes of accounts, keys and the catalogue, in one order for all nodes.
+//!
+//! A transaction that changes such an object locks the single row of `change_log_end`, names the
+//! object in `changes`, and notifies the other nodes. It fails with [`StoreError::Stale`] if there
+//! are changes that this gateway has not applied to its directory: what the caller validated and
+//! what it writes is then based on an older state. Invariant: changes are committed in the order of
+//! their numbers, without gaps.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::codec::{ReadColumn, arrays, parameters};
+use super::transaction::{Connection, Transaction};
+use super::{PostgresStore, audit, catalogue, models, upstreams};
+use crate::StoreError;
+use crate::fleet::{ChangeSeq, Changes, StoredCatalogue, UnappliedChanges};
+use crate::objects;
+use domain::audit::AuditEntry;
+use domain::id::{AccountId, KeyId, ModelId, PlanName, UpstreamName};
+
+/// The channel of notifications.
+pub(super) const CHANNEL: &str = "tollgate_changes";
+
+/// A changed object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ChangedObject {
+    Account(AccountId),
+    Key(KeyId),
+    Plan(PlanName),
+    Model(ModelId),
+    Upstream(UpstreamName),
+}
+
+/// A transaction that changes the directory; rolled back on drop. Dereferences to [`Transaction`].
+pub(super) struct ChangeTransaction<'a> {
+    transaction: Transaction<'a>,
+    /// The number of the newest change.
+    end: i64,
+    objects: Vec<ChangedObject>,
+    applied: &'a AtomicI64,
+}
+
+impl PostgresStore {
+    /// Starts a transaction that changes the directory.
+    pub(super) async fn begin_change<'a>(
+        &'a self,
+        connection: &'a mut Connection,
+    ) -> Result<ChangeTransaction<'a>, StoreError> {
+        self.lock_changes(connection.begin(self.epoch).await?).await
+    }
+
+    /// Continues a transaction as one that changes the directory.
+    pub(super) async fn lock_changes<'a>(
+        &'a self,
+        transaction: Transaction<'a>,
+    ) -> Result<ChangeTransaction<'a>, StoreError> {
+        let end = end(&transaction, "SELECT seq FROM change_log_end FOR UPDATE").await?;
+        if end > self.applied.load(Ordering::Acquire) {
+            return Err(StoreError::Stale);
+        }
+        Ok(ChangeTransaction { transaction, end, objects: Vec::new(), applied: &self.applied })
+    }
+}
+
+#[async_trait]
+impl Changes for PostgresStore {
+    async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError> {
+        let applied = self.applied.load(Ordering::Acquire);
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let newest = newest(&tx).await?;
+        let mut changes = UnappliedChanges { newest, ..UnappliedChanges::default() };
+        if newest.0 <= applied {
+            return Ok(changes);
+        }
+        let sql = "SELECT id, name, role, status, plan, created_at, \
+            coalesce((SELECT amount FROM balances WHERE account = id), 0) AS balance \
+            FROM accounts WHERE id IN (SELECT object_id::uuid FROM changes \
+            WHERE seq > $1 AND object_kind = 'account')";
+        let read = |row: &Row| Ok((objects::account(row)?, row.column("balance")?));
+        let rows = tx.query(sql, parameters![applied]).await?;
+        changes.accounts = rows.iter().map(read).collect::<Result<_, StoreError>>()?;
+        let sql = "SELECT * FROM keys WHERE id IN (SELECT object_id FROM changes \
+            WHERE seq > $1 AND object_kind = 'key')";
+        let rows = tx.query(sql, parameters![applied]).await?;
+        changes.keys = rows.iter().map(objects::key).collect::<Result<_, _>>()?;
+        let sql = "SELECT EXISTS (SELECT FROM changes \
+            WHERE seq > $1 AND object_kind IN ('plan', 'model', 'upstream'))";
+        if tx.query_one("changes", sql, parameters![applied]).await?.column(0)? {
+            changes.catalogue = Some(StoredCatalogue {
+                plans: catalogue::plans(&tx).await?,
+                models: models::all(&tx).await?,
+                upstreams: upstreams::all(&tx).await?,
+            });
+        }
+        Ok(changes)
+    }
+
+    fn mark_applied(&self, newest: ChangeSeq) {
+        self.applied.fetch_max(newest.0, Ordering::AcqRel);
+    }
+}
+
+/// Returns the number of the newest change.
+pub(super) async fn newest(tx: &Transaction<'_>) -> Result<ChangeSeq, StoreError> {
+    end(tx, "SELECT seq FROM change_log_end").await.map(ChangeSeq)
+}
+
+async fn end(tx: &Transaction<'_>, sql: &str) -> Result<i64, StoreError> {
+    tx.query_one("change_log_end", sql, &[]).await?.column(0)
+}
+
+// === impl ChangeTransaction ===
+
+impl<'a> Deref for ChangeTransaction<'a> {
+    type Target = Transaction<'a>;
+
+    fn deref(&self) -> &Transaction<'a> {
+        &self.transaction
+    }
+}
+
+impl ChangeTransaction<'_> {
+    /// Names an object that the transaction changes.
+    pub(super) fn changes(&mut self, object: ChangedObject) {
+        self.objects.push(object);
+    }
+
+    /// Adds an audit entry and commits. The caller must then apply the changes to its directory,
+    /// before any other ones: they count as applied.
+    pub(super) async fn commit_audited(self, entry: &AuditEntry) -> Result<(), StoreError> {
+        self.commit_all_audited(std::slice::from_ref(entry)).await
+    }
+
+    /// Like [`commit_audited`](Self::commit_audited), with several entries or none.
+    pub(super) async fn commit_all_audited(self, entries: &[AuditEntry]) -> Result<(), StoreError> {
+        let tx = &self.transaction;
+        for entry in entries {
+            audit::insert(tx, entry).await?;
+        }
+        let objects: Vec<_> = (self.end + 1..).zip(&self.objects).collect();
+        let end = objects.last().map_or(self.end, |(seq, _)| *seq);
+        if !objects.is_empty() {
+            let sql = "INSERT INTO changes (seq, object_kind, object_id) \
+                SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[])";
+            tx.execute(sql, arrays!(objects, |row| row.0, row.1.kind(), row.1.id())).await?;
+            tx.execute("UPDATE change_log_end SET seq = $1", parameters![end]).await?;
+            tx.execute("SELECT pg_notify($1, '')", parameters![CHANNEL]).await?;
+        }
+        self.transaction.commit().await?;
+        self.applied.fetch_max(end, Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+impl ChangedObject {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Account(_) => "account",
+            Self::Key(_) => "key",
+            Self::Plan(_) => "plan",
+            Self::Model(_) => "model",
+            Self::Upstream(_) => "upstream",
+        }
+    }
+
+    fn id(&self) -> String {
+        match self {
+            Self::Account(id) => id.to_string(),
+            Self::Key(id) => id.to_string(),
+            Self::Plan(name) => name.to_string(),
+            Self::Model(id) => id.to_string(),
+            Self::Upstream(name) => name.to_string(),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The questions about other gateways, which a database in the data directory of one does not have.
+
+use async_trait::async_trait;
+
+use super::SqliteStore;
+use crate::StoreError;
+use crate::fleet::{ChangeSeq, Changes, Nodes, UnappliedChanges};
+use domain::audit::AuditEntry;
+use domain::node::{NodeName, NodeRemoval, NodeStatus};
+
+const ALONE: StoreError = StoreError::Unsupported(
+    "this gateway stores its data in SQLite, which one gateway uses; several gateways need PostgreSQL",
+);
+
+#[async_trait]
+impl Nodes for SqliteStore {
+    async fn nodes(&self) -> Result<Vec<NodeStatus>, StoreError> {
+        Err(ALONE)
+    }
+
+    async fn set_draining(&self, _: &NodeName, _: bool, _: &AuditEntry) -> Result<(), StoreError> {
+        Err(ALONE)
+    }
+
+    async fn remove_node(
+        &self,
+        _: &NodeName,
+        _: NodeRemoval,
+        _: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        Err(ALONE)
+    }
+}
+
+#[async_trait]
+impl Changes for SqliteStore {
+    async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError> {
+        Ok(UnappliedChanges::default())
+    }
+
+    fn mark_applied(&self, _: ChangeSeq) {}
+}

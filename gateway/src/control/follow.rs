@@ -1,0 +1,60 @@
+//! Applies changes that other gateways made to the directory of this one.
+
+use std::sync::Arc;
+
+use super::Control;
+use crate::directory::Catalogue;
+use store::StoreError;
+use store::fleet::StoredCatalogue;
+
+impl Control {
+    /// Applies all changes that other gateways committed. Changes of this gateway wait meanwhile, so
+    /// that no older version of an object replaces a newer one.
+    ///
+    /// # Errors
+    /// The store failed; nothing is applied.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it completes may leave changes applied in part; the next call
+    /// applies them again.
+    pub async fn follow_changes(&self) -> Result<(), StoreError> {
+        let _write_guard = self.write_lock.lock().await;
+        self.apply_unapplied_changes().await
+    }
+
+    /// Like [`follow_changes`](Self::follow_changes), for a caller that has the write lock.
+    pub(super) async fn apply_unapplied_changes(&self) -> Result<(), StoreError> {
+        let changes = self.store.unapplied_changes().await?;
+        // A key must not be found before its account, nor an account before its plan.
+        if let Some(catalogue) = changes.catalogue {
+            self.replace_catalogue(catalogue).await;
+        }
+        for (account, balance) in changes.accounts {
+            let (id, is_new) = (account.id, self.directory.find_account(account.id).is_none());
+            self.directory.put_account(account);
+            if is_new {
+                self.ledger.add_account(id, balance);
+            }
+        }
+        changes.keys.into_iter().for_each(|key| self.directory.put_key(key));
+        self.store.mark_applied(changes.newest);
+        Ok(())
+    }
+
+    async fn replace_catalogue(&self, stored: StoredCatalogue) {
+        let StoredCatalogue { plans, models, upstreams } = stored;
+        let mut catalogue = Catalogue::new(plans, models, upstreams);
+        // Before the directory, so that no request finds an upstream without its credential. Also
+        // those of unchanged entries: another gateway may have been told that a file has changed.
+        self.refresh_credentials(catalogue.upstreams.values()).await;
+        // An equal entry stays the same one, because a replaced one loses its connections.
+        let current = self.directory.catalogue().clone();
+        for (name, upstream) in &mut catalogue.upstreams {
+            if let Some(entry) = current.upstreams.get(name).filter(|entry| *entry == upstream) {
+                *upstream = Arc::clone(entry);
+            }
+        }
+        self.directory.set_catalogue(catalogue);
+        self.drop_old_credentials();
+    }
+}
