@@ -193,36 +193,3 @@ async fn the_bound_is_one_of_requests_with_http2() {
     context.alice.records(2).await;
     assert_eq!(short.answer().await.status, 200);
 }
-
-/// Regression test: plain answers were limited one by one, at 64 MiB each, so that an upstream could use up the memory.
-#[tokio::test]
-async fn long_plain_answers_share_a_memory_budget() {
-    const MEMORY: usize = 1024 * 1024;
-    let product = Product::with(|setup| {
-        (setup.config.max_body_bytes, setup.config.body_memory_bytes) = (MEMORY, MEMORY);
-    })
-    .await;
-    let upstream = RawUpstream::start().await;
-    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
-    let alice = product.member("alice").await;
-    let key = alice.key().await.secret;
-    let answer_of = async |bytes: usize| {
-        let answer = ANSWER.replace("hi", &"-".repeat(bytes));
-        let request = product.chat(&key, &question("asked", "hi")).answer();
-        let send = async {
-            let mut call = upstream.call().await;
-            _ = call.try_send(json_answer(200, &answer)).await;
-            call
-        };
-        tokio::join!(request, send).0
-    };
-    let too_long = answer_of(2 * MEMORY).await;
-    assert_eq!(too_long.status, 503, "{too_long:?}");
-    assert_eq!(too_long.json()["error"]["code"], "server_overloaded");
-    let record = alice.record().await;
-    assert_eq!(record.error_code.as_deref(), Some("server_overloaded"), "{record:?}");
-    let long = answer_of(MEMORY / 2).await;
-    assert_eq!((long.status, long.body.len() > MEMORY / 2), (200, true));
-    // The memory is free again.
-    assert_eq!(answer_of(MEMORY / 2).await.status, 200);
-}

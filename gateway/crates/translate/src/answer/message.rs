@@ -5,6 +5,9 @@ use bytes::BytesMut;
 use super::events::{Events, ItemRef, ItemStatus, number, put, quoted};
 use super::text::EscapedText;
 
+/// How often the final events of a message repeat its text.
+const TEXT_REPETITIONS: usize = 3;
+
 /// The type of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
@@ -135,6 +138,7 @@ impl MessageItem {
 
     fn close_part(&mut self, events: &mut Events<'_>) {
         let Some(mut part) = self.part.take() else { return };
+        events.reserve(TEXT_REPETITIONS * part.text.as_str().len());
         let rest = part.text.finish();
         if !rest.is_empty() {
             write_delta(&self.item_ref, self.count, part.kind, rest, "", events);

@@ -1,8 +1,9 @@
 //! Translates a chat stream into a Responses stream (§5).
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use super::events::{Events, put, string};
 use super::object::{self, ResponseHead, ResponseState};
@@ -36,8 +37,8 @@ pub struct ResponseStream {
     sequence: u64,
     has_started: bool,
     is_done: bool,
-    /// The response object of the terminal event, once written.
-    object: Option<Bytes>,
+    /// The place of the response object of the terminal event in the output, once written.
+    object: Option<Range<usize>>,
 }
 
 impl ResponseStream {
@@ -130,9 +131,8 @@ impl ResponseStream {
         }
     }
 
-    /// Returns the number of buffered bytes, open text excluded: the closed items and parts, or
-    /// the annotations, log probabilities and ids received with text and calls, whichever is
-    /// larger.
+    /// Returns the number of buffered bytes: the closed items and parts, or all text, calls,
+    /// annotations and log probabilities received, whichever is larger.
     pub fn buffered_bytes(&self) -> usize {
         self.reader.items.buffered_bytes()
     }
@@ -191,9 +191,10 @@ impl ResponseStream {
         }
     }
 
-    /// Returns the response object of the terminal event; `None` before it.
-    pub fn object(&self) -> Option<Bytes> {
-        self.object.clone()
+    /// Returns the response object of the terminal event; `None` before it. `out` must be the
+    /// buffer that the event was written to, with what it contained then.
+    pub fn object<'a>(&self, out: &'a [u8]) -> Option<&'a [u8]> {
+        out.get(self.object.clone()?)
     }
 
     fn snapshot(&mut self, name: &str, out: &mut BytesMut) {
@@ -212,15 +213,17 @@ impl ResponseStream {
         usage: Option<&AnswerUsage>,
         out: &mut BytesMut,
     ) {
-        let object = self.reader.object(&self.head, state, usage);
-        Events::new(out, &mut self.sequence).write(name, |out| {
+        let Self { head, reader, sequence, object, .. } = self;
+        let output = reader.items.take_output();
+        Events::new(out, sequence).write(name, |out| {
             put(out, ",\"response\":");
-            out.extend_from_slice(&object);
+            let (start, tier) = (out.len(), reader.tier.as_deref());
+            object::write(out, (head, &reader.plan), state, tier, &output, usage);
+            *object = Some(start..out.len());
         });
         if self.done_marker {
             out.extend_from_slice(sse::DONE_EVENT);
         }
-        self.object = Some(object);
     }
 }
 
