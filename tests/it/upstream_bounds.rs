@@ -108,6 +108,36 @@ async fn one_request_waits_for_a_connection_of_any_worker_and_the_next_is_refuse
     assert_eq!(refused.cost_usd.as_deref(), Some("0"));
 }
 
+/// Regression test: the requests of one key took all places to wait, and those of other keys were refused.
+#[tokio::test]
+async fn the_requests_of_an_account_do_not_keep_others_from_waiting() {
+    let context = TestContext::start(&[]).await;
+    context.update(|change| change.max_waiting = Some(3)).await;
+    let bob = context.product.member("bob").await.key().await.secret;
+    let (answer, mut call) = context.occupy().await;
+    let mut requests = JoinSet::new();
+    for _ in 0..4 {
+        requests.spawn(context.request(false).answer());
+    }
+    let refused = with_timeout("a refusal", requests.join_next()).await.unwrap().unwrap();
+    assert!(is_overloaded(&refused), "three requests wait: {refused:?}");
+    let mut of_bob = JoinSet::new();
+    of_bob.spawn(context.product.chat(&bob, &question("asked", "this is bob")).answer());
+    let dropped = with_timeout("another refusal", requests.join_next()).await.unwrap().unwrap();
+    assert!(is_overloaded(&dropped), "the newest request leaves its place: {dropped:?}");
+    call.send(chunk("data: [DONE]\n\n") + &chunk("")).await;
+    drop(answer);
+    // The upstream keeps its calls open, and each is answered before the next one gets the connection.
+    let mut calls = Vec::new();
+    for _ in 0..3 {
+        calls.push(context.upstream.answer(json_answer(200, ANSWER)).await);
+    }
+    let is_of_bob: Vec<_> = calls.iter().map(|call| call.body.contains("bob")).collect();
+    assert_eq!(is_of_bob, [false, true, false], "accounts take turns");
+    let answers = [requests.join_all().await, of_bob.join_all().await].concat();
+    assert_eq!(answers.iter().map(|answer| answer.status).collect::<Vec<_>>(), [200; 3]);
+}
+
 #[tokio::test]
 async fn a_request_that_finds_no_free_connection_goes_to_the_next_deployment() {
     let next = RawUpstream::start().await;
