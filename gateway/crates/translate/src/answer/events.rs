@@ -50,13 +50,6 @@ impl<'a> Events<'a> {
         Self { target: None }
     }
 
-    /// Makes room for `bytes`, so that long events do not grow the output repeatedly, each time with a copy.
-    pub(super) fn reserve(&mut self, bytes: usize) {
-        if let Some((out, _)) = &mut self.target {
-            out.reserve(bytes);
-        }
-    }
-
     /// Writes an event (`S-2`, `S-3`). `fields` writes the remaining members, each after a comma.
     pub(super) fn write(&mut self, name: &str, fields: impl FnOnce(&mut BytesMut)) {
         let Some((out, sequence)) = &mut self.target else { return };

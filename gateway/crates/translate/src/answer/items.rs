@@ -107,6 +107,18 @@ impl Items {
         (self.output.len() + parts).max(self.received_bytes)
     }
 
+    /// Returns the length of the final events in bytes, approximately: the text of the open item is
+    /// repeated in three events and in the response, and the closed items in the response.
+    pub(super) fn final_bytes(&self) -> usize {
+        let open = match &self.open {
+            OpenItem::Nothing => 0,
+            OpenItem::Message(message) => message.text_bytes(),
+            OpenItem::Reasoning(reasoning) => reasoning.text_bytes(),
+            OpenItem::Call(call) => self.slots.get(call.slot).arguments.as_str().len(),
+        };
+        4 * open + self.output.len()
+    }
+
     /// Returns whether the model has produced nothing yet.
     pub(super) fn is_empty(&self) -> bool {
         self.output.is_empty() && self.queue.is_empty() && matches!(self.open, OpenItem::Nothing)

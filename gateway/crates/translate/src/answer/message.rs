@@ -5,9 +5,6 @@ use bytes::BytesMut;
 use super::events::{Events, ItemRef, ItemStatus, number, put, quoted};
 use super::text::EscapedText;
 
-/// How often the final events of a message repeat its text.
-const TEXT_REPETITIONS: usize = 3;
-
 /// The type of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
@@ -50,6 +47,11 @@ impl MessageItem {
     /// Returns the length of the closed parts in bytes.
     pub(super) fn done_bytes(&self) -> usize {
         self.done.len()
+    }
+
+    /// Returns the length of all parts in bytes, metadata of the open one excluded.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.done.len() + self.part.as_ref().map_or(0, |part| part.text.as_str().len())
     }
 
     /// Appends text; closes the open part first if it is of another kind.
@@ -138,7 +140,6 @@ impl MessageItem {
 
     fn close_part(&mut self, events: &mut Events<'_>) {
         let Some(mut part) = self.part.take() else { return };
-        events.reserve(TEXT_REPETITIONS * part.text.as_str().len());
         let rest = part.text.finish();
         if !rest.is_empty() {
             write_delta(&self.item_ref, self.count, part.kind, rest, "", events);

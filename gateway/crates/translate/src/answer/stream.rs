@@ -17,6 +17,9 @@ use domain::wire::finish::FinishReason;
 use domain::wire::parse_error;
 use domain::wire::sse;
 
+/// The room for the final events without their text, in bytes.
+const FINAL_FRAMES: usize = 4 * 1024;
+
 /// The form of a keep-alive (§5.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAlive {
@@ -144,6 +147,7 @@ impl ResponseStream {
             return self.reader.outcome();
         }
         self.start(out);
+        self.reserve_end(out);
         let mut events = Events::new(out, &mut self.sequence);
         let outcome = self.reader.close(&mut events);
         let (name, state) = match self.reader.reason() {
@@ -166,6 +170,7 @@ impl ResponseStream {
             return;
         }
         self.start(out);
+        self.reserve_end(out);
         let mut events = Events::new(out, &mut self.sequence);
         self.reader.items.abort(&mut events);
         // Clients look for the members at the top level, under `error`, or at both places.
@@ -195,6 +200,13 @@ impl ResponseStream {
     /// buffer that the event was written to, with what it contained then.
     pub fn object<'a>(&self, out: &'a [u8]) -> Option<&'a [u8]> {
         out.get(self.object.clone()?)
+    }
+
+    /// Makes room for the final events, so that the output does not grow event by event, each time
+    /// with a copy.
+    fn reserve_end(&self, out: &mut BytesMut) {
+        let reader = &self.reader;
+        out.reserve(reader.items.final_bytes() + reader.plan.echo.len() + FINAL_FRAMES);
     }
 
     fn snapshot(&mut self, name: &str, out: &mut BytesMut) {
