@@ -132,7 +132,7 @@ async fn texts_of_streamed_responses_share_a_memory_budget() {
     context.is_recorded_as_overloaded(1, 200).await;
     // The memory is free again.
     for _ in 0..2 {
-        let whole = stream(MEMORY / 8).await;
+        let whole = stream(MEMORY / 16).await;
         assert!(whole.contains("event: response.completed"), "{} bytes", whole.len());
     }
 }

@@ -25,8 +25,9 @@ use translate::answer::{
 };
 
 /// How much memory the text of an answer takes at its end, as a multiple of its length: the final events repeat it four
-/// times (as a text, a part, an item and the response), its items are kept until then, and the response is stored.
-const TEXT_COPIES: usize = 6;
+/// times (as a text, a part, an item and the response), the text and its item are kept until then, and the response is
+/// stored. Measured with texts of 10 MiB: 6.9.
+const TEXT_COPIES: usize = 7;
 
 /// A stream that is translated.
 pub struct ResponsesAdapter {
