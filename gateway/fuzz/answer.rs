@@ -57,8 +57,8 @@ fn stream(how: u8, chunks: &[String]) -> Option<Value> {
     chunks.iter().try_for_each(|chunk| stream.push(chunk, &mut out, |_| {})).ok()?;
     stream.close().ok()?;
     stream.end(completion(), &mut out);
-    let response = stream.object().expect("it has ended");
-    Some(serde_json::from_slice(&response).expect("a response is JSON"))
+    let response = stream.object(&out).expect("it has ended");
+    Some(serde_json::from_slice(response).expect("a response is JSON"))
 }
 
 /// Returns the chunks of a stream with the same message; `None` if the body has no message that can be streamed.

@@ -136,7 +136,7 @@ pub struct Settings {
     /// Maximum size of a request body, in bytes [default: 33554432]
     #[arg(long, value_name = "BYTES", env = "TOLLGATE_MAX_BODY_BYTES")]
     pub max_body_bytes: Option<usize>,
-    /// Memory for all request bodies together, in bytes; one account may use a quarter of it [default:
+    /// Memory for all request bodies together, in bytes; one account may use half of what it leaves free [default:
     /// 268435456, or the maximum size of a body if that is greater]
     #[arg(long, value_name = "BYTES", env = "TOLLGATE_BODY_MEMORY_BYTES")]
     pub body_memory_bytes: Option<usize>,

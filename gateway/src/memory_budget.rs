@@ -1,39 +1,47 @@
 //! A memory budget with a share for each account. The process has one for request bodies and stored responses, and
 //! one for long answers.
+//!
+//! The share follows the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998): an account may hold
+//! half as much as is free after it took its part. One busy account gets a third of the budget, four get a sixth
+//! each, and a third is still free for others: however many accounts hold as much as they can, a new one gets memory.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use tokio::sync::Notify;
 
 use domain::id::AccountId;
 
 /// How long a body or an answer waits for memory.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
-/// An account gets at most this fraction of the budget, so that one account cannot use it up.
-const ACCOUNT_DIVISOR: usize = 4;
+/// An account may hold the free memory divided by this.
+const FREE_DIVISOR: usize = 2;
 
 /// The memory that bodies or answers may take, in bytes.
+///
+/// Invariant: what the guards hold and what is free are together `capacity`. The threshold of an account is not
+/// exact: requests of the account that take memory at the same instant on several workers may exceed it.
 pub struct MemoryBudget {
-    state: Mutex<State>,
+    capacity: usize,
+    free: AtomicUsize,
+    /// The memory held by each account that ever held any, in bytes.
+    accounts: papaya::HashMap<AccountId, Arc<AtomicUsize>, RandomState>,
     /// Notified whenever memory is released.
     released: Notify,
-    /// The share of one account, in bytes.
-    account_limit: usize,
-}
-
-struct State {
-    available: usize,
-    /// The memory held by each account; accounts that hold none are absent.
-    held: HashMap<AccountId, usize>,
+    /// The longest body, in bytes. An account may hold as much if no other account holds any memory, whatever its
+    /// threshold.
+    max_body_bytes: usize,
 }
 
 /// Memory held by one body or answer. Dropping it releases the memory.
 pub struct MemoryGuard {
     budget: Arc<MemoryBudget>,
     account: AccountId,
+    /// The memory held by the account. `None` until the guard grows.
+    account_held: Option<Arc<AtomicUsize>>,
     bytes: usize,
 }
 
@@ -50,49 +58,56 @@ pub struct BudgetExhaustedError;
 // === impl MemoryBudget ===
 
 impl MemoryBudget {
-    /// Creates a budget of `bytes`. An account may hold a quarter of it, and at least one body of
-    /// `max_body_bytes`.
+    /// Creates a budget of `bytes`, which has room for at least one body of `max_body_bytes`.
     pub fn new(bytes: usize, max_body_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State { available: bytes, held: HashMap::new() }),
+            capacity: bytes,
+            free: AtomicUsize::new(bytes),
+            accounts: papaya::HashMap::default(),
             released: Notify::new(),
-            account_limit: (bytes / ACCOUNT_DIVISOR).max(max_body_bytes),
+            max_body_bytes: max_body_bytes.min(bytes),
         })
     }
 
     /// Returns a guard for a body of `account` that holds no memory yet.
     pub fn guard(self: &Arc<Self>, account: AccountId) -> MemoryGuard {
-        MemoryGuard { budget: self.clone(), account, bytes: 0 }
+        MemoryGuard { budget: self.clone(), account, account_held: None, bytes: 0 }
     }
 
-    /// Returns the share of one account, in bytes.
-    pub const fn account_limit(&self) -> usize {
-        self.account_limit
+    /// Returns the most that one account ever gets, in bytes.
+    pub fn account_limit(&self) -> usize {
+        (self.capacity / (FREE_DIVISOR + 1)).max(self.max_body_bytes)
     }
 
-    fn try_take(&self, account: AccountId, bytes: usize) -> bool {
-        let mut state = self.state();
-        let held = state.held.get(&account).copied().unwrap_or_default();
-        if bytes > state.available || held.saturating_add(bytes) > self.account_limit {
-            return false;
+    /// Takes `bytes` for an account that holds `account_held`. Returns whether there was enough for it.
+    fn try_take(&self, account_held: &AtomicUsize, bytes: usize) -> bool {
+        let take = |free: usize| {
+            let left = free.checked_sub(bytes)?;
+            let held = account_held.load(Ordering::Acquire).checked_add(bytes)?;
+            let is_below_threshold = held <= left / FREE_DIVISOR;
+            let is_alone = held + left >= self.capacity && held <= self.max_body_bytes;
+            (is_below_threshold || is_alone).then_some(left)
+        };
+        let is_taken = self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok();
+        if is_taken {
+            account_held.fetch_add(bytes, Ordering::AcqRel);
         }
-        state.available -= bytes;
-        state.held.insert(account, held + bytes);
-        true
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        is_taken
     }
 }
 
 // === impl MemoryGuard ===
 
 impl MemoryGuard {
+    /// Returns how much the guard holds, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Grows the guard to `bytes`, if it holds less. Waits for memory that others hold.
     ///
     /// # Errors
-    /// No memory became available in time, or `bytes` exceed the account's share. The guard holds what it held
+    /// No memory became available in time, or `bytes` exceed what an account ever gets. The guard holds what it held
     /// before.
     ///
     /// # Cancel safety
@@ -101,20 +116,21 @@ impl MemoryGuard {
         if self.try_grow_to(bytes) {
             return Ok(());
         }
-        if bytes > self.budget.account_limit {
+        if bytes > self.budget.account_limit() {
             return Err(BudgetExhaustedError);
         }
-        let waiting = self.wait_for(bytes - self.bytes);
-        tokio::time::timeout(MEMORY_TIMEOUT, waiting).await.map_err(|_| BudgetExhaustedError)?;
-        self.bytes = bytes;
-        Ok(())
+        let waiting = self.wait_to_grow_to(bytes);
+        tokio::time::timeout(MEMORY_TIMEOUT, waiting).await.map_err(|_| BudgetExhaustedError)
     }
 
     /// Grows the guard to `bytes` if there is enough memory now. Returns whether it holds `bytes`.
     pub fn try_grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         if more > 0 {
-            if !self.budget.try_take(self.account, more) {
+            let account_held = self.account_held.get_or_insert_with(|| {
+                self.budget.accounts.pin().get_or_insert_with(self.account, Arc::default).clone()
+            });
+            if !self.budget.try_take(account_held, more) {
                 return false;
             }
             self.bytes = bytes;
@@ -127,13 +143,14 @@ impl MemoryGuard {
         Bytes::from_owner(CountedBytes { bytes, _memory: self })
     }
 
-    async fn wait_for(&self, more: usize) {
+    async fn wait_to_grow_to(&mut self, bytes: usize) {
+        let budget = self.budget.clone();
         loop {
-            let released = self.budget.released.notified();
+            let released = budget.released.notified();
             tokio::pin!(released);
             // Registered before the attempt, so that a later release is not missed.
             released.as_mut().enable();
-            if self.budget.try_take(self.account, more) {
+            if self.try_grow_to(bytes) {
                 return;
             }
             released.await;
@@ -149,18 +166,12 @@ impl<B: AsRef<[u8]>> AsRef<[u8]> for CountedBytes<B> {
 
 impl Drop for MemoryGuard {
     fn drop(&mut self) {
-        if self.bytes == 0 {
+        let Some(account_held) = self.account_held.as_ref().filter(|_| self.bytes > 0) else {
             return;
-        }
-        let mut state = self.budget.state();
-        state.available += self.bytes;
-        if let Some(held) = state.held.get_mut(&self.account) {
-            *held = held.saturating_sub(self.bytes);
-            if *held == 0 {
-                state.held.remove(&self.account);
-            }
-        }
-        drop(state);
+        };
+        // The account first: a taker that sees the free memory must not see it as held.
+        account_held.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.budget.free.fetch_add(self.bytes, Ordering::AcqRel);
         self.budget.released.notify_waiters();
     }
 }
@@ -175,15 +186,38 @@ mod tests {
     const ALICE: AccountId = AccountId(Uuid::from_u128(1));
     const BOB: AccountId = AccountId(Uuid::from_u128(2));
 
+    /// Grows guards of `account` one by one until there is no memory for another. Returns them, and what they hold.
+    fn fill(budget: &Arc<MemoryBudget>, account: AccountId) -> (Vec<MemoryGuard>, usize) {
+        let next = || {
+            let mut guard = budget.guard(account);
+            guard.try_grow_to(1).then_some(guard)
+        };
+        let guards: Vec<_> = std::iter::from_fn(next).collect();
+        let held = guards.iter().map(MemoryGuard::bytes).sum();
+        (guards, held)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn one_account_does_not_use_up_the_budget_of_all() {
-        let budget = MemoryBudget::new(100, 10);
+        let budget = MemoryBudget::new(90, 10);
         let mut first = budget.guard(ALICE);
         first.grow_to(20).await.unwrap();
         let mut second = budget.guard(ALICE);
-        assert_eq!(second.grow_to(6).await, Err(BudgetExhaustedError), "a quarter is 25");
-        second.grow_to(5).await.unwrap();
-        budget.guard(BOB).grow_to(25).await.unwrap();
+        assert_eq!(second.grow_to(11).await, Err(BudgetExhaustedError), "a third is 30");
+        second.grow_to(10).await.unwrap();
+        budget.guard(BOB).grow_to(20).await.unwrap();
+    }
+
+    /// Regression test: an account could hold a quarter of the budget, and so four accounts all of it.
+    #[test]
+    fn any_number_of_accounts_that_hold_all_they_can_leaves_room_for_another() {
+        let budget = MemoryBudget::new(1_200, 100);
+        let mut guards = Vec::new();
+        for account in 1..=12 {
+            let (held_by_account, held) = fill(&budget, AccountId(Uuid::from_u128(account)));
+            guards.extend(held_by_account);
+            assert!(held > 0, "account {account} gets no memory");
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -199,7 +233,7 @@ mod tests {
         let mut holder = budget.guard(ALICE);
         holder.grow_to(60).await.unwrap();
         let mut waiting = budget.guard(BOB);
-        waiting.grow_to(30).await.unwrap();
+        waiting.grow_to(10).await.unwrap();
         let (grown, ()) = join(waiting.grow_to(50), async {
             tokio::time::sleep(MEMORY_TIMEOUT / 2).await;
             drop(holder);
@@ -208,6 +242,5 @@ mod tests {
         assert_eq!(grown, Ok(()));
         drop(waiting);
         budget.guard(ALICE).grow_to(100).await.unwrap();
-        assert!(budget.state().held.is_empty());
     }
 }

@@ -8,6 +8,7 @@ mod account_lifecycle;
 mod account_names;
 mod admin_calls;
 mod agents;
+mod answer_memory;
 mod auth;
 mod balance;
 mod breaker;

@@ -13,9 +13,14 @@ use tokio::net::TcpStream;
 
 /// Returns a connection that has sent the head of a chat request with a chunked body.
 async fn begin_chunked(to: SocketAddr, key: &str) -> TcpStream {
+    begin(to, key, "transfer-encoding: chunked").await
+}
+
+/// Returns a connection that has sent the head of a chat request whose body is framed as `framing` says.
+async fn begin(to: SocketAddr, key: &str, framing: &str) -> TcpStream {
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\n\
-         content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+         content-type: application/json\r\n{framing}\r\n\r\n"
     );
     let mut stream = TcpStream::connect(to).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -41,6 +46,24 @@ async fn status(stream: &mut TcpStream) -> String {
     };
     with_timeout("an answer", reading).await;
     String::from_utf8(answer).unwrap().split(' ').nth(1).unwrap().to_owned()
+}
+
+/// Waits until the body of another request is being read with a key whose concurrency limit is one: a second body is
+/// refused then.
+async fn until_body_is_read(to: SocketAddr, key: &str) {
+    let body = question("sim-chat", "hi").to_string();
+    let refused = async {
+        loop {
+            let mut second = begin_chunked(to, key).await;
+            // in one write: a server that refuses early may close before all is sent
+            let whole = [&chunked(&body, 5)[..], b"0\r\n\r\n"].concat();
+            second.write_all(&whole).await.unwrap();
+            if status(&mut second).await == "429" {
+                break;
+            }
+        }
+    };
+    with_timeout("a refusal", refused).await;
 }
 
 /// Returns the resident memory of a process, in KiB.
@@ -87,19 +110,7 @@ async fn a_key_sends_no_more_concurrent_bodies_than_its_concurrency_limit() {
 
     let mut first = begin_chunked(product.http, &key).await;
     first.write_all(&chunked(first_half, 5)).await.unwrap();
-    // the second refusal shows that the first body is being read
-    let refused = async {
-        loop {
-            let mut second = begin_chunked(product.http, &key).await;
-            // in one write: a server that refuses early may close before all is sent
-            let whole = [&chunked(&body, 5)[..], b"0\r\n\r\n"].concat();
-            second.write_all(&whole).await.unwrap();
-            if status(&mut second).await == "429" {
-                break;
-            }
-        }
-    };
-    with_timeout("a refusal", refused).await;
+    until_body_is_read(product.http, &key).await;
     let refused = alice.records(1).await.into_iter().find(|it| it.http_status == Some(429));
     assert_eq!(refused.unwrap().error_code.as_deref(), Some("rate_limit_exceeded"));
 
@@ -108,6 +119,31 @@ async fn a_key_sends_no_more_concurrent_bodies_than_its_concurrency_limit() {
     assert_eq!(status(&mut first).await, "200");
     let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
     assert_eq!(answer.status, 200, "the slot is free again");
+}
+
+/// Regression test: an account could hold a quarter of the memory for bodies, and took it for what a body announced.
+#[tokio::test]
+async fn slow_bodies_of_four_accounts_leave_memory_for_a_fifth() {
+    const BODY: usize = 256 * 1024;
+    let product = Product::on_http1(|setup| {
+        (setup.config.max_body_bytes, setup.config.body_memory_bytes) = (BODY, 4 * BODY);
+    })
+    .await;
+    let mut slow = Vec::new();
+    for name in ["alice", "bob", "carol", "dave"] {
+        let one = v1::Limits { concurrency: Some(1), ..Default::default() };
+        let member = product.member(name).await;
+        let key = member.key_with(|key| key.limits = Some(one)).await.secret;
+        let mut body = begin(product.http, &key, &format!("content-length: {BODY}")).await;
+        body.write_all(&b"a".repeat(2 * BODY / 3)).await.unwrap();
+        until_body_is_read(product.http, &key).await;
+        slow.push(body);
+    }
+    let key = product.member("erin").await.key().await.secret;
+    let long = question("sim-chat", &"word ".repeat(12 * 1024));
+    let answer = product.chat(&key, &long).answer().await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    drop(slow);
 }
 
 /// A body is the same in pieces and in one write.

@@ -108,6 +108,36 @@ async fn one_request_waits_for_a_connection_of_any_worker_and_the_next_is_refuse
     assert_eq!(refused.cost_usd.as_deref(), Some("0"));
 }
 
+/// Regression test: the requests of one key took all places to wait, and those of other keys were refused.
+#[tokio::test]
+async fn the_requests_of_an_account_do_not_keep_others_from_waiting() {
+    let context = TestContext::start(&[]).await;
+    context.update(|change| change.max_waiting = Some(3)).await;
+    let bob = context.product.member("bob").await.key().await.secret;
+    let (answer, mut call) = context.occupy().await;
+    let mut requests = JoinSet::new();
+    for _ in 0..4 {
+        requests.spawn(context.request(false).answer());
+    }
+    let refused = with_timeout("a refusal", requests.join_next()).await.unwrap().unwrap();
+    assert!(is_overloaded(&refused), "three requests wait: {refused:?}");
+    let mut of_bob = JoinSet::new();
+    of_bob.spawn(context.product.chat(&bob, &question("asked", "this is bob")).answer());
+    let dropped = with_timeout("another refusal", requests.join_next()).await.unwrap().unwrap();
+    assert!(is_overloaded(&dropped), "the newest request leaves its place: {dropped:?}");
+    call.send(chunk("data: [DONE]\n\n") + &chunk("")).await;
+    drop(answer);
+    // The upstream keeps its calls open, and each is answered before the next one gets the connection.
+    let mut calls = Vec::new();
+    for _ in 0..3 {
+        calls.push(context.upstream.answer(json_answer(200, ANSWER)).await);
+    }
+    let is_of_bob: Vec<_> = calls.iter().map(|call| call.body.contains("bob")).collect();
+    assert_eq!(is_of_bob, [false, true, false], "accounts take turns");
+    let answers = [requests.join_all().await, of_bob.join_all().await].concat();
+    assert_eq!(answers.iter().map(|answer| answer.status).collect::<Vec<_>>(), [200; 3]);
+}
+
 #[tokio::test]
 async fn a_request_that_finds_no_free_connection_goes_to_the_next_deployment() {
     let next = RawUpstream::start().await;
@@ -192,37 +222,4 @@ async fn the_bound_is_one_of_requests_with_http2() {
     drop(endless);
     context.alice.records(2).await;
     assert_eq!(short.answer().await.status, 200);
-}
-
-/// Regression test: plain answers were limited one by one, at 64 MiB each, so that an upstream could use up the memory.
-#[tokio::test]
-async fn long_plain_answers_share_a_memory_budget() {
-    const MEMORY: usize = 1024 * 1024;
-    let product = Product::with(|setup| {
-        (setup.config.max_body_bytes, setup.config.body_memory_bytes) = (MEMORY, MEMORY);
-    })
-    .await;
-    let upstream = RawUpstream::start().await;
-    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
-    let alice = product.member("alice").await;
-    let key = alice.key().await.secret;
-    let answer_of = async |bytes: usize| {
-        let answer = ANSWER.replace("hi", &"-".repeat(bytes));
-        let request = product.chat(&key, &question("asked", "hi")).answer();
-        let send = async {
-            let mut call = upstream.call().await;
-            _ = call.try_send(json_answer(200, &answer)).await;
-            call
-        };
-        tokio::join!(request, send).0
-    };
-    let too_long = answer_of(2 * MEMORY).await;
-    assert_eq!(too_long.status, 503, "{too_long:?}");
-    assert_eq!(too_long.json()["error"]["code"], "server_overloaded");
-    let record = alice.record().await;
-    assert_eq!(record.error_code.as_deref(), Some("server_overloaded"), "{record:?}");
-    let long = answer_of(MEMORY / 2).await;
-    assert_eq!((long.status, long.body.len() > MEMORY / 2), (200, true));
-    // The memory is free again.
-    assert_eq!(answer_of(MEMORY / 2).await.status, 200);
 }

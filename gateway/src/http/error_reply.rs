@@ -67,7 +67,7 @@ pub(super) fn error_event(broken: BrokenStream) -> (Bytes, Option<DiskSync>) {
             out.extend_from_slice(b"\n\n");
         }
     }
-    (out.freeze(), syncing)
+    (broken.memory.attach(out.freeze()), syncing)
 }
 
 // === impl ErrorReply ===

@@ -27,8 +27,8 @@ const RATE_GRACE: Duration = Duration::from_secs(10);
 const UNCOUNTED_BYTES: usize = 16 * 1024;
 /// The smallest buffer of a body in several frames, in bytes.
 const MIN_CAPACITY: usize = 16 * 1024;
-/// The largest part of an announced length for which the first buffer has room, in bytes. A client that announces
-/// more than it sends takes this much from the budget; pages that are not written take no memory.
+/// The largest part of an announced length for which the first buffer has room, in bytes. Pages of it that are not
+/// written take no memory, and count against the budget only once bytes arrive for them.
 const MAX_FIRST_CAPACITY: usize = 256 * 1024;
 /// Buffers double up to this capacity, in bytes; larger ones grow by half, so that they hold little more
 /// memory than their body needs.
@@ -122,10 +122,8 @@ impl BodyReceiver {
             received.saturating_add(usize::try_from(rest).unwrap_or(usize::MAX))
         });
         let max_capacity = announced.unwrap_or(usize::MAX).min(self.max_body_bytes);
-        let mut bytes = Vec::new();
-        if announced.is_some() {
-            reserve(&mut bytes, max_capacity.min(MAX_FIRST_CAPACITY), &mut memory).await?;
-        }
+        let first_capacity = announced.map_or(0, |_| max_capacity.min(MAX_FIRST_CAPACITY));
+        let mut bytes = Vec::with_capacity(first_capacity);
         for piece in pieces {
             self.append(&mut bytes, &piece, &mut memory, max_capacity).await?;
         }
@@ -138,8 +136,10 @@ impl BodyReceiver {
         Ok(memory.attach(bytes))
     }
 
-    /// Appends `piece`. The buffer's capacity grows up to `max_capacity`, and never exceeds what `memory`
+    /// Appends `piece`. What `memory` holds grows up to `max_capacity`, and the buffer's capacity to what `memory`
     /// holds.
+    ///
+    /// Invariant: `memory` holds the length of the buffer, and its capacity if that is above [`MAX_FIRST_CAPACITY`].
     async fn append(
         &self,
         bytes: &mut Vec<u8>,
@@ -151,9 +151,12 @@ impl BodyReceiver {
         if needed > self.max_body_bytes {
             return Err(self.too_large());
         }
+        if needed > memory.bytes() {
+            let counted = next_capacity(memory.bytes()).min(max_capacity).max(needed);
+            memory.grow_to(counted).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
+        }
         if needed > bytes.capacity() {
-            let capacity = next_capacity(bytes.capacity()).min(max_capacity).max(needed);
-            reserve(bytes, capacity, memory).await?;
+            bytes.reserve_exact(memory.bytes() - bytes.len());
         }
         bytes.extend_from_slice(piece);
         Ok(())
@@ -162,17 +165,6 @@ impl BodyReceiver {
     fn too_large(&self) -> Refusal {
         Refusal::RequestTooLarge { limit_bytes: self.max_body_bytes as u64 }
     }
-}
-
-/// Enlarges the buffer to `capacity` once `memory` holds as much.
-async fn reserve(
-    bytes: &mut Vec<u8>,
-    capacity: usize,
-    memory: &mut MemoryGuard,
-) -> Result<(), Refusal> {
-    memory.grow_to(capacity).await.map_err(|_| Refusal::BodyMemoryExhausted)?;
-    bytes.reserve_exact(capacity - bytes.len());
-    Ok(())
 }
 
 /// Returns the next data frame of a body; `None` at its end.

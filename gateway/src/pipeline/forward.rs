@@ -241,7 +241,8 @@ async fn attempt(
     let Outgoing { body, edits } = outgoing;
     let body_and_id = || (splice::splice(body, edits), request.open.id_header());
     let sent_at = app.clock.monotonic();
-    let sent = upstream_client.send(credential, body_and_id, &request.send_status).await;
+    let account = Some(request.open.account());
+    let sent = upstream_client.send(account, credential, body_and_id, &request.send_status).await;
     let checked = sent.and_then(|response| {
         check_kind(response.headers(), stream)?;
         Ok(response)

@@ -40,6 +40,7 @@ pub mod responses_adapter;
 pub mod serve;
 mod settle;
 pub mod stream_adapter;
+pub mod stream_memory;
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ use super::authenticate::Principal;
 use super::outcome::{ClientDisconnected, DropOutcome, HeadSent, RequestOutcome};
 use crate::memory_budget::MemoryGuard;
 use domain::endpoint::Endpoint;
-use domain::id::{ModelId, RequestId};
+use domain::id::{AccountId, ModelId, RequestId};
 use domain::idempotency::IdempotencyDigest;
 use domain::limit::LimitStatus;
 use domain::model::{Deployment, Model};
@@ -145,8 +145,12 @@ impl OpenRequest {
 
     /// Returns a guard of memory for an answer that counts for the account of the request; it holds none yet.
     pub(super) fn memory_guard(&self) -> MemoryGuard {
-        let record = self.record.as_ref().expect("only `close` and `drop` take the record");
-        self.app.answer_memory.guard(record.account)
+        self.app.answer_memory.guard(self.account())
+    }
+
+    /// Returns the account of the request's key.
+    pub(super) fn account(&self) -> AccountId {
+        self.record.as_ref().expect("only `close` and `drop` take the record").account
     }
 
     /// Records what the client requested.

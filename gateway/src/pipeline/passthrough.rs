@@ -6,6 +6,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::meter::Meter;
+use super::stream_memory::EVENT_COPIES;
 use crate::upstream::UpstreamError;
 use domain::wire::chunk::{AnswerForm, ChunkView, LENGTH_LIMIT_CHUNK};
 use domain::wire::error::ReportedError;
@@ -44,6 +45,11 @@ impl ChatPassthrough {
     /// Returns whether the end marker was received.
     pub fn is_done(&self) -> bool {
         self.rewriter.end.is_some()
+    }
+
+    /// Returns the memory that an incomplete event takes now or will take once it is complete, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        EVENT_COPIES * self.splitter.partial_bytes()
     }
 
     /// Appends to `out` the events that `bytes` completes.

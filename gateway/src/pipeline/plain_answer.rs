@@ -21,8 +21,8 @@ use domain::refusal::Refusal;
 use domain::wire::usage::AnswerUsage;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// Answers up to this length, in bytes, do not count against the memory budget.
-const UNCOUNTED_BYTES: usize = 256 * 1024;
+/// Answers that take up to this much memory, in bytes, do not count against the memory budget.
+pub(super) const UNCOUNTED_BYTES: usize = 256 * 1024;
 
 /// A plain answer in one of the two APIs.
 pub(super) trait PlainAnswer {

@@ -23,6 +23,7 @@ use super::outcome::{DropOutcome, HeadSent, RequestOutcome};
 use super::read_batcher::ReadBatcher;
 use super::replay::AnswerRecorder;
 use super::stream_adapter::StreamAdapter;
+use super::stream_memory::StreamMemory;
 use crate::ledger::DiskSync;
 use crate::upstream::{AnswerBody, Phase, UpstreamError};
 use domain::id::RequestId;
@@ -73,6 +74,8 @@ pub(super) type OnDisconnect = Box<dyn FnOnce(Box<Relay>) + Send>;
 pub struct Relay {
     source: Source,
     adapter: StreamAdapter,
+    /// The memory of the answer.
+    memory: StreamMemory,
     /// Additional headers.
     headers: HeaderMap,
     /// Bytes that were read and not passed on yet.
@@ -116,6 +119,8 @@ pub struct BrokenStream {
     pub request: BrokenRequest,
     /// Formats the error for the client.
     pub adapter: StreamAdapter,
+    /// The memory of the answer, whose final events may repeat it.
+    pub memory: StreamMemory,
 }
 
 /// The request of a stream that broke.
@@ -160,6 +165,7 @@ impl Relay {
         Box::new(Self {
             source,
             adapter,
+            memory: StreamMemory::default(),
             headers: HeaderMap::new(),
             unprocessed: Bytes::new(),
             out: BytesMut::new(),
@@ -338,7 +344,11 @@ impl Relay {
         let before = self.out.len();
         let appended = append(&mut self.adapter, request, &mut self.out);
         let checked = appended.and_then(|()| request.coverage.check_answer());
-        self.failure = checked.err().map(|error| request.redact(error).into());
+        let counted = self.memory.grow_to(self.adapter.memory_bytes(), &request.open);
+        self.failure = match checked {
+            Ok(()) => counted.err().map(Fault::from),
+            Err(error) => Some(request.redact(error).into()),
+        };
         request.update_progress();
         if self.failure.is_none() && !request.coverage.ensure_covered() {
             self.uncovered = Some(self.out.split_off(before));
@@ -425,7 +435,11 @@ impl Relay {
             if let Some(answer_recorder) = &mut self.answer_recorder {
                 answer_recorder.push(&self.out);
             }
-            return Poll::Ready(Some(Ok(std::mem::take(&mut self.out).freeze())));
+            let bytes = std::mem::take(&mut self.out).freeze();
+            let is_last = self.is_settled() && self.failure.is_none();
+            let memory =
+                if is_last { std::mem::take(&mut self.memory) } else { StreamMemory::default() };
+            return Poll::Ready(Some(Ok(memory.attach(bytes))));
         }
         debug_assert!(
             self.failure.is_some() || self.is_settled(),
@@ -441,7 +455,8 @@ impl Relay {
         };
         Poll::Ready(self.failure.take().zip(request).map(|(fault, request)| {
             let adapter = std::mem::replace(&mut self.adapter, StreamAdapter::Taken);
-            Err(Box::new(BrokenStream { fault, request, adapter }))
+            let memory = std::mem::take(&mut self.memory);
+            Err(Box::new(BrokenStream { fault, request, adapter, memory }))
         }))
     }
 

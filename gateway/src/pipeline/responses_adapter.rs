@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use jiff::Timestamp;
 
 use super::forwarded_request::ForwardedRequest;
 use super::meter::{MAX_ANSWER_BYTES, Meter};
 use super::outcome::RequestOutcome;
+use super::stream_memory::EVENT_COPIES;
 use crate::clock::Clock;
 use crate::state::State;
 use crate::upstream::UpstreamError;
@@ -22,6 +23,11 @@ use domain::wire::usage::AnswerUsage;
 use translate::answer::{
     self, AnswerOutcome, KeepAlive, ProtocolViolation, ResponseStream, StreamFailure,
 };
+
+/// How much memory the text of an answer takes at its end, as a multiple of its length: the final events repeat it four
+/// times (as a text, a part, an item and the response), the text and its item are kept until then, and the response is
+/// stored. Measured with texts of 10 MiB: 6.9.
+const TEXT_COPIES: usize = 7;
 
 /// A stream that is translated.
 pub struct ResponsesAdapter {
@@ -71,7 +77,7 @@ impl ResponsesAdapter {
         out: &mut BytesMut,
     ) {
         self.stream.fail(failure, usage, out);
-        self.store();
+        self.store(out);
     }
 
     pub(super) fn push(
@@ -96,6 +102,11 @@ impl ResponsesAdapter {
         Ok(())
     }
 
+    /// Returns the memory that the answer takes now or will take at its end, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        EVENT_COPIES * self.splitter.partial_bytes() + TEXT_COPIES * self.stream.buffered_bytes()
+    }
+
     pub(super) fn is_done(&self) -> bool {
         self.stream.is_done()
     }
@@ -113,7 +124,7 @@ impl ResponsesAdapter {
         let usage = ready!(request.poll_usage(context));
         let now = self.clock.now().as_second();
         let outcome = self.stream.end(answer::CompletionInfo { completed_at: now, usage }, out);
-        self.store();
+        self.store(out);
         Poll::Ready(Ok(ended(outcome)))
     }
 
@@ -149,16 +160,17 @@ impl ResponsesAdapter {
         })
     }
 
-    fn store(&mut self) {
-        if let Some((to_store, object)) = self.to_store.take().zip(self.stream.object()) {
-            to_store.store(&object);
+    /// Stores the response of the terminal event that was written to `out`.
+    fn store(&mut self, out: &[u8]) {
+        if let Some((to_store, object)) = self.to_store.take().zip(self.stream.object(out)) {
+            to_store.store(object);
         }
     }
 }
 
 impl ResponseToStore {
     /// Stores the response in the background.
-    pub fn store(self, object: &Bytes) {
+    pub fn store(self, object: &[u8]) {
         self.state.keep(StoredResponse {
             id: self.id,
             account: self.account,

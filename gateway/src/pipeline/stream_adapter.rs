@@ -38,6 +38,15 @@ impl StreamAdapter {
         }
     }
 
+    /// Returns the memory that the stream takes now or will take for what it has received, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Chat(stream) => stream.memory_bytes(),
+            Self::Responses(stream) => stream.memory_bytes(),
+            Self::Taken => 0,
+        }
+    }
+
     /// Returns whether the upstream has sent its end marker.
     pub(super) fn is_done(&self) -> bool {
         match self {

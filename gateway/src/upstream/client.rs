@@ -24,6 +24,7 @@ use super::stats::{InFlight, StatsTable, UpstreamStats};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use crate::secrets::UpstreamSecrets;
 use domain::health::CheckState;
+use domain::id::AccountId;
 use domain::upstream::{CredentialIndex, Profile, Upstream};
 use domain::wire::error::{ReportedError, redact_text};
 use domain::wire::splice::Payload;
@@ -44,9 +45,10 @@ pub struct UpstreamClient {
     stats: Arc<UpstreamStats>,
 }
 
-/// The target of a request.
+/// The method and the target of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
+    method: Method,
     /// The form of HTTP/2.
     absolute: Uri,
     /// The form of HTTP/1.1.
@@ -93,8 +95,8 @@ impl UpstreamClient {
         };
         Ok(Self {
             upstream,
-            chat_completions: Target::new(chat_completions),
-            models: Target::new(models),
+            chat_completions: Target::new(Method::POST, chat_completions),
+            models: Target::new(Method::GET, models),
             credentials,
             pool,
             flush_journal: journal_barrier.flush_journal(),
@@ -255,7 +257,7 @@ impl UpstreamClient {
             UpstreamError::Misconfigured(format!("its health check: {error}"))
         };
         parts.path_and_query = Some(path.parse().map_err(|error| misconfigured(&error))?);
-        Ok(Target::new(Uri::from_parts(parts).map_err(|error| misconfigured(&error))?))
+        Ok(Target::new(Method::GET, Uri::from_parts(parts).map_err(|error| misconfigured(&error))?))
     }
 
     /// Records an answer that the upstream broke off; `now` is the monotonic time.
@@ -275,7 +277,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Sends a chat request with a credential and waits for the head of a successful answer. `body_and_id` is evaluated
+    /// Sends a chat request of `account` with a credential and waits for the head of a successful answer. `body_and_id` is evaluated
     /// again if a connection closes before it accepts the request. `send_status` reports whether the request
     /// has left.
     ///
@@ -286,20 +288,21 @@ impl UpstreamClient {
     /// Anything but a 2xx head in time is an error.
     pub fn send(
         &self,
+        account: Option<AccountId>,
         credential: CredentialIndex,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
         send_status: &SendStatus,
     ) -> impl Future<Output = Result<Response<AnswerBody>, UpstreamError>> {
         let (target, first_byte) = (&self.chat_completions, self.first_byte_deadline());
-        self.request(Method::POST, target, credential, body_and_id, send_status, first_byte)
+        self.request(target, account, credential, body_and_id, send_status, first_byte)
     }
 
     /// Sends any request like [`send`](Self::send), and waits for the head up to `first_byte` once it has a connection
     /// slot.
     pub(super) async fn request(
         &self,
-        method: Method,
         target: &Target,
+        account: Option<AccountId>,
         credential: CredentialIndex,
         body_and_id: impl Fn() -> (Payload, HeaderValue),
         send_status: &SendStatus,
@@ -312,7 +315,7 @@ impl UpstreamClient {
             let (body, request_id) = body_and_id();
             let body = Outbound::new(body, self.flush_journal.clone(), send_status.clone());
             let mut request = Request::new(body);
-            *request.method_mut() = method.clone();
+            *request.method_mut() = target.method.clone();
             *request.headers_mut() = credential.headers.clone();
             *request.uri_mut() = match protocol {
                 Protocol::Http1 => target.origin.clone(),
@@ -325,7 +328,7 @@ impl UpstreamClient {
             request
         };
         // The deadline of the upstream begins once it may get the request.
-        let slot = self.pool.slot().await?;
+        let slot = self.pool.slot(account).await?;
         let deadline = self.upstream.deadlines.total.map(|total| Instant::now() + total);
         let sent = self.pool.send(&request);
         let response = tokio::time::timeout(first_byte, sent)
@@ -388,9 +391,9 @@ impl UpstreamClient {
 // === impl Target ===
 
 impl Target {
-    fn new(absolute: Uri) -> Self {
+    fn new(method: Method, absolute: Uri) -> Self {
         let origin = absolute.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
-        Self { absolute, origin }
+        Self { method, absolute, origin }
     }
 }
 
@@ -489,10 +492,10 @@ mod tests {
             (body, HeaderValue::from_static("an-id"))
         };
         let send_status = SendStatus::default();
-        let models = &upstream_client.models;
+        let target = Target { method, ..upstream_client.models.clone() };
         let request = upstream_client.request(
-            method,
-            models,
+            &target,
+            None,
             CredentialIndex::default(),
             body_and_id,
             &send_status,
@@ -545,7 +548,7 @@ mod tests {
         let send_status = SendStatus::default();
         let ((), answered) = tokio::join!(
             close,
-            upstream_client.send(CredentialIndex::default(), body_and_id, &send_status)
+            upstream_client.send(None, CredentialIndex::default(), body_and_id, &send_status)
         );
         (answered.unwrap_err(), send_status.stop())
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use hyper::Response;
 use hyper::header::HeaderValue;
-use hyper::{Method, Response};
 use serde::Deserialize;
 
 use super::answer_body::AnswerBody;
@@ -96,7 +96,7 @@ impl UpstreamClient {
     ) -> Result<(), UpstreamError> {
         let body = body.into();
         let body_and_id = || (splice(&body, &[]), REQUEST_ID);
-        let response = self.send(credential, body_and_id, &SendStatus::default()).await?;
+        let response = self.send(None, credential, body_and_id, &SendStatus::default()).await?;
         let mut body = response.into_body();
         let mut splitter = Splitter::default();
         loop {
@@ -123,7 +123,7 @@ impl UpstreamClient {
         let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
         let first_byte = self.first_byte_deadline().min(timeout);
         let send_status = SendStatus::default();
-        self.request(Method::GET, target, credential, nothing, &send_status, first_byte).await
+        self.request(target, None, credential, nothing, &send_status, first_byte).await
     }
 }
 

@@ -24,6 +24,7 @@ mod proxy;
 mod read;
 mod slots;
 mod stats;
+mod wait_queue;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -25,6 +25,7 @@ use super::outbound::Outbound;
 use super::slots::{Slot, Slots};
 use crate::coalescing_writer::CoalescingWriter;
 use crate::journal_barrier::JournalBarrier;
+use domain::id::AccountId;
 
 /// A connection that was idle for longer is closed, because servers and middleboxes may have dropped it.
 const MAX_IDLE: Duration = Duration::from_secs(90);
@@ -126,13 +127,16 @@ impl Pool {
         }
     }
 
-    /// Takes a slot for a request, to be kept until its answer has ended; `None` if connections are not bounded.
+    /// Takes a slot for a request of `account`, to be kept until its answer has ended; `None` if connections are not bounded.
     ///
     /// # Errors
     /// [`UpstreamError::Overloaded`] if there is none within the connect timeout.
-    pub(super) async fn slot(&self) -> Result<Option<Slot>, UpstreamError> {
+    pub(super) async fn slot(
+        &self,
+        account: Option<AccountId>,
+    ) -> Result<Option<Slot>, UpstreamError> {
         match &self.slots {
-            Some(slots) => slots.take(self.connect_timeout).await.map(Some),
+            Some(slots) => slots.take(account, self.connect_timeout).await.map(Some),
             None => Ok(None),
         }
     }

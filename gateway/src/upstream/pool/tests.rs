@@ -508,8 +508,8 @@ async fn a_bound_counts_the_idle_connections_of_all_workers() {
     };
     let (one, other) = (pool(), pool());
     for pool in [&one, &other] {
-        let slot = pool.slot().await.unwrap();
-        assert!(matches!(other.slot().await, Err(UpstreamError::Overloaded)));
+        let slot = pool.slot(None).await.unwrap();
+        assert!(matches!(other.slot(None).await, Err(UpstreamError::Overloaded)));
         let response = pool.send(&request).await.unwrap();
         let mut body = response.into_body().with_slot(slot);
         while body.frame().await.is_some() {}

@@ -93,6 +93,11 @@ impl Splitter {
         Ok(())
     }
 
+    /// Returns the length of the incomplete event, in bytes.
+    pub fn partial_bytes(&self) -> usize {
+        self.partial.len()
+    }
+
     /// Returns the rest at the end of the stream: an event without its blank line, or nothing.
     pub fn finish(&mut self) -> BytesMut {
         self.searched = 0;

@@ -43,8 +43,8 @@ pub(super) struct Items {
     queue: VecDeque<Queued>,
     slots: Slots,
     used_call_ids: Vec<String>,
-    /// The length in bytes of call ids, annotations and log probabilities received so far.
-    side_bytes: usize,
+    /// The length in bytes of the text, calls, annotations and log probabilities received so far.
+    received_bytes: usize,
     /// Whether the answer ended before the model was done.
     is_truncated: bool,
 }
@@ -82,7 +82,7 @@ impl Items {
             queue: VecDeque::new(),
             slots: Slots::default(),
             used_call_ids: Vec::new(),
-            side_bytes: 0,
+            received_bytes: 0,
             is_truncated: false,
         }
     }
@@ -92,14 +92,31 @@ impl Items {
         &self.output
     }
 
-    /// Returns the number of buffered bytes, open text excluded: the closed items and parts, or
-    /// the metadata of text and calls, whichever is larger.
+    /// Takes the closed items as comma-separated JSON.
+    pub(super) fn take_output(&mut self) -> BytesMut {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Returns the number of buffered bytes: the closed items and parts, or all text, calls and
+    /// metadata received, whichever is larger.
     pub(super) fn buffered_bytes(&self) -> usize {
         let parts = match &self.open {
             OpenItem::Message(message) => message.done_bytes(),
             OpenItem::Nothing | OpenItem::Reasoning(_) | OpenItem::Call(_) => 0,
         };
-        (self.output.len() + parts).max(self.side_bytes)
+        (self.output.len() + parts).max(self.received_bytes)
+    }
+
+    /// Returns the length of the final events in bytes, approximately: the text of the open item is
+    /// repeated in three events and in the response, and the closed items in the response.
+    pub(super) fn final_bytes(&self) -> usize {
+        let open = match &self.open {
+            OpenItem::Nothing => 0,
+            OpenItem::Message(message) => message.text_bytes(),
+            OpenItem::Reasoning(reasoning) => reasoning.text_bytes(),
+            OpenItem::Call(call) => self.slots.get(call.slot).arguments.as_str().len(),
+        };
+        4 * open + self.output.len()
     }
 
     /// Returns whether the model has produced nothing yet.
@@ -115,7 +132,7 @@ impl Items {
         logprobs: &str,
         events: &mut Events<'_>,
     ) -> Result<(), ProtocolViolation> {
-        self.side_bytes += logprobs.len();
+        self.received_bytes += text.len() + logprobs.len();
         if text.is_empty() {
             if !logprobs.is_empty() {
                 self.add_logprobs(logprobs);
@@ -146,7 +163,7 @@ impl Items {
 
     /// Appends annotations of the latest text, each as JSON (`R-4`).
     pub(super) fn annotate(&mut self, annotations: Vec<String>, events: &mut Events<'_>) {
-        self.side_bytes += annotations.iter().map(String::len).sum::<usize>();
+        self.received_bytes += annotations.iter().map(String::len).sum::<usize>();
         match (self.queue.back_mut(), &mut self.open) {
             (Some(Queued::Text { annotations: known, .. }), _) => known.extend(annotations),
             (None, OpenItem::Message(message)) => message.annotate(&annotations, events),
@@ -175,7 +192,7 @@ impl Items {
                 "model called a custom tool that was not declared".into(),
             ));
         }
-        self.side_bytes += piece.id.len();
+        self.received_bytes += piece.id.len() + piece.name.len() + piece.arguments.len();
         let Some(index) = self.slots.find_or_insert(piece, form)? else { return Ok(()) };
         let slot = self.slots.get_mut(index);
         slot.merge_labels(piece, &self.plan.tools);

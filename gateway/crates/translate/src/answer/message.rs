@@ -49,6 +49,11 @@ impl MessageItem {
         self.done.len()
     }
 
+    /// Returns the length of all parts in bytes, metadata of the open one excluded.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.done.len() + self.part.as_ref().map_or(0, |part| part.text.as_str().len())
+    }
+
     /// Appends text; closes the open part first if it is of another kind.
     pub(super) fn push(
         &mut self,

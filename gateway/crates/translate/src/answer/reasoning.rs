@@ -81,6 +81,11 @@ impl ReasoningItem {
         reasoning
     }
 
+    /// Returns the length of the text in bytes.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.text.as_str().len()
+    }
+
     pub(super) fn push(&mut self, piece: &str, events: &mut Events<'_>) {
         let delta = self.text.push(piece);
         write_delta(&self.item_ref, self.shown, delta, events);

@@ -1,8 +1,9 @@
 //! Translates a chat stream into a Responses stream (§5).
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use super::events::{Events, put, string};
 use super::object::{self, ResponseHead, ResponseState};
@@ -15,6 +16,9 @@ use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::finish::FinishReason;
 use domain::wire::parse_error;
 use domain::wire::sse;
+
+/// The room for the final events without their text, in bytes.
+const FINAL_FRAMES: usize = 4 * 1024;
 
 /// The form of a keep-alive (§5.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +40,8 @@ pub struct ResponseStream {
     sequence: u64,
     has_started: bool,
     is_done: bool,
-    /// The response object of the terminal event, once written.
-    object: Option<Bytes>,
+    /// The place of the response object of the terminal event in the output, once written.
+    object: Option<Range<usize>>,
 }
 
 impl ResponseStream {
@@ -130,9 +134,8 @@ impl ResponseStream {
         }
     }
 
-    /// Returns the number of buffered bytes, open text excluded: the closed items and parts, or
-    /// the annotations, log probabilities and ids received with text and calls, whichever is
-    /// larger.
+    /// Returns the number of buffered bytes: the closed items and parts, or all text, calls,
+    /// annotations and log probabilities received, whichever is larger.
     pub fn buffered_bytes(&self) -> usize {
         self.reader.items.buffered_bytes()
     }
@@ -144,6 +147,7 @@ impl ResponseStream {
             return self.reader.outcome();
         }
         self.start(out);
+        self.reserve_end(out);
         let mut events = Events::new(out, &mut self.sequence);
         let outcome = self.reader.close(&mut events);
         let (name, state) = match self.reader.reason() {
@@ -166,6 +170,7 @@ impl ResponseStream {
             return;
         }
         self.start(out);
+        self.reserve_end(out);
         let mut events = Events::new(out, &mut self.sequence);
         self.reader.items.abort(&mut events);
         // Clients look for the members at the top level, under `error`, or at both places.
@@ -191,9 +196,17 @@ impl ResponseStream {
         }
     }
 
-    /// Returns the response object of the terminal event; `None` before it.
-    pub fn object(&self) -> Option<Bytes> {
-        self.object.clone()
+    /// Returns the response object of the terminal event; `None` before it. `out` must be the
+    /// buffer that the event was written to, with what it contained then.
+    pub fn object<'a>(&self, out: &'a [u8]) -> Option<&'a [u8]> {
+        out.get(self.object.clone()?)
+    }
+
+    /// Makes room for the final events, so that the output does not grow event by event, each time
+    /// with a copy.
+    fn reserve_end(&self, out: &mut BytesMut) {
+        let reader = &self.reader;
+        out.reserve(reader.items.final_bytes() + reader.plan.echo.len() + FINAL_FRAMES);
     }
 
     fn snapshot(&mut self, name: &str, out: &mut BytesMut) {
@@ -212,15 +225,17 @@ impl ResponseStream {
         usage: Option<&AnswerUsage>,
         out: &mut BytesMut,
     ) {
-        let object = self.reader.object(&self.head, state, usage);
-        Events::new(out, &mut self.sequence).write(name, |out| {
+        let Self { head, reader, sequence, object, .. } = self;
+        let output = reader.items.take_output();
+        Events::new(out, sequence).write(name, |out| {
             put(out, ",\"response\":");
-            out.extend_from_slice(&object);
+            let (start, tier) = (out.len(), reader.tier.as_deref());
+            object::write(out, (head, &reader.plan), state, tier, &output, usage);
+            *object = Some(start..out.len());
         });
         if self.done_marker {
             out.extend_from_slice(sse::DONE_EVENT);
         }
-        self.object = Some(object);
     }
 }
 

@@ -289,7 +289,7 @@ fn s_4_the_done_marker_can_be_disabled() {
 
 /// Regression: the buffer was unlimited for an upstream that sends nothing else.
 #[test]
-fn buffered_bytes_include_open_metadata() {
+fn buffered_bytes_include_open_text_and_metadata() {
     let annotation =
         json!({"type": "url_citation", "url": "https://a", "title": "x".repeat(1_000)});
     let logprobs = json!({"content": [{"token": "x".repeat(1_000), "logprob": 0.0}]});
@@ -303,7 +303,7 @@ fn buffered_bytes_include_open_metadata() {
         let mut stream = ResponseStream::new(&envelope(), Arc::new(plan));
         let mut out = BytesMut::new();
         stream.push(&text("a"), &mut out, |_| {}).unwrap();
-        assert_eq!(stream.buffered_bytes(), 0);
+        assert_eq!(stream.buffered_bytes(), 1);
         for count in 1..=3 {
             let chunk = json!({"choices": [choice]}).to_string();
             stream.push(&chunk, &mut out, |_| {}).unwrap();

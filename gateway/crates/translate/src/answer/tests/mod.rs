@@ -163,7 +163,7 @@ pub(super) fn run_stream<T: AsRef<str>>(plan: ResponsePlan, chunks: &[T]) -> Run
     stream.keep_alive(KeepAlive::Comment, &mut out);
     assert_eq!(out.len(), length);
     let events = read(&out);
-    let object: Value = serde_json::from_slice(&stream.object().unwrap()).unwrap();
+    let object: Value = serde_json::from_slice(stream.object(&out).unwrap()).unwrap();
     assert_eq!(object, events.last().unwrap()["response"]);
     Run { events, violation, bytes: String::from_utf8(out.to_vec()).unwrap() }
 }
