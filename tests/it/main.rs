@@ -50,6 +50,7 @@ mod responses;
 mod retention;
 mod routing;
 mod secrets;
+mod shared_limits;
 mod shutdown;
 mod sign_in;
 mod story_ctl;

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::Database;
 use crate::conformance::audit_entry;
-use crate::fleet::{ChangeFeed, ChangeSeq, Changes, UnappliedChanges};
+use crate::fleet::{ChangeSeq, Changes, Notifications, UnappliedChanges};
 use crate::postgres::PostgresStore;
 use crate::{Catalogue, Identities, StoreError};
 use domain::id::PlanName;
@@ -66,7 +66,7 @@ async fn changes_are_notified_and_a_lost_connection_is_reported() {
     let (watching, notify) = (two.clone(), noticed.clone());
     #[expect(clippy::disallowed_methods, reason = "the test waits for its end")]
     let watch =
-        tokio::spawn(async move { watching.watch_changes(&move || notify.notify_one()).await });
+        tokio::spawn(async move { watching.watch(&move |_| notify.notify_one()).await });
     timeout(LIMIT, noticed.notified()).await.expect("it is connected");
     put(&one, "a").await.unwrap();
     timeout(LIMIT, noticed.notified()).await.expect("a change is notified");
