@@ -7,7 +7,7 @@ use proto::v1;
 use serde_json::{Value, json};
 use tests::http::{Answer, Request};
 use tests::process::Gateway;
-use tests::{Fleet, Session, question};
+use tests::{Fleet, Session, priced_model, question, with_timeout};
 use tokio::task::JoinSet;
 
 const PATIENCE_SECONDS: u64 = 60;
@@ -33,6 +33,17 @@ async fn ask_all(gateways: &[Gateway], key: &str, body: &Value, count: usize) ->
     requests.join_all().await
 }
 
+/// Waits until all gateways know a key, and with it the models that were added before.
+async fn wait_for_key(gateways: &[Gateway], key: &str) {
+    for gateway in gateways {
+        let is_known = async {
+            let list = || Request::get(gateway.http, "/v1/models").bearer(key).answer();
+            while !list().await.text().contains("priced") {}
+        };
+        with_timeout("a key on every gateway", is_known).await;
+    }
+}
+
 fn succeeded(answers: &[Answer]) -> usize {
     answers.iter().filter(|answer| answer.status == 200).count()
 }
@@ -44,7 +55,7 @@ async fn start(fleet: &Fleet) -> (Vec<Gateway>, Session) {
         gateways.push(fleet.start(name).await);
     }
     let operator = fleet.operator("one", &gateways[0]).await;
-    operator.add_model_on("priced", &["sim:"]).await;
+    operator.add_model(priced_model("priced", &[("simulator", "sim-chat")])).await;
     (gateways, operator)
 }
 
@@ -78,10 +89,11 @@ async fn cost_of_all(fleet: &Fleet, key: &str) -> i64 {
 async fn three_gateways_spend_a_balance_to_its_end_and_no_further() {
     let Some(fleet) = Fleet::create("shared_balance", PATIENCE_SECONDS).await else { return };
     let (gateways, operator) = start(&fleet).await;
-    let alice = Session::register(&gateways[0].admin, "alice", "correct horse battery").await;
+    let alice = Session::register(&gateways[0].admin, "alice", "correct horse battery alice").await;
     operator.credit("alice", "-4.998").await;
     assert_eq!(balance(&alice).await, Nanos(2_000_000));
     let key = alice.key().await;
+    wait_for_key(&gateways, &key.secret).await;
     let mut all = Vec::new();
     // Each costs some 50,000 nanodollars.
     for _ in 0..3 {
@@ -100,8 +112,18 @@ async fn three_gateways_spend_a_balance_to_its_end_and_no_further() {
     assert!(left >= Nanos::ZERO && left < Nanos(60_000), "{left}");
     assert_eq!(cost_of_all(&fleet, &key.id).await, 2_000_000 - left.0);
     operator.credit("alice", "1").await;
-    let answers = ask_all(&gateways, &key.secret, &cheap("hi"), 1).await;
-    assert_eq!(succeeded(&answers), 3, "a credit serves all gateways: {answers:?}");
+    for gateway in &gateways {
+        let ask = || ask(gateway, &key.secret, &cheap("hi")).answer();
+        let served = async { while ask().await.status != 200 {} };
+        with_timeout("the credit on every gateway", served).await;
+    }
+    operator.credit("alice", "-10").await;
+    for gateway in &gateways {
+        let ask = || ask(gateway, &key.secret, &cheap("hi")).answer();
+        let refused = async { while ask().await.status == 200 {} };
+        with_timeout("the debit on every gateway", refused).await;
+    }
+    assert!(balance(&alice).await < Nanos(-8_900_000_000), "a debit takes what gateways have");
     stop(fleet, gateways).await;
 }
 
@@ -111,6 +133,7 @@ async fn limits_per_minute_hold_over_all_gateways_and_one_can_use_them_whole() {
     let (gateways, operator) = start(&fleet).await;
     let limits = v1::Limits { rpm: Some(30), ..Default::default() };
     let key = operator.key_with(|key| key.limits = Some(limits)).await.secret;
+    wait_for_key(&gateways, &key).await;
     let first = ask_all(&gateways, &key, &question("sim-chat", "hi"), 2).await;
     assert_eq!(succeeded(&first), 6, "{first:?}");
     let hot = ask_all(&gateways[2..], &key, &question("sim-chat", "hi"), 60).await;
@@ -135,6 +158,7 @@ async fn a_single_place_is_passed_from_one_gateway_to_the_next() {
     let (gateways, operator) = start(&fleet).await;
     let limits = v1::Limits { concurrency: Some(1), ..Default::default() };
     let key = operator.key_with(|key| key.limits = Some(limits)).await.secret;
+    wait_for_key(&gateways, &key).await;
     for round in 0..3 {
         for gateway in &gateways {
             let answer = ask(gateway, &key, &question("sim-chat", "hi")).answer().await;
@@ -150,6 +174,7 @@ async fn caps_and_quotas_hold_over_all_gateways() {
     let (gateways, operator) = start(&fleet).await;
     operator.credit("operator", "100").await;
     let capped = operator.key_with(|key| key.spend_cap_usd = "0.001".to_owned()).await;
+    wait_for_key(&gateways, &capped.secret).await;
     let answers = ask_all(&gateways, &capped.secret, &cheap("hi"), 20).await;
     let count = succeeded(&answers);
     for gateway in &gateways {
@@ -161,6 +186,7 @@ async fn caps_and_quotas_hold_over_all_gateways() {
 
     let limits = v1::Limits { monthly_tokens: Some(500), ..Default::default() };
     let limited = operator.key_with(|key| key.limits = Some(limits)).await;
+    wait_for_key(&gateways, &limited.secret).await;
     let answers = ask_all(&gateways, &limited.secret, &cheap("hi"), 20).await;
     let count = succeeded(&answers);
     for gateway in &gateways {
@@ -180,8 +206,9 @@ async fn caps_and_quotas_hold_over_all_gateways() {
 async fn what_a_killed_gateway_had_returns_with_its_restart_or_its_removal() {
     let Some(fleet) = Fleet::create("shared_killed", PATIENCE_SECONDS).await else { return };
     let (mut gateways, operator) = start(&fleet).await;
-    let alice = Session::register(&gateways[0].admin, "alice", "correct horse battery").await;
+    let alice = Session::register(&gateways[0].admin, "alice", "correct horse battery alice").await;
     let key = alice.key().await;
+    wait_for_key(&gateways, &key.secret).await;
     let answers = ask_all(&gateways, &key.secret, &cheap("hi"), 5).await;
     assert_eq!(succeeded(&answers), 15);
     gateways.pop().unwrap().kill().await;
@@ -193,6 +220,6 @@ async fn what_a_killed_gateway_had_returns_with_its_restart_or_its_removal() {
     operator.account().await;
     let requests = format!("SELECT count(*) FROM requests WHERE key = '{}'", key.id);
     let wait = async { while fleet.database.number(&requests).await < 15 {} };
-    tests::with_timeout("all records", wait).await;
+    with_timeout("all records", wait).await;
     stop(fleet, gateways).await;
 }

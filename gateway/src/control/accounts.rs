@@ -10,7 +10,7 @@ use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, MAX_BALANCE, token};
 use domain::ValidationError;
 use domain::account::{Account, Invite};
-use domain::allocation::Pool;
+use domain::allocation::{Pool, Recall, RecallScope};
 use domain::audit::AuditAction;
 use domain::id::AccountId;
 use domain::ledger::{Entry, EntryKind, HOUSE, HOUSE_NAME};
@@ -151,6 +151,14 @@ impl Control {
             let kind = EntryKind::Credit(reason);
             let entry = Entry { account: account.id, amount, kind, at: control.clock.now() };
             control.ledger.credit(entry, &audit).await?;
+            if let Some(allocations) = control.allocations.as_ref().filter(|_| amount < Nanos::ZERO) {
+                // Gateways must not spend what the debit took from the balance.
+                let (pool, needed) = (Pool::Balance(account.id), -amount.0);
+                let recall = Recall { pool, needed, from: RecallScope::All };
+                if let Err(error) = allocations.recall(&[recall]).await {
+                    tracing::warn!(%error, account = %account.id, "cannot recall the parts of a balance that gateways have");
+                }
+            }
             Ok(())
         });
         changed.await.or_replay(|_| Ok(()))?;

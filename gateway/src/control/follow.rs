@@ -29,12 +29,10 @@ impl Control {
         if let Some(catalogue) = changes.catalogue {
             self.replace_catalogue(catalogue).await;
         }
-        for (account, balance) in changes.accounts {
-            let (id, is_new) = (account.id, self.directory.find_account(account.id).is_none());
+        for account in changes.accounts {
+            let id = account.id;
             self.directory.put_account(account);
-            if is_new {
-                self.ledger.add_account(id, balance);
-            }
+            self.ledger.balance_changed(id);
         }
         changes.keys.into_iter().for_each(|key| self.directory.put_key(key));
         self.store.mark_applied(changes.newest);

@@ -20,7 +20,7 @@ use tokio_util::time::DelayQueue;
 
 use crate::clock::Clock;
 use crate::shared_pool::{LocalPool, Phase, Shortages};
-use domain::allocation::{Allocation, AllocationRequest, Pool, Recall};
+use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, RecallScope};
 use store::{Allocations, StoreError};
 
 /// The pauses before what another gateway may have given back is requested again.
@@ -164,7 +164,8 @@ impl Allocator {
                 _ if needed <= 0 => pool.add(found, Phase::Open),
                 Some(pause) => {
                     pool.add(found, Phase::Requested);
-                    recalls.push(Recall { pool: request.pool.clone(), needed });
+                    let from = RecallScope::Others;
+                    recalls.push(Recall { pool: request.pool.clone(), needed, from });
                     let lacking = Lacking { pool: pool.clone(), needed, attempts: attempts + 1 };
                     self.timers.insert(Timer::Retry(lacking), *pause);
                 }
@@ -188,7 +189,7 @@ impl Allocator {
     async fn answer(&self, recalls: impl Iterator<Item = Recall>) {
         let now = self.clock.monotonic();
         let mut amounts = HashMap::<Pool, i64, RandomState>::default();
-        for Recall { pool, needed } in recalls {
+        for Recall { pool, needed, from: _ } in recalls {
             let Some(held) = self.held.get(&pool) else { continue };
             *amounts.entry(pool).or_default() += held.pool.take_unused(Some(needed), now);
         }

@@ -403,6 +403,13 @@ impl Ledger {
         Funds { account: self.account_balance(key.account), spend_cap: self.spend_cap(key) }
     }
 
+    /// Lets requests of an account ask for a part of its shared balance again, after it was changed in the store.
+    pub fn balance_changed(&self, account: AccountId) {
+        if let Some(balance) = self.balances.pin().get(&account) {
+            balance.reopen();
+        }
+    }
+
     fn credit_in_memory(&self, account: AccountId, amount: Nanos) {
         let balance = self.account_balance(account);
         if self.shortages.is_some() {

@@ -72,13 +72,24 @@ pub struct Allocation {
     pub elsewhere: i64,
 }
 
-/// A request to other gateways to give back what they do not need.
+/// A request to gateways to give back what they do not need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recall {
     /// The pool.
     pub pool: Pool,
-    /// The amount that the requesting gateway lacks, in units of the pool.
+    /// The lacking amount, in units of the pool.
     pub needed: i64,
+    /// The gateways that must answer.
+    pub from: RecallScope,
+}
+
+/// The gateways that must answer a recall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecallScope {
+    /// All but the sender, whose requests lack the amount.
+    Others,
+    /// All, because the pool was reduced.
+    All,
 }
 
 /// Returns how much of `available` a gateway gets whose requests lack `needed`: all that is needed

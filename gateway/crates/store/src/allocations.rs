@@ -28,6 +28,6 @@ pub trait Allocations: Send + Sync {
     /// Returns what the committed records leave of `pools`, allocated amounts included, in their order. The second
     /// part of each is the limit that bounds it, as in [`AllocationRequest::limit`].
     async fn unused(&self, pools: &[(Pool, Option<i64>)]) -> Result<Vec<i64>, StoreError>;
-    /// Asks the other gateways to give back what they do not need.
+    /// Asks gateways to give back what they do not need.
     async fn recall(&self, recalls: &[Recall]) -> Result<(), StoreError>;
 }

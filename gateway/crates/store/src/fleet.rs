@@ -13,7 +13,6 @@ use domain::allocation::Recall;
 use domain::audit::AuditEntry;
 use domain::key::Key;
 use domain::model::Model;
-use domain::money::Nanos;
 use domain::node::{NodeFigures, NodeId, NodeName, NodeRemoval, NodeStatus};
 use domain::plan::Plan;
 use domain::upstream::Upstream;
@@ -96,8 +95,8 @@ pub struct ChangeSeq(pub i64);
 pub struct UnappliedChanges {
     /// The newest change that is contained.
     pub newest: ChangeSeq,
-    /// Changed accounts, with the sums of their ledger entries.
-    pub accounts: Vec<(Account, Nanos)>,
+    /// Changed accounts, and those whose balances operators changed.
+    pub accounts: Vec<Account>,
     /// Changed keys, revoked ones included.
     pub keys: Vec<Key>,
     /// The whole catalogue, if any part of it changed.

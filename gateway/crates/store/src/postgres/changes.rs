@@ -10,7 +10,6 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
-use tokio_postgres::Row;
 
 use super::codec::{ReadColumn, arrays, parameters};
 use super::transaction::{Connection, Transaction};
@@ -76,13 +75,10 @@ impl Changes for PostgresStore {
         if newest.0 <= applied {
             return Ok(changes);
         }
-        let sql = "SELECT id, name, role, status, plan, created_at, \
-            coalesce((SELECT amount FROM balances WHERE account = id), 0) AS balance \
-            FROM accounts WHERE id IN (SELECT object_id::uuid FROM changes \
+        let sql = "SELECT id, name, role, status, plan, created_at FROM accounts WHERE id IN (SELECT object_id::uuid FROM changes \
             WHERE seq > $1 AND object_kind = 'account')";
-        let read = |row: &Row| Ok((objects::account(row)?, row.column("balance")?));
         let rows = tx.query(sql, parameters![applied]).await?;
-        changes.accounts = rows.iter().map(read).collect::<Result<_, StoreError>>()?;
+        changes.accounts = rows.iter().map(objects::account).collect::<Result<_, _>>()?;
         let sql = "SELECT * FROM keys WHERE id IN (SELECT object_id FROM changes \
             WHERE seq > $1 AND object_kind = 'key')";
         let rows = tx.query(sql, parameters![applied]).await?;

@@ -49,8 +49,8 @@ impl PostgresStore {
                     Some(Ok(AsyncMessage::Notification(received))) => {
                         if received.channel() != recalls::CHANNEL {
                             notify(Notification::Changes);
-                        } else if let Some((node, recall)) = recalls::decode(received.payload())
-                            && node != self.epoch.id
+                        } else if let Some(recall) =
+                            recalls::decode(self.epoch.id, received.payload())
                         {
                             notify(Notification::Recall(recall));
                         }

@@ -8,7 +8,7 @@ use super::codec::{arrays, parameters};
 use super::pools::PoolRow;
 use super::transaction::Transaction;
 use crate::StoreError;
-use domain::allocation::{LimitSubject, Pool, Recall};
+use domain::allocation::{LimitSubject, Pool, Recall, RecallScope};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::node::NodeId;
 
@@ -27,17 +27,21 @@ pub(super) async fn send(
     Ok(())
 }
 
-fn encode(node: NodeId, Recall { pool, needed }: &Recall) -> String {
+fn encode(node: NodeId, Recall { pool, needed, from }: &Recall) -> String {
     let PoolRow { kind, subject, month } = PoolRow::of(pool);
-    json!([node.to_string(), kind, subject, month, needed]).to_string()
+    let except = (*from == RecallScope::Others).then(|| node.to_string());
+    json!([except, kind, subject, month, needed]).to_string()
 }
 
-/// Returns the sender and the content of a notification; `None` if a newer version sent it.
-pub(super) fn decode(message: &str) -> Option<(NodeId, Recall)> {
-    let [node, kind, subject, month, needed]: [Value; 5] = serde_json::from_str(message).ok()?;
-    let node = NodeId(Uuid::try_parse(node.as_str()?).ok()?);
+/// Returns a recall that `node` must answer; `None` if it sent it, or a newer version did.
+pub(super) fn decode(node: NodeId, message: &str) -> Option<Recall> {
+    let [except, kind, subject, month, needed]: [Value; 5] = serde_json::from_str(message).ok()?;
+    let from = if except.is_null() { RecallScope::All } else { RecallScope::Others };
+    if except.as_str().is_some_and(|except| except == node.to_string()) {
+        return None;
+    }
     let pool = pool(kind.as_str()?, subject.as_str()?, month.as_i64()?)?;
-    Some((node, Recall { pool, needed: needed.as_i64()? }))
+    Some(Recall { pool, needed: needed.as_i64()?, from })
 }
 
 fn pool(kind: &str, subject: &str, month: i64) -> Option<Pool> {
@@ -91,10 +95,14 @@ mod tests {
         let others =
             [Pool::Balance(AccountId(Uuid::from_u128(7))), Pool::SpendCap(KeyId::new("k"))];
         for pool in of_limits.chain(others) {
-            let recall = Recall { pool, needed: 12 };
-            let node = NodeId(Uuid::from_u128(3));
-            assert_eq!(decode(&encode(node, &recall)), Some((node, recall)));
+            let [sender, other] = [3, 4].map(|number| NodeId(Uuid::from_u128(number)));
+            let recall = Recall { pool, needed: 12, from: RecallScope::Others };
+            let message = encode(sender, &recall);
+            assert_eq!(decode(other, &message), Some(recall.clone()));
+            assert_eq!(decode(sender, &message), None);
+            let recall = Recall { from: RecallScope::All, ..recall };
+            assert_eq!(decode(sender, &encode(sender, &recall)), Some(recall));
         }
-        assert_eq!(decode("[1, 2]"), None);
+        assert_eq!(decode(NodeId(Uuid::nil()), "[1, 2]"), None);
     }
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::PostgresStore;
 use super::audit::rows;
+use super::changes::ChangedObject;
 use super::codec::{ReadColumn, parameters};
 use super::filter::Selection;
 use super::{commit, entries, summary};
@@ -40,8 +41,10 @@ impl Requests for PostgresStore {
 
     async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        let mut tx = self.begin_change(&mut connection).await?;
         entries::add(&tx, std::slice::from_ref(entry)).await?;
+        // So that a gateway that refuses the account's requests asks for its balance again.
+        tx.changes(ChangedObject::Account(entry.account));
         tx.commit_audited(audit).await
     }
 

@@ -51,7 +51,11 @@ async fn a_balance_is_divided_between_gateways_and_reduced_by_their_records() {
     assert!(spent > 0 && records.iter().all(|record| record.account == payer));
     for _ in 0..2 {
         store.commit(Arc::new(records.clone())).await.unwrap();
-        assert_eq!(store.allocated(std::slice::from_ref(&pool)).await.unwrap(), [200 - spent], "counted once");
+        assert_eq!(
+            store.allocated(std::slice::from_ref(&pool)).await.unwrap(),
+            [200 - spent],
+            "counted once"
+        );
     }
     assert_eq!(store.balance(payer).await.unwrap(), Nanos(1_000 - spent));
     assert_eq!(store.allocate(&[needs(500)]).await.unwrap(), [found(100, 0, 700)]);

@@ -65,8 +65,7 @@ async fn changes_are_notified_and_a_lost_connection_is_reported() {
     let noticed = Arc::new(Notify::new());
     let (watching, notify) = (two.clone(), noticed.clone());
     #[expect(clippy::disallowed_methods, reason = "the test waits for its end")]
-    let watch =
-        tokio::spawn(async move { watching.watch(&move |_| notify.notify_one()).await });
+    let watch = tokio::spawn(async move { watching.watch(&move |_| notify.notify_one()).await });
     timeout(LIMIT, noticed.notified()).await.expect("it is connected");
     put(&one, "a").await.unwrap();
     timeout(LIMIT, noticed.notified()).await.expect("a change is notified");
