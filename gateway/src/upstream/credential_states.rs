@@ -75,13 +75,13 @@ impl CredentialStates {
 
     /// Returns the credential with which a request is repeated after `error`: the next one without a pause that is not
     /// among `tried`. `None` if another credential cannot help, or enough were tried.
-    pub(super) fn choose_again(
+    pub(super) fn choose_next(
         &self,
         tried: TriedCredentials,
         error: &UpstreamError,
         now: Duration,
     ) -> Option<CredentialIndex> {
-        if !error.is_about_credential() || tried.0.count_ones() >= MAX_TRIED {
+        if !error.refuses_credential() || tried.0.count_ones() >= MAX_TRIED {
             return None;
         }
         self.next_free(tried, now)
@@ -114,8 +114,8 @@ impl CredentialStates {
     ) -> bool {
         let (state, has_others) = (self.state(index), self.usable().nth(1).is_some());
         state.requests.fetch_add(1, Ordering::Relaxed);
-        let is_about_credential = error.is_about_credential();
-        if is_about_credential && let UpstreamError::Refused { status, .. } = error {
+        let refuses_credential = error.refuses_credential();
+        if refuses_credential && let UpstreamError::Refused { status, .. } = error {
             state.refusals.fetch_add(1, Ordering::Relaxed);
             state.last_refusal.store(*status, Ordering::Relaxed);
         }
@@ -134,7 +134,7 @@ impl CredentialStates {
                 }
             }
         }
-        is_about_credential && has_others && self.pause_left(now).is_none()
+        refuses_credential && has_others && self.pause_left(now).is_none()
     }
 
     /// Returns the health of the credentials.
@@ -311,7 +311,7 @@ mod tests {
             tried.insert(index);
             let error = refused(429, Some("5"));
             states.record_failure(index, &error, seconds(1));
-            let Some(next) = states.choose_again(tried, &error, seconds(1)) else { break };
+            let Some(next) = states.choose_next(tried, &error, seconds(1)) else { break };
             index = next;
             used.push(index.0);
         }
@@ -319,7 +319,7 @@ mod tests {
         used.dedup();
         assert_eq!(used.len(), 3, "each once");
         for error in [refused(500, None), refused(404, None), UpstreamError::CutOff] {
-            let none = states.choose_again(TriedCredentials::default(), &error, seconds(1));
+            let none = states.choose_next(TriedCredentials::default(), &error, seconds(1));
             assert_eq!(none, None, "another credential does not help against {error:?}");
         }
     }

@@ -9,6 +9,7 @@ pub mod certificate;
 mod client;
 mod connect;
 mod credential;
+mod credential_search;
 mod credential_states;
 mod diagnose;
 mod driven;
@@ -22,6 +23,7 @@ mod pool;
 mod probe;
 mod proxy;
 mod read;
+mod redaction;
 mod slots;
 mod stats;
 
