@@ -210,7 +210,7 @@ impl UpstreamClient {
     ) {
         let (upstream, result) = (&self.upstream.name, result.map_err(|error| self.redact(error)));
         let is_refused_credential =
-            |error: &UpstreamError| self.stats.credentials().record_failure(credential, error, now);
+            |error: &UpstreamError| self.stats.credentials().pause_after(credential, error, now);
         // The trial uses another credential.
         let result =
             result.or_else(|error| if is_refused_credential(&error) { Ok(()) } else { Err(error) });
@@ -235,7 +235,7 @@ impl UpstreamClient {
             // The gateway's own bound says nothing about the upstream.
             Err(UpstreamError::Overloaded) => return false,
             // The next check uses another credential.
-            Err(error) if self.stats.credentials().record_failure(credential, error, now) => {
+            Err(error) if self.stats.credentials().pause_after(credential, error, now) => {
                 return false;
             }
             Ok(()) | Err(_) => {}

@@ -112,11 +112,25 @@ impl CredentialStates {
         error: &UpstreamError,
         now: Duration,
     ) -> bool {
-        let (state, has_others) = (self.state(index), self.usable().nth(1).is_some());
+        let state = self.state(index);
         state.requests.fetch_add(1, Ordering::Relaxed);
+        if error.refuses_credential() {
+            state.refusals.fetch_add(1, Ordering::Relaxed);
+        }
+        self.pause_after(index, error, now)
+    }
+
+    /// Pauses what `error` says should get no requests for a while, without counting it: the failure of a request, or
+    /// of a probe or a health check. Returns whether it is the credential's and not the upstream's.
+    pub(super) fn pause_after(
+        &self,
+        index: CredentialIndex,
+        error: &UpstreamError,
+        now: Duration,
+    ) -> bool {
+        let (state, has_others) = (self.state(index), self.usable().nth(1).is_some());
         let refuses_credential = error.refuses_credential();
         if refuses_credential && let UpstreamError::Refused { status, .. } = error {
-            state.refusals.fetch_add(1, Ordering::Relaxed);
             state.last_refusal.store(*status, Ordering::Relaxed);
         }
         let requested = error.retry_after().map(|pause| pause.min(MAX_REQUESTED_PAUSE));
@@ -291,6 +305,18 @@ mod tests {
         states.record_failure(first, &refused(503, Some("30")), seconds(2));
         states.record_accepted(first);
         assert_eq!(states.pause_left(seconds(2)), Some(seconds(30)));
+    }
+
+    /// Regression test: a probe that was refused counted as a request, one that was answered did not.
+    #[test]
+    fn background_checks_are_no_requests() {
+        let states = CredentialStates::new(2);
+        let first = CredentialIndex(0);
+        assert!(states.pause_after(first, &refused(401, None), seconds(1)));
+        states.record_accepted(first);
+        states.record_failure(first, &refused(429, None), seconds(400));
+        let health = &states.health(seconds(1))[0];
+        assert_eq!((health.requests, health.refusals, health.last_refusal), (2, 1, Some(429)));
     }
 
     /// Some servers refuse a prompt with 403.
