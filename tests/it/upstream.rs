@@ -1,6 +1,6 @@
 //! Upstream errors: the response to the client, and failover.
 
-use std::num::NonZero;
+use std::num::NonZeroUsize;
 
 use proto::v1;
 use serde_json::json;
@@ -487,7 +487,7 @@ async fn read_request(connection: &mut TcpStream) {
 #[tokio::test]
 async fn both_transmissions_of_a_request_are_recorded() {
     // The connections to an upstream belong to a worker.
-    let product = Product::with(|setup| setup.config.workers = NonZero::MIN).await;
+    let product = Product::with(|setup| setup.config.workers = NonZeroUsize::MIN).await;
     let upstream = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", upstream.local_addr().unwrap());
     product.operator().await.add_model_on("asked", &[&url]).await;
@@ -520,12 +520,18 @@ async fn both_transmissions_of_a_request_are_recorded() {
     let notes = alice.records(2).await.pop().unwrap().notes;
     assert!(matches!(&notes[..], [note] if note.starts_with(expected)), "{notes:?}");
     // So it is if the client disconnects before the second transmission is answered.
-    let third = product.chat(&key, &question("asked", "hi")).send().await;
-    read_request(&mut connection).await;
-    drop(connection);
-    let (mut connection, _) = upstream.accept().await.unwrap();
-    read_request(&mut connection).await;
-    drop(third);
+    let third = product.chat(&key, &question("asked", "hi")).send();
+    let lose = async {
+        read_request(&mut connection).await;
+        drop(connection);
+        let (mut connection, _) = upstream.accept().await.unwrap();
+        read_request(&mut connection).await;
+        connection
+    };
+    let mut connection = tokio::select! {
+        _ = third => unreachable!("no answer was sent"),
+        connection = lose => connection,
+    };
     let mut rest = [0; 1];
     assert!(matches!(connection.read(&mut rest).await, Ok(0) | Err(_)), "the gateway disconnects");
     let notes = alice.records(3).await.pop().unwrap().notes;

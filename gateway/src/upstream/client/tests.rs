@@ -1,3 +1,5 @@
+//! Tests of the client of one upstream.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
