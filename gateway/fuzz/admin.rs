@@ -82,9 +82,12 @@ async fn call(gateway: &Gateway, method: u8, message: &[u8]) {
             let mut upstreams = UpstreamServiceClient::new(operator());
             let Some(added) = answered(upstreams.add_upstream(request).await) else { return };
             let upstream = added.upstream.expect("it was added");
-            let source = upstream.credential.as_ref().and_then(|it| it.source.as_ref());
-            let is_secret = matches!(source, Some(v1::credential::Source::Secret(_)));
-            if is_secret || upstream.client_certificate.is_some() {
+            let password = upstream.proxy_login.as_ref().and_then(|login| login.password.as_ref());
+            let is_secret = |credential: &v1::Credential| {
+                matches!(credential.source, Some(v1::credential::Source::Secret(_)))
+            };
+            let has_secret = upstream.credentials.iter().chain(password).any(is_secret);
+            if has_secret || upstream.client_certificate.is_some() {
                 // What is returned has no secrets.
                 return;
             }

@@ -191,3 +191,73 @@ async fn no_credential_in_the_head_of_an_answer_is_shown_to_operators() {
         assert!(!error.is_empty() && !error.contains("sk-"), "{header}: {error}");
     }
 }
+
+/// Regression test: the header was copied whatever it contained.
+#[tokio::test]
+async fn a_header_of_an_answer_is_passed_on_only_if_it_is_a_number() {
+    let context = TestContext::start(&["sk-aaaa", "271828"]).await;
+    for (value, expected) in [
+        ("42", Some("42")),
+        ("42.5", Some("42.5")),
+        ("Bearer sk-aaaa", None),
+        ("sk-aaaa", None),
+        ("12718280", None),
+        ("", None),
+        (".", None),
+        ("1e9", None),
+        ("1234567890123456", None),
+    ] {
+        let headers =
+            format!("content-type: application/json\r\nopenai-processing-ms: {value}\r\n");
+        let request = context.product.chat(&context.key, &question("asked", "hi"));
+        let answering = context.upstream.answer(raw_answer(200, &headers, ANSWER));
+        let (answer, _) = tokio::join!(request.answer(), answering);
+        assert_eq!(answer.status, 200, "{value}");
+        let shown = answer.headers.get("openai-processing-ms").map(|it| it.to_str().unwrap());
+        assert_eq!(shown, expected, "{value}");
+    }
+}
+
+/// Regression test: an upstream that repeats its `authorization` header in its answer showed it to the client.
+#[tokio::test]
+async fn an_answer_with_the_credential_of_its_upstream_is_refused() {
+    const SECRET: &str = "c2VjcmV0/dXBzdHJlYW0";
+    let context = TestContext::start(&[SECRET, "sk-another-credential"]).await;
+    let choice = r#"{"message":{"content":"hi"},"finish_reason":"stop"}"#;
+    let chat = question("asked", "hi");
+    let response = serde_json::json!({ "model": "asked", "input": "hi" });
+    for (path, body) in [("/v1/chat/completions", &chat), ("/v1/responses", &response)] {
+        for leak in
+            [SECRET.to_owned(), SECRET.replace('/', "\\/"), "sk-another-credential".to_owned()]
+        {
+            for body_of_upstream in [
+                format!(
+                    r#"{{"choices":[{choice}],"headers":{{"authorization":"Bearer {leak}"}}}}"#
+                ),
+                format!(r#"{{"choices":[{}]}}"#, choice.replace("hi", &format!("it is {leak}!"))),
+            ] {
+                let request = context.product.post(path).bearer(&context.key).json(body);
+                let answering = context.upstream.answer(json_answer(200, &body_of_upstream));
+                let (answer, _) = tokio::join!(request.answer(), answering);
+                assert_eq!(answer.status, 502, "{path}: {}", answer.text());
+                let error = answer.error();
+                assert_eq!(error["code"], "upstream_invalid_response");
+                assert!(!answer.text().contains("dXBzdHJlYW0"), "{}", answer.text());
+                assert!(!answer.text().contains("another"), "{}", answer.text());
+            }
+        }
+        let request = context.product.post(path).bearer(&context.key).json(body);
+        let good = format!(r#"{{"choices":[{choice}]}}"#);
+        let (answer, _) =
+            tokio::join!(request.answer(), context.upstream.answer(json_answer(200, &good)));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+}
+
+/// A server that requires no credential is often given a word, which an answer may well contain.
+#[tokio::test]
+async fn an_answer_with_a_placeholder_credential_is_passed_on() {
+    let context = TestContext::start(&["ollama"]).await;
+    let answer = json_answer(200, &ANSWER.replace("hi", "run ollama"));
+    assert_eq!(context.request(&[answer]).await.0, 200);
+}

@@ -1,12 +1,15 @@
 //! Upstream errors: the response to the client, and failover.
 
+use std::num::NonZeroUsize;
+
 use proto::v1;
 use serde_json::json;
 use tests::http::Answer;
 use tests::{
     Product, RawUpstream, chunk, closed_port, json_answer, priced_model, question, raw_answer,
 };
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 /// Has an upstream send `sent`, and returns the client's response.
 async fn response_to(sent: &str) -> Answer {
@@ -179,6 +182,61 @@ async fn an_invalid_chat_answer_is_not_relayed() {
         assert!(!answer.text().contains("private page"), "{}", answer.text());
     }
     check(&raw_answer(500, html, page), 502, "upstream_error", "").await;
+}
+
+/// Regression test: any status from 200 to 299 was a success.
+#[tokio::test]
+async fn a_status_other_than_200_is_no_success() {
+    let body = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
+    for status in [201, 202, 203, 206, 226] {
+        check(&json_answer(status, body), 502, "upstream_invalid_response", "").await;
+    }
+    for status in [204, 205] {
+        check(&json_answer(status, ""), 502, "upstream_invalid_response", "").await;
+    }
+}
+
+/// A plain answer whose server does not say that the model was done. Regression test: it was `completed`.
+#[tokio::test]
+async fn a_plain_answer_without_a_finish_reason_is_not_completed() {
+    let (product, upstream) = (Product::start().await, RawUpstream::start().await);
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let chat = question("asked", "hi");
+    let response = json!({ "model": "asked", "input": "hi" });
+    let stopped = r#"{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}"#;
+    let open = r#"{"index":0,"message":{"content":"hi"}}"#;
+    let open_too = r#"{"index":1,"message":{"content":"hi"},"finish_reason":null}"#;
+    let mut requests = 0;
+    for (choices, status, recorded) in [
+        (stopped.to_owned(), 200, "completed"),
+        (stopped.replace("stop", ""), 200, "completed"),
+        (open.to_owned(), 200, "incomplete"),
+        (format!("{stopped},{open_too}"), 200, "incomplete"),
+        (r#"{"index":0}"#.to_owned(), 502, "failed"),
+        (r#"{"index":0,"message":{"content":""},"finish_reason":null}"#.to_owned(), 502, "failed"),
+        (String::new(), 502, "failed"),
+    ] {
+        for (path, body) in [("/v1/chat/completions", &chat), ("/v1/responses", &response)] {
+            let request = product.post(path).bearer(&key).json(body);
+            let sent = json_answer(200, &format!(r#"{{"choices":[{choices}]}}"#));
+            let (answer, _) = tokio::join!(request.answer(), upstream.answer(sent));
+            assert_eq!(answer.status, status, "{path}, {choices}: {}", answer.text());
+            requests += 1;
+            let record = alice.records(requests).await.pop().unwrap();
+            let is_other_choice = path == "/v1/responses" && choices.contains("\"index\":1");
+            if is_other_choice {
+                // A response has the first choice only.
+                continue;
+            }
+            let name = record.status().as_str_name().to_ascii_lowercase();
+            assert!(name.ends_with(recorded), "{path}, {choices}: {name}");
+            if path == "/v1/responses" && status == 200 {
+                assert_eq!(answer.json()["status"], recorded, "{choices}");
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -414,4 +472,68 @@ async fn a_missing_credential_is_reported_to_the_operator_only() {
     let answer = product.chat(&key, &question("asked", "hi")).answer().await;
     assert_eq!((answer.status, answer.header("x-should-retry")), (502, "false"));
     assert!(!answer.text().contains("NO_SUCH"), "{}", answer.text());
+}
+
+/// Reads a request from a connection that stays open.
+async fn read_request(connection: &mut TcpStream) {
+    let mut read = Vec::new();
+    while !read.ends_with(b"}") {
+        assert_ne!(connection.read_buf(&mut read).await.unwrap(), 0);
+    }
+}
+
+/// Regression test: a request that was sent twice was recorded as one attempt, although the upstream may have received
+/// the first one.
+#[tokio::test]
+async fn both_transmissions_of_a_request_are_recorded() {
+    // The connections to an upstream belong to a worker.
+    let product = Product::with(|setup| setup.config.workers = NonZeroUsize::MIN).await;
+    let upstream = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", upstream.local_addr().unwrap());
+    product.operator().await.add_model_on("asked", &[&url]).await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let answer = good_answer().replace("connection: close\r\n", "");
+    let first = product.chat(&key, &question("asked", "hi"));
+    let serve = async {
+        let (mut connection, _) = upstream.accept().await.unwrap();
+        read_request(&mut connection).await;
+        connection.write_all(answer.as_bytes()).await.unwrap();
+        connection
+    };
+    let (answered, mut connection) = tokio::join!(first.answer(), serve);
+    assert_eq!(answered.status, 200);
+    assert!(alice.record().await.notes.is_empty());
+    // The idle connection takes the next request and is lost.
+    let second = product.chat(&key, &question("asked", "hi"));
+    let lose = async {
+        read_request(&mut connection).await;
+        drop(connection);
+        let (mut connection, _) = upstream.accept().await.unwrap();
+        read_request(&mut connection).await;
+        connection.write_all(answer.as_bytes()).await.unwrap();
+        connection
+    };
+    let (answered, mut connection) = tokio::join!(second.answer(), lose);
+    assert_eq!(answered.status, 200);
+    let expected = "failed_attempt=up-asked-0/upstream-model:connection_lost:";
+    let notes = alice.records(2).await.pop().unwrap().notes;
+    assert!(matches!(&notes[..], [note] if note.starts_with(expected)), "{notes:?}");
+    // So it is if the client disconnects before the second transmission is answered.
+    let third = product.chat(&key, &question("asked", "hi")).send();
+    let lose = async {
+        read_request(&mut connection).await;
+        drop(connection);
+        let (mut connection, _) = upstream.accept().await.unwrap();
+        read_request(&mut connection).await;
+        connection
+    };
+    let mut connection = tokio::select! {
+        _ = third => unreachable!("no answer was sent"),
+        connection = lose => connection,
+    };
+    let mut rest = [0; 1];
+    assert!(matches!(connection.read(&mut rest).await, Ok(0) | Err(_)), "the gateway disconnects");
+    let notes = alice.records(3).await.pop().unwrap().notes;
+    assert!(notes[0].starts_with(expected), "{notes:?}");
 }

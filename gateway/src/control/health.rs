@@ -33,6 +33,8 @@ pub struct CredentialView {
     pub health: CredentialHealth,
     /// Until when other credentials are used first; `None` if it is used in turn.
     pub paused_until: Option<Timestamp>,
+    /// Why it could not be resolved; `None` if it could.
+    pub problem: Option<String>,
 }
 
 impl Control {
@@ -50,10 +52,15 @@ impl Control {
             let health = health.unwrap_or_else(|| untried(upstream.credentials.len()));
             let at = |left| self.clock.now().checked_add(left).ok();
             let credentials = upstream.credentials.iter().zip(&health.credentials);
-            let credentials = credentials.map(|(source, health)| CredentialView {
-                source: source.clone(),
-                paused_until: health.pause_left.and_then(at),
-                health: health.clone(),
+            let problems = self.credentials.problems(upstream);
+            let credentials = credentials.zip(problems).map(|((source, health), problem)| {
+                let paused_until = health.pause_left.and_then(at);
+                CredentialView {
+                    source: source.clone(),
+                    paused_until,
+                    health: health.clone(),
+                    problem,
+                }
             });
             let retry_at = match health.breaker {
                 BreakerState::Open { left } => at(left),

@@ -7,8 +7,9 @@ use secrecy::{ExposeSecret, SecretString};
 use trust::Identity;
 
 use super::Control;
+use super::upstream_settings::MAX_CERTIFICATES_BYTES;
 use super::upstream_settings::check_proxy;
-use super::upstreams::{MAX_CA_BYTES, NewClientCertificate, NewCredential, NewProxyLogin};
+use super::upstreams::{NewClientCertificate, NewCredential, NewProxyLogin};
 use crate::secrets::{bearer_token_problem, proxy_password_problem};
 use crate::upstream::certificate;
 use domain::ValidationError;
@@ -190,8 +191,8 @@ impl Control {
         if chain.is_empty() {
             return Ok(None);
         }
-        if chain.len() > MAX_CA_BYTES {
-            return Err(invalid(&format_args!("it has more than {MAX_CA_BYTES} bytes")));
+        if chain.len() > MAX_CERTIFICATES_BYTES {
+            return Err(invalid(&format_args!("it has more than {MAX_CERTIFICATES_BYTES} bytes")));
         }
         let stored = upstream.client_certificate.as_ref();
         let (key, sealed_key) = match (key, stored) {

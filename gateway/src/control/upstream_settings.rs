@@ -6,9 +6,11 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use trust::Trust;
 
-use super::upstreams::MAX_CA_BYTES;
 use domain::ValidationError;
 use domain::upstream::{ConnectionBound, HealthCheck, Proxy, ProxyChoice};
+
+/// The longest text of certificates. It leaves room in a request to the admin plane, which is limited to 256 KiB.
+pub(super) const MAX_CERTIFICATES_BYTES: usize = 128 * 1024;
 
 const MAX_URL_BYTES: usize = 2_048;
 const MAX_TIMEOUT: Duration = Duration::from_hours(24);
@@ -86,8 +88,8 @@ pub(super) fn check_ca_certificates(pem: String) -> Result<Option<String>, Valid
     if pem.is_empty() {
         return Ok(None);
     }
-    if pem.len() > MAX_CA_BYTES {
-        return Err(invalid(&format_args!("it has more than {MAX_CA_BYTES} bytes")));
+    if pem.len() > MAX_CERTIFICATES_BYTES {
+        return Err(invalid(&format_args!("it has more than {MAX_CERTIFICATES_BYTES} bytes")));
     }
     Trust::only(pem.as_bytes()).map_err(|error| invalid(&error))?;
     Ok(Some(pem))

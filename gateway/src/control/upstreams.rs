@@ -20,9 +20,6 @@ use domain::id::UpstreamName;
 use domain::upstream::{CredentialSource, Deadlines, Profile, ProxyChoice, Upstream};
 use store::StoreError;
 
-/// Leaves room in a request to the admin plane, which is limited to 256 KiB.
-pub(super) const MAX_CA_BYTES: usize = 128 * 1024;
-
 /// A change of an upstream; `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct UpstreamChange {
@@ -342,25 +339,49 @@ async fn put_upstream(
     Ok(control.upstream_view(&upstream))
 }
 
-/// Returns the audit details of a change. A replaced sealed credential is reported without its
-/// content.
+/// Returns the audit details of a change. Sealed credentials are reported by their numbers, without their content.
 pub(super) fn describe_change(before: &Upstream, after: &Upstream) -> String {
     let details = audit_diff::describe_changes(before, after);
-    let is_sealed_anew = |(before, after): (&CredentialSource, &CredentialSource)| {
-        let both = (before, after);
-        matches!(both, (CredentialSource::Sealed(old), CredentialSource::Sealed(new)) if old != new)
-    };
-    let is_credential = before.credentials.iter().zip(&after.credentials).any(is_sealed_anew);
-    let logins = before.proxy.login().zip(after.proxy.login());
-    let passwords = logins.map(|(before, after)| (&before.password, &after.password));
     let changes = Some(details).filter(|details| details != audit_diff::NO_CHANGE);
-    let sealed = |field| format!("{field}: sealed -> sealed anew");
+    let logins = before.proxy.login().zip(after.proxy.login());
+    let has_new_password = logins.is_some_and(|(before, after)| {
+        let both = (&before.password, &after.password);
+        matches!(both, (CredentialSource::Sealed(old), CredentialSource::Sealed(new)) if old != new)
+    });
+    let password = has_new_password.then(|| "proxy_password: sealed -> sealed anew".to_owned());
     let changes = changes
         .into_iter()
-        .chain(is_credential.then(|| sealed("credential")))
-        .chain(passwords.filter(|&it| is_sealed_anew(it)).map(|_| sealed("proxy_password")));
+        .chain(describe_sealed(&before.credentials, &after.credentials))
+        .chain(password);
     let changes = changes.collect::<Vec<_>>().join(", ");
     if changes.is_empty() { audit_diff::NO_CHANGE.to_owned() } else { changes }
+}
+
+/// Describes which sealed credentials were removed and added, by their numbers before and after; `None` if the other
+/// audited fields say it.
+fn describe_sealed(before: &[CredentialSource], after: &[CredentialSource]) -> Option<String> {
+    use CredentialSource::Sealed;
+    match (before, after) {
+        ([], _) | (_, []) => return None,
+        ([Sealed(old)], [Sealed(new)]) => {
+            return (old != new).then(|| "credential: sealed -> sealed anew".to_owned());
+        }
+        _ => {}
+    }
+    let missing_in = |others: &[CredentialSource], all: &[CredentialSource], change: &str| {
+        let missing = (1..)
+            .zip(all)
+            .filter(|(_, source)| matches!(source, Sealed(_)) && !others.contains(source));
+        let numbers: Vec<_> = missing.map(|(number, _): (u32, _)| number.to_string()).collect();
+        (!numbers.is_empty()).then(|| format!("{change} number {}", numbers.join(" and ")))
+    };
+    let removed = missing_in(after, before, "removed");
+    let changes: Vec<_> = removed.into_iter().chain(missing_in(before, after, "added")).collect();
+    if !changes.is_empty() {
+        return Some(format!("sealed credentials: {}", changes.join("; ")));
+    }
+    let is_reordered = before != after && before.len() == after.len();
+    is_reordered.then(|| "credentials: in another order".to_owned())
 }
 
 /// Refuses the removal of an upstream that has deployments in `catalogue`.

@@ -26,6 +26,10 @@ use crate::connections::{Activity, ActivityGuard, StallTimer};
 /// How long an idle connection may take to end after it was asked to.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// An answer over HTTP/2 up to this length, in bytes, counts as sent once hyper has it: it fits into the smallest window
+/// that clients have.
+const MAX_UNWATCHED_BYTES: usize = 16 * 1024;
+
 task_local! {
     /// The stream whose task is running.
     static STREAM: Arc<StreamProgress>;
@@ -85,6 +89,8 @@ pub(super) struct ClientBody {
     shutdown: Arc<Shutdown>,
     /// `None` on a connection without streams.
     progress: Option<Arc<StreamProgress>>,
+    /// The bytes so far.
+    bytes: usize,
     _request: ActivityGuard,
 }
 
@@ -225,7 +231,7 @@ impl ClientBody {
         request: ActivityGuard,
     ) -> Self {
         let reply = if progress.is_some() { reply.in_pieces() } else { reply };
-        Self { reply, shutdown, progress, _request: request }
+        Self { reply, shutdown, progress, bytes: 0, _request: request }
     }
 }
 
@@ -246,14 +252,18 @@ impl Body for ClientBody {
         };
         progress.asked();
         let polled = Pin::new(&mut this.reply).poll_frame(context);
-        if let Poll::Ready(Some(_)) = polled {
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            this.bytes += frame.data_ref().map_or(0, Bytes::len);
             progress.handed_out();
         }
         polled
     }
 
+    /// Over HTTP/2, the end of a long answer, and of any one in a shutdown, is only reported by the next poll. hyper makes
+    /// that once the client's window has room for all data, so the request does not end while some of it waits.
     fn is_end_stream(&self) -> bool {
-        self.reply.is_end_stream()
+        let may_wait = self.bytes > MAX_UNWATCHED_BYTES || self.shutdown.is_draining();
+        self.reply.is_end_stream() && !(self.progress.is_some() && may_wait)
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -267,8 +277,10 @@ mod tests {
     use hyper::{Request, Response};
     use hyper_util::rt::{TokioExecutor, TokioIo};
     use hyper_util::server::conn::auto;
+    use tokio::io::AsyncWriteExt;
 
     use super::*;
+    use crate::http::protocol_io::ProtocolIo;
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_ends_gracefully_when_nobody_is_waited_for() {
@@ -285,5 +297,40 @@ mod tests {
         shutdown.enter(Phase::Ending);
         let ended = tokio::time::timeout(Duration::from_mins(1), connection).await;
         assert!(matches!(ended, Ok(Some(_))), "it was asked to end");
+    }
+
+    /// Regression test: a client that does not answer the ping after a GOAWAY held its connection until the end of the
+    /// drain.
+    #[tokio::test(start_paused = true)]
+    async fn an_unused_connection_of_http2_ends_in_a_drain_although_its_client_is_silent() {
+        let (mut client, server) = tokio::io::duplex(64 * 1024);
+        // The preface and empty settings.
+        client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+        let service = service_fn(async |_: Request<hyper::body::Incoming>| {
+            Ok::<_, Infallible>(Response::new(Reply::whole("")))
+        });
+        let (activity, shutdown) = (Arc::<Activity>::default(), Arc::new(Shutdown::new()));
+        let head_timeout = Duration::from_hours(1);
+        let io = ProtocolIo::new(
+            server,
+            activity.clone(),
+            shutdown.clone(),
+            head_timeout,
+            64 * 1024,
+            |_| Bytes::new(),
+        );
+        let builder = auto::Builder::new(TokioExecutor::new());
+        let connection = builder.serve_connection(TokioIo::new(io), service).into_owned();
+        let request = activity.begin();
+        let connection = ServedConnection::new(connection, activity, &shutdown, Duration::MAX);
+        let mut connection = std::pin::pin!(connection);
+        let mut waiting = async |time| tokio::time::timeout(time, connection.as_mut()).await;
+        assert!(waiting(Duration::from_secs(10)).await.is_err());
+        shutdown.enter(Phase::Draining);
+        assert!(waiting(Duration::from_mins(10)).await.is_err(), "it has a request");
+        drop(request);
+        let ended = waiting(Duration::from_secs(10)).await;
+        assert!(matches!(ended, Ok(Some(Ok(())))), "{}", ended.is_ok());
+        drop(client);
     }
 }

@@ -391,10 +391,11 @@ fn refused(status: u16, said: &ReportedError, headers: &HeaderMap) -> ErrorReply
 fn copy_retry_after(from: &HeaderMap, to: &mut HeaderMap) {
     for (name, unit) in RETRY_AFTER_HEADERS {
         let Some(value) = from.get(&name) else { continue };
-        let wait = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-        let wait = wait.and_then(|count: u32| unit.checked_mul(count));
+        let count = value.to_str().ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let Some(count) = count else { continue };
+        let wait = unit.checked_mul(count);
         if wait.is_some_and(|wait| wait <= MAX_RETRY_AFTER) {
-            to.insert(name, value.clone());
+            to.insert(name, HeaderValue::from(count));
         }
     }
 }

@@ -13,6 +13,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// How long a client may send nothing before its connection is closed.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// The same in a shutdown, which waits for the connection.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a client may send before its connection is closed.
 const MAX_TIME: Duration = Duration::from_secs(30);
 /// The most bytes that a client may send: the window updates of some gigabytes.
@@ -22,6 +24,10 @@ const MAX_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct LingeringClose {
     deadline: Pin<Box<Sleep>>,
+    /// The time of the last read.
+    last_read: Instant,
+    /// How long the client may send nothing.
+    timeout: Duration,
     /// The time that no deadline exceeds.
     end: Instant,
     discarded: usize,
@@ -30,28 +36,40 @@ pub(super) struct LingeringClose {
 impl LingeringClose {
     /// Begins with the time limit.
     pub(super) fn new() -> Self {
-        Self { deadline: Box::pin(sleep(TIMEOUT)), end: Instant::now() + MAX_TIME, discarded: 0 }
+        let (deadline, now) = (Box::pin(sleep(TIMEOUT)), Instant::now());
+        Self { deadline, last_read: now, timeout: TIMEOUT, end: now + MAX_TIME, discarded: 0 }
     }
 
-    /// Ready when the client has closed the connection, or is no longer waited for.
+    /// Ready when the client has closed the connection, or is no longer waited for. In a shutdown, a silent client is
+    /// waited for less.
     pub(super) fn poll_closed<S: AsyncRead + Unpin>(
         &mut self,
         stream: &mut S,
+        is_draining: bool,
         context: &mut Context<'_>,
     ) -> Poll<()> {
+        if is_draining && self.timeout != DRAIN_TIMEOUT {
+            self.timeout = DRAIN_TIMEOUT;
+            self.set_deadline();
+        }
         let mut bytes = [0; 512];
         while self.discarded < MAX_BYTES {
             let mut buffer = ReadBuf::new(&mut bytes);
             match Pin::new(&mut *stream).poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     self.discarded += buffer.filled().len();
-                    self.deadline.as_mut().reset(self.end.min(Instant::now() + TIMEOUT));
+                    self.last_read = Instant::now();
+                    self.set_deadline();
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending => return self.deadline.as_mut().poll(context),
             }
         }
         Poll::Ready(())
+    }
+
+    fn set_deadline(&mut self) {
+        self.deadline.as_mut().reset(self.end.min(self.last_read + self.timeout));
     }
 }
 
@@ -70,19 +88,31 @@ mod tests {
         let mut closing = LingeringClose::new();
         for _ in 0..10 {
             client.write_all(&[0; 13]).await.unwrap();
-            assert!(poll_fn(|cx| closing.poll_closed(&mut server, cx)).now_or_never().is_none());
+            assert!(
+                poll_fn(|cx| closing.poll_closed(&mut server, false, cx)).now_or_never().is_none()
+            );
             tokio::time::advance(MAX_TIME / 12).await;
         }
         drop(client);
-        assert!(poll_fn(|cx| closing.poll_closed(&mut server, cx)).now_or_never().is_some());
+        assert!(poll_fn(|cx| closing.poll_closed(&mut server, false, cx)).now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_client_is_waited_for_until_the_timeout() {
         let (_client, mut server) = duplex(1_024);
         let (began, mut closing) = (Instant::now(), LingeringClose::new());
-        poll_fn(|cx| closing.poll_closed(&mut server, cx)).await;
+        poll_fn(|cx| closing.poll_closed(&mut server, false, cx)).await;
         assert!(began.elapsed() >= TIMEOUT);
+    }
+
+    /// Regression test: a drain waited five seconds for it.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_is_waited_for_less_in_a_shutdown() {
+        let (_client, mut server) = duplex(1_024);
+        let (began, mut closing) = (Instant::now(), LingeringClose::new());
+        assert!(poll_fn(|cx| closing.poll_closed(&mut server, false, cx)).now_or_never().is_none());
+        poll_fn(|cx| closing.poll_closed(&mut server, true, cx)).await;
+        assert!((DRAIN_TIMEOUT..TIMEOUT).contains(&began.elapsed()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -95,7 +125,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = poll_fn(|cx| closing.poll_closed(&mut server, cx)) => {}
+            () = poll_fn(|cx| closing.poll_closed(&mut server, false, cx)) => {}
             () = send => unreachable!("the connection is open"),
         }
         assert!((MAX_TIME..MAX_TIME + TIMEOUT).contains(&began.elapsed()));
@@ -107,7 +137,7 @@ mod tests {
         let mut closing = LingeringClose::new();
         let flood = async { while client.write_all(&[0; 1_024]).await.is_ok() {} };
         tokio::select! {
-            () = poll_fn(|cx| closing.poll_closed(&mut server, cx)) => {}
+            () = poll_fn(|cx| closing.poll_closed(&mut server, false, cx)) => {}
             () = flood => unreachable!("the connection is open"),
         }
         assert_eq!(closing.discarded, MAX_BYTES);

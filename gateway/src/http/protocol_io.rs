@@ -36,6 +36,10 @@ const MAX_SMALL_FRAMES: u32 = 1_024;
 /// beginning after each read, so that a long head in short pieces would take a time that is quadratic in its length.
 const MAX_PARSES: usize = 128;
 
+/// How long a connection of HTTP/2 may have no request in a shutdown. hyper ends it once the client has answered the ping
+/// that follows the GOAWAY; a client that does not answer would hold it until the end of the drain.
+const MAX_UNUSED_IN_DRAIN: Duration = Duration::from_secs(1);
+
 /// The IO of one connection, which hyper reads and writes.
 pub(super) struct ProtocolIo<S, R> {
     stream: S,
@@ -64,6 +68,9 @@ pub(super) struct ProtocolIo<S, R> {
     is_late: bool,
     /// Set when the sending side of a connection of HTTP/2 is closed.
     lingering: Option<LingeringClose>,
+    /// The time of the next check whether a connection of HTTP/2 is unused in a shutdown, and the number of requests so
+    /// far if it had none in progress at the last one.
+    unused: Option<(Pin<Box<Sleep>>, Option<u64>)>,
 }
 
 /// What was read without a request in progress.
@@ -113,6 +120,7 @@ impl<S, R> ProtocolIo<S, R> {
             small_frames: SmallFrames::default(),
             is_late: false,
             lingering: None,
+            unused: None,
         }
     }
 
@@ -138,6 +146,25 @@ impl<S, R> ProtocolIo<S, R> {
             && self.protocol != Protocol::Http2
             && self.is_accepted
             && self.activity.is_idle()
+    }
+
+    /// Ready when a connection of HTTP/2 has had no request for [`MAX_UNUSED_IN_DRAIN`] to twice that, since the shutdown
+    /// began.
+    fn poll_unused(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.protocol != Protocol::Http2 || !self.shutdown.is_draining() {
+            return Poll::Pending;
+        }
+        let started = self.activity.is_idle().then(|| self.activity.started());
+        let (timer, seen) =
+            self.unused.get_or_insert_with(|| (Box::pin(sleep(MAX_UNUSED_IN_DRAIN)), started));
+        while timer.as_mut().poll(context).is_ready() {
+            if started.is_some() && *seen == started && self.is_accepted {
+                return Poll::Ready(());
+            }
+            *seen = started;
+            timer.as_mut().reset(Instant::now() + MAX_UNUSED_IN_DRAIN);
+        }
+        Poll::Pending
     }
 
     /// Returns the most bytes that are read in one poll of the connection.
@@ -258,6 +285,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> Asyn
                     // The client has no request to lose; what was written before is written to its end.
                     return Pin::new(&mut this.stream).poll_shutdown(context);
                 }
+                // The end of the input ends the connection: it has no request, and all answers have been written.
+                Poll::Pending if this.poll_unused(context).is_ready() => {
+                    return Poll::Ready(Ok(()));
+                }
                 Poll::Pending => ready!(this.poll_late(context)),
             }
         }
@@ -325,7 +356,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, R: Fn(StatusCode) -> Bytes + Unpin> Asyn
             return Poll::Ready(Ok(()));
         }
         let lingering = this.lingering.get_or_insert_with(LingeringClose::new);
-        lingering.poll_closed(&mut this.stream, context).map(Ok)
+        let is_draining = this.shutdown.is_draining();
+        lingering.poll_closed(&mut this.stream, is_draining, context).map(Ok)
     }
 }
 

@@ -52,8 +52,8 @@ impl Choices {
         self.all(has_ended) && ended >= asked
     }
 
-    /// Returns whether all choices have ended given the stream's end marker, which also ends choices with an
-    /// empty `finish_reason` (§4.3).
+    /// Returns whether all choices have ended given the end marker of a stream or the end of a plain answer, which also
+    /// ends choices with an empty `finish_reason` (§4.3).
     pub(super) fn is_finished_by_marker(&self) -> bool {
         self.all(|state| matches!(state, ChoiceState::Ended | ChoiceState::Unnamed))
     }

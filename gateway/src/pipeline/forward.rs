@@ -8,11 +8,12 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::admit::AdmittedRequest;
-use super::forwarded_request::ForwardedRequest;
+use super::forwarded_request::{ForwardedRequest, failed_attempt_note};
 use super::{AppState, Fault, rate_limit_headers};
 use crate::route;
 use crate::upstream::{AnswerBody, InFlight, TriedCredentials, UpstreamClient, UpstreamError};
 use domain::model::{Deployment, Model};
+use domain::record::ServedBy;
 use domain::refusal::Refusal;
 use domain::upstream::{CredentialIndex, Upstream};
 use domain::wire::conversation::ConversationKey;
@@ -74,6 +75,16 @@ struct UpstreamAnswer {
     in_flight: InFlight,
 }
 
+/// A request that is being forwarded.
+struct Forwarding<'a> {
+    app: &'a AppState,
+    /// Whether the request asks for a stream.
+    stream: bool,
+    request: &'a mut ForwardedRequest,
+    /// The note about the last attempt if it failed and no other one has begun.
+    failed: Option<String>,
+}
+
 /// Returns the deployments of `model` in the order in which to try them. `conversation` is called only if the
 /// model's routing depends on it.
 pub fn targets<'a>(
@@ -105,7 +116,8 @@ pub async fn forward(
 ) -> Result<BegunAnswer, ForwardError> {
     let lowered_cap = admitted.output_cap();
     let mut request = ForwardedRequest::new(admitted);
-    let answer = match try_targets(app, targets, stream, &mut request, outgoing).await {
+    let mut forwarding = Forwarding { app, stream, request: &mut request, failed: None };
+    let answer = match forwarding.try_targets(targets, outgoing).await {
         Ok(answer) => answer,
         Err(fault) => return Err(ForwardError { fault, request }),
     };
@@ -121,146 +133,153 @@ pub async fn forward(
     Ok(begun)
 }
 
-async fn try_targets(
-    app: &AppState,
-    targets: &[&Deployment],
-    stream: bool,
-    request: &mut ForwardedRequest,
-    mut outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
-) -> Result<UpstreamAnswer, Fault> {
-    let mut fault = misconfigured("the model has no deployment").into();
-    let (mut tried, mut failed) = (false, None);
-    let is_available = |target: &Deployment| {
-        let catalogue = app.directory.catalogue();
-        let upstream = catalogue.upstreams.get(&target.upstream);
-        upstream
-            .is_none_or(|upstream| app.upstream_clients.permits(upstream, app.clock.monotonic()))
-    };
-    for target in route::attempt_order(targets, is_available) {
-        let found = app.directory.catalogue().upstreams.get(&target.upstream).cloned();
-        let usable = found.ok_or_else(|| Fault::from(misconfigured("it was removed")));
-        let usable = usable.and_then(|upstream| {
-            let outgoing = outgoing(&upstream, target)?;
-            Ok((upstream, outgoing.compact()))
-        });
-        let (upstream, outgoing) = match usable {
-            Ok(usable) => usable,
-            Err(unusable) => {
-                // The error of a tried target says more than that of one that cannot be used.
-                if !tried {
-                    fault = unusable;
-                }
-                continue;
-            }
+impl Forwarding<'_> {
+    async fn try_targets(
+        &mut self,
+        targets: &[&Deployment],
+        mut outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
+    ) -> Result<UpstreamAnswer, Fault> {
+        let app = self.app;
+        let mut fault = misconfigured("the model has no deployment").into();
+        let mut tried = false;
+        let is_available = |target: &Deployment| {
+            let catalogue = app.directory.catalogue();
+            let upstream = catalogue.upstreams.get(&target.upstream);
+            upstream.is_none_or(|upstream| {
+                app.upstream_clients.permits(upstream, app.clock.monotonic())
+            })
         };
-        tried = true;
-        match try_target(app, &upstream, target, &outgoing, stream, request, &mut failed).await? {
-            Ok(answer) => return Ok(answer),
+        for target in route::attempt_order(targets, is_available) {
+            let found = app.directory.catalogue().upstreams.get(&target.upstream).cloned();
+            let usable = found.ok_or_else(|| Fault::from(misconfigured("it was removed")));
+            let usable = usable.and_then(|upstream| {
+                let outgoing = outgoing(&upstream, target)?;
+                Ok((upstream, outgoing.compact()))
+            });
+            let (upstream, outgoing) = match usable {
+                Ok(usable) => usable,
+                Err(unusable) => {
+                    // The error of a tried target says more than that of one that cannot be used.
+                    if !tried {
+                        fault = unusable;
+                    }
+                    continue;
+                }
+            };
+            tried = true;
+            match self.try_target(&upstream, target, &outgoing).await {
+                Ok(answer) => return Ok(answer),
+                Err(Fault::Upstream(error)) if error.is_retryable() => fault = error.into(),
+                Err(last) => return Err(last),
+            }
+        }
+        Err(fault)
+    }
+
+    /// Tries one target, and again with other credentials of its upstream if one is refused.
+    ///
+    /// # Errors
+    /// The error of the upstream, or a refusal if the request was not sent.
+    async fn try_target(
+        &mut self,
+        upstream: &Arc<Upstream>,
+        target: &Deployment,
+        outgoing: &Outgoing,
+    ) -> Result<UpstreamAnswer, Fault> {
+        let app = self.app;
+        let secrets = || app.credentials.resolved(upstream);
+        let upstream_client = match app.upstream_clients.upstream_client(upstream, secrets) {
+            Ok(upstream_client) => upstream_client,
             Err(error) => {
-                let is_retryable = error.is_retryable();
-                fault = error.into();
-                if !is_retryable {
-                    break;
-                }
+                self.begin_attempt(target, None, outgoing).await?;
+                self.end_attempt(target, None, &error, Duration::ZERO);
+                return Err(error.into());
+            }
+        };
+        let mut credential = upstream_client.choose_credential(app.clock.monotonic());
+        let mut tried = TriedCredentials::default();
+        loop {
+            let number = upstream_client.credential_number(credential);
+            self.begin_attempt(target, number, outgoing).await?;
+            let began_at = app.clock.monotonic();
+            let answer = self.attempt(&upstream_client, credential, outgoing).await;
+            self.request.note_lost_attempt();
+            let error = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let now = app.clock.monotonic();
+            self.end_attempt(target, number, &error, now.saturating_sub(began_at));
+            tried.insert(credential);
+            match upstream_client.choose_next_credential(tried, &error, now) {
+                Some(next) => credential = next,
+                None => return Err(error.into()),
             }
         }
     }
-    Err(fault)
-}
 
-/// Tries one target, and again with other credentials of its upstream if one is refused. `failed` is the note about
-/// the last attempt that failed.
-///
-/// # Errors
-/// The outer error is the reason why the request was not sent.
-async fn try_target(
-    app: &AppState,
-    upstream: &Arc<Upstream>,
-    target: &Deployment,
-    outgoing: &Outgoing,
-    stream: bool,
-    request: &mut ForwardedRequest,
-    failed: &mut Option<String>,
-) -> Result<Result<UpstreamAnswer, UpstreamError>, Refusal> {
-    let secrets = || app.credentials.resolved(upstream);
-    let upstream_client = match app.upstream_clients.upstream_client(upstream, secrets) {
-        Ok(upstream_client) => upstream_client,
-        Err(error) => {
-            begin_attempt(app, target, None, outgoing, request, failed).await?;
-            *failed = Some(failed_attempt(request, target, None, &error, Duration::ZERO));
-            return Ok(Err(error));
-        }
-    };
-    let mut credential = upstream_client.choose_credential(app.clock.monotonic());
-    let mut tried = TriedCredentials::default();
-    loop {
-        let number = upstream_client.credential_number(credential);
-        begin_attempt(app, target, number, outgoing, request, failed).await?;
-        let began_at = app.clock.monotonic();
-        let answer = attempt(app, &upstream_client, credential, outgoing, stream, request).await;
-        let error = match answer {
-            Ok(answer) => return Ok(Ok(answer)),
-            Err(error) => error,
-        };
+    /// Records an attempt that is about to begin, and the one that failed before it. The last attempt is what the rest
+    /// of the record describes.
+    async fn begin_attempt(
+        &mut self,
+        target: &Deployment,
+        credential: Option<u32>,
+        outgoing: &Outgoing,
+    ) -> Result<(), Refusal> {
+        self.request.open.add_notes(self.failed.take());
+        self.request.record_attempt(target, credential, &outgoing.body)?;
+        self.app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)
+    }
+
+    /// Logs an attempt that failed, and keeps the note about it.
+    fn end_attempt(
+        &mut self,
+        target: &Deployment,
+        credential: Option<u32>,
+        error: &UpstreamError,
+        took: Duration,
+    ) {
+        let (request_id, upstream) = (self.request.id(), &target.upstream);
+        let source = std::error::Error::source(error);
+        tracing::warn!(%request_id, %upstream, credential, %error, source, "a request got no answer from an upstream");
+        let target = ServedBy::from(target);
+        self.failed = Some(failed_attempt_note(&target, credential, &error.label(), took));
+    }
+
+    async fn attempt(
+        &self,
+        upstream_client: &Arc<UpstreamClient>,
+        credential: CredentialIndex,
+        outgoing: &Outgoing,
+    ) -> Result<UpstreamAnswer, UpstreamError> {
+        let (app, request) = (self.app, &*self.request);
+        let upstream_client = upstream_client.clone();
+        let in_flight = upstream_client.begin_request();
+        let Outgoing { body, edits } = outgoing;
+        let body_and_id = || (splice::splice(body, edits), request.open.id_header());
+        let sent_at = app.clock.monotonic();
+        let (account, status) = (Some(request.open.account()), &request.send_status);
+        let sent = upstream_client.send(account, credential, body_and_id, status).await;
+        let checked = sent.and_then(|response| {
+            check_kind(response.headers(), self.stream)?;
+            Ok(response)
+        });
+        let checked = checked.map_err(|error| upstream_client.redact(error));
         let now = app.clock.monotonic();
-        let took = now.saturating_sub(began_at);
-        *failed = Some(failed_attempt(request, target, number, &error, took));
-        tried.insert(credential);
-        match upstream_client.choose_credential_again(tried, &error, now) {
-            Some(next) => credential = next,
-            None => return Ok(Err(error)),
+        match &checked {
+            // The upstream had no part in it.
+            Err(UpstreamError::JournalUnavailable(_) | UpstreamError::Overloaded) => {}
+            Err(error) if error.is_upstream_fault() => {
+                upstream_client.record_failure(credential, error, app.clock.now(), now);
+            }
+            Ok(_) | Err(_) => {
+                upstream_client.record_answer(credential, now.saturating_sub(sent_at), now);
+            }
         }
+        let (head, body) = checked?.into_parts();
+        let headers = client_headers(&head.headers, &upstream_client);
+        Ok(UpstreamAnswer { headers, body, upstream_client, in_flight })
     }
-}
-
-/// Records an attempt that is about to begin, and the one that failed before it. The last attempt is what the rest of
-/// the record describes.
-async fn begin_attempt(
-    app: &AppState,
-    target: &Deployment,
-    credential: Option<u32>,
-    outgoing: &Outgoing,
-    request: &mut ForwardedRequest,
-    failed: &mut Option<String>,
-) -> Result<(), Refusal> {
-    request.open.add_notes(failed.take());
-    request.record_attempt(target, credential, &outgoing.body)?;
-    app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)
-}
-
-async fn attempt(
-    app: &AppState,
-    upstream_client: &Arc<UpstreamClient>,
-    credential: CredentialIndex,
-    outgoing: &Outgoing,
-    stream: bool,
-    request: &ForwardedRequest,
-) -> Result<UpstreamAnswer, UpstreamError> {
-    let upstream_client = upstream_client.clone();
-    let in_flight = upstream_client.begin_request();
-    let Outgoing { body, edits } = outgoing;
-    let body_and_id = || (splice::splice(body, edits), request.open.id_header());
-    let sent_at = app.clock.monotonic();
-    let account = Some(request.open.account());
-    let sent = upstream_client.send(account, credential, body_and_id, &request.send_status).await;
-    let checked = sent.and_then(|response| {
-        check_kind(response.headers(), stream)?;
-        Ok(response)
-    });
-    let checked = checked.map_err(|error| upstream_client.redact(error));
-    let now = app.clock.monotonic();
-    match &checked {
-        // The upstream had no part in it.
-        Err(UpstreamError::JournalUnavailable(_) | UpstreamError::Overloaded) => {}
-        Err(error) if error.is_upstream_fault() => {
-            upstream_client.record_failure(credential, error, app.clock.now(), now);
-        }
-        Ok(_) | Err(_) => {
-            upstream_client.record_answer(credential, now.saturating_sub(sent_at), now);
-        }
-    }
-    let (head, body) = checked?.into_parts();
-    Ok(UpstreamAnswer { headers: client_headers(&head.headers), body, upstream_client, in_flight })
 }
 
 impl BegunAnswer {
@@ -278,32 +297,25 @@ pub(super) fn report_in(headers: &mut HeaderMap, report: &LossReport) {
     }
 }
 
-/// Returns the upstream headers that a client gets: its processing time. Rate limits are those of the
-/// gateway; cookies, the server's name and connection headers are dropped.
-fn client_headers(upstream: &HeaderMap) -> HeaderMap {
-    const SHOWN: HeaderName = HeaderName::from_static("openai-processing-ms");
+/// Returns the upstream headers that a client gets: its processing time, if it is a number that contains no credential.
+/// Rate limits are those of the gateway; cookies, the server's name and connection headers are dropped.
+fn client_headers(upstream: &HeaderMap, upstream_client: &UpstreamClient) -> HeaderMap {
+    const PROCESSING_TIME: HeaderName = HeaderName::from_static("openai-processing-ms");
     let mut headers = HeaderMap::with_capacity(HEADER_CAPACITY);
-    if let Some(value) = upstream.get(&SHOWN) {
-        headers.insert(SHOWN, value.clone());
-    }
+    let value = upstream.get(&PROCESSING_TIME).filter(|value| {
+        let text = value.to_str().unwrap_or_default();
+        is_short_number(text) && !upstream_client.has_credential_in(text)
+    });
+    headers.extend(value.map(|value| (PROCESSING_TIME, value.clone())));
     headers
 }
 
-/// Logs an attempt that failed. Returns the note about it: the deployment, the error, the time that it took, and the
-/// number of the credential if the upstream has several.
-fn failed_attempt(
-    request: &ForwardedRequest,
-    target: &Deployment,
-    credential: Option<u32>,
-    error: &UpstreamError,
-    took: Duration,
-) -> String {
-    let Deployment { upstream, upstream_model, .. } = target;
-    let source = std::error::Error::source(error);
-    tracing::warn!(request_id = %request.id(), %upstream, credential, %error, source, "a request got no answer from an upstream");
-    let (label, took) = (error.label(), took.as_millis());
-    let credential = credential.map(|number| format!(":credential={number}")).unwrap_or_default();
-    format!("failed_attempt={upstream}/{upstream_model}:{label}:{took}ms{credential}")
+/// Returns whether a text is a decimal number without a sign and an exponent.
+fn is_short_number(text: &str) -> bool {
+    const MAX_LENGTH: usize = 15;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    text.len() <= MAX_LENGTH && is_digits(whole) && is_digits(fraction)
 }
 
 fn misconfigured(what: &str) -> UpstreamError {

@@ -4,6 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
@@ -21,12 +22,15 @@ use domain::id::RequestId;
 use domain::limit::LimitStatus;
 use domain::model::Deployment;
 use domain::price::Price;
+use domain::record::ServedBy;
 use domain::refusal::Refusal;
 use domain::usage::{Usage, UsageBasis};
 use domain::wire::usage::AnswerUsage;
 
 /// The text after which the journal is updated, in bytes: what a crash leaves uncharged of a stream.
 const JOURNAL_INTERVAL_BYTES: u64 = 2 * 1024;
+/// The error of a transmission that an idle connection lost.
+const CONNECTION_LOST: &str = "connection_lost";
 
 /// A request that is forwarded. It exists before the first attempt, and possibly no upstream can be tried. If
 /// it is dropped, it is charged only if it has left the gateway, for the input and what was received.
@@ -106,6 +110,19 @@ impl ForwardedRequest {
             output_bytes: self.output_bytes(),
         };
         self.open.app.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
+    }
+
+    /// Adds a note about the request's first transmission if it was sent twice, because its connection was lost after
+    /// having been idle. The upstream may have received it both times.
+    pub(super) fn note_lost_attempt(&mut self) {
+        let Some(took) = self.send_status.take_lost() else { return };
+        let note = |target| {
+            let credential = self.open.credential();
+            failed_attempt_note(target, credential, CONNECTION_LOST, took)
+        };
+        if let Some(note) = self.open.deployment().map(note) {
+            self.open.add_notes([note]);
+        }
     }
 
     /// Ready with the usage: the upstream's, as far as it is plausible, or else the gateway's own count. An
@@ -225,4 +242,18 @@ impl ForwardedRequest {
     pub(super) fn output_bytes(&self) -> u64 {
         self.coverage.meter.produced_bytes() as u64
     }
+}
+
+/// Returns the note about a failed attempt: the deployment, the error, the time that it took, and the number of the
+/// credential if the upstream has several.
+pub(super) fn failed_attempt_note(
+    target: &ServedBy,
+    credential: Option<u32>,
+    label: &str,
+    took: Duration,
+) -> String {
+    let ServedBy { upstream, upstream_model } = target;
+    let took = took.as_millis();
+    let credential = credential.map(|number| format!(":credential={number}")).unwrap_or_default();
+    format!("failed_attempt={upstream}/{upstream_model}:{label}:{took}ms{credential}")
 }

@@ -92,7 +92,7 @@ impl Meter {
         self.choices.is_finished(self.requested_choices as usize)
     }
 
-    /// Returns whether all choices have ended given the end marker.
+    /// Returns whether all choices have ended given the end marker of a stream or the end of a plain answer.
     pub fn is_finished_by_marker(&self) -> bool {
         self.choices.is_finished_by_marker()
     }

@@ -207,6 +207,16 @@ impl OpenRequest {
         interrupted
     }
 
+    /// Returns the deployment of the last attempt.
+    pub(super) fn deployment(&self) -> Option<&ServedBy> {
+        self.record.as_ref()?.deployment.as_ref()
+    }
+
+    /// Returns the number of the credential of the last attempt, if its upstream has several.
+    pub(super) fn credential(&self) -> Option<u32> {
+        self.credential
+    }
+
     /// Records that the client got status 200 and the head of a stream.
     pub(super) fn set_head_sent(&mut self) {
         self.record_mut().http_status = Some(200);

@@ -43,8 +43,8 @@ impl RequestOutcome {
 
     /// Returns the outcome of an answer that reached its end.
     pub fn answered(meter: &Meter) -> Self {
-        let status =
-            if meter.is_truncated { RequestStatus::Incomplete } else { RequestStatus::Completed };
+        let is_whole = meter.is_finished_by_marker() && !meter.is_truncated;
+        let status = if is_whole { RequestStatus::Completed } else { RequestStatus::Incomplete };
         Self { status, http_status: Some(200), error_code: None }
     }
 

@@ -48,6 +48,7 @@ impl ForwardedRequest {
     }
 
     fn settle(&mut self, outcome: RequestOutcome) {
+        self.note_lost_attempt();
         let Some(EndedRecord { mut record, is_whole, is_drained }) = self.open.take_record(outcome)
         else {
             return;

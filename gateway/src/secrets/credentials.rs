@@ -85,6 +85,16 @@ impl Credentials {
         }
     }
 
+    /// Returns for each credential of an upstream why it could not be resolved; `None` for those that could.
+    pub fn problems(&self, upstream: &Upstream) -> Vec<Option<String>> {
+        match self.find(upstream).as_deref() {
+            Some(Ok(secrets)) => secrets.credentials.iter().map(|it| it.clone().err()).collect(),
+            // None of them serves.
+            Some(Err(problem)) => vec![Some(problem.clone()); upstream.credentials.len()],
+            None => vec![None; upstream.credentials.len()],
+        }
+    }
+
     /// Resolves the credentials of `upstreams` and drops all others. Returns the upstreams whose credential is
     /// another one than before, although their entry is the same: that of a file, for example.
     pub async fn refresh(

@@ -52,8 +52,9 @@ impl AnswerBody {
         }
     }
 
-    /// Permits that a stream of HTTP/2 is reset without an error instead of being ended. A server does that with the rest of
-    /// a request that it refuses (RFC 9113, 8.1); any other answer would be cut off.
+    /// Accepts an HTTP/2 stream that the server resets with `NO_ERROR` as the end of the answer. A server may reset the stream
+    /// after a complete answer to stop the rest of a request body (RFC 9113, 8.1). Must be called for refusals only: a reset
+    /// in any other answer means that it is cut off.
     pub(super) fn allow_early_end(self) -> Self {
         let mut body = self;
         body.allows_early_end = true;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use hyper::header::{CONTENT_ENCODING, HOST, HeaderMap, HeaderValue, LOCATION};
 use hyper::http::uri::Scheme;
-use hyper::{Method, Request, Response, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use jiff::Timestamp;
-use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
 use super::answer_body::AnswerBody;
@@ -26,7 +26,7 @@ use crate::secrets::UpstreamSecrets;
 use domain::health::CheckState;
 use domain::id::AccountId;
 use domain::upstream::{CredentialIndex, Profile, Upstream};
-use domain::wire::error::{ReportedError, redact_text};
+use domain::wire::error::ReportedError;
 use domain::wire::splice::Payload;
 
 /// The maximum length of an error body that is read.
@@ -116,7 +116,12 @@ impl UpstreamClient {
         Arc::ptr_eq(&self.upstream, upstream)
     }
 
-    /// Returns the credentials that could be resolved; one if the upstream requires none.
+    /// Returns the credentials that could be resolved, with their secrets.
+    pub(super) fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        self.credentials.iter().flatten()
+    }
+
+    /// Returns the numbers of the credentials that could be resolved; one if the upstream requires none.
     pub fn usable_credentials(&self) -> impl Iterator<Item = CredentialIndex> {
         let credentials = (0..).map(CredentialIndex).zip(&self.credentials);
         credentials.filter_map(|(index, credential)| credential.as_ref().map(|_| index))
@@ -159,13 +164,13 @@ impl UpstreamClient {
 
     /// Returns the credential with which a request is repeated after `error`, if another one than those that were
     /// `tried` may help; `now` is the monotonic time.
-    pub fn choose_credential_again(
+    pub fn choose_next_credential(
         &self,
         tried: TriedCredentials,
         error: &UpstreamError,
         now: Duration,
     ) -> Option<CredentialIndex> {
-        self.stats.credentials().choose_again(tried, error, now)
+        self.stats.credentials().choose_next(tried, error, now)
     }
 
     /// Returns the number of a credential; `None` if the upstream has no other one.
@@ -207,7 +212,7 @@ impl UpstreamClient {
     ) {
         let (upstream, result) = (&self.upstream.name, result.map_err(|error| self.redact(error)));
         let is_refused_credential =
-            |error: &UpstreamError| self.stats.credentials().record_failure(credential, error, now);
+            |error: &UpstreamError| self.stats.credentials().pause_after(credential, error, now);
         // The trial uses another credential.
         let result =
             result.or_else(|error| if is_refused_credential(&error) { Ok(()) } else { Err(error) });
@@ -232,7 +237,7 @@ impl UpstreamClient {
             // The gateway's own bound says nothing about the upstream.
             Err(UpstreamError::Overloaded) => return false,
             // The next check uses another credential.
-            Err(error) if self.stats.credentials().record_failure(credential, error, now) => {
+            Err(error) if self.stats.credentials().pause_after(credential, error, now) => {
                 return false;
             }
             Ok(()) | Err(_) => {}
@@ -247,7 +252,7 @@ impl UpstreamClient {
         } else if state == Some(CheckState::Passing) {
             tracing::info!(%upstream, "an upstream passes its health check");
         }
-        self.stats.is_check_doubtful()
+        self.stats.has_check_just_failed()
     }
 
     /// Returns the target of a GET request for `path` at the origin of the upstream's URL.
@@ -285,7 +290,7 @@ impl UpstreamClient {
     /// Dropping the future, or the returned body, cancels the request on its connection.
     ///
     /// # Errors
-    /// Anything but a 2xx head in time is an error.
+    /// Anything but a head with status 200 in time is an error.
     pub fn send(
         &self,
         account: Option<AccountId>,
@@ -294,11 +299,12 @@ impl UpstreamClient {
         send_status: &SendStatus,
     ) -> impl Future<Output = Result<Response<AnswerBody>, UpstreamError>> {
         let (target, first_byte) = (&self.chat_completions, self.first_byte_deadline());
-        self.request(target, account, credential, body_and_id, send_status, first_byte)
+        let sent = self.request(target, account, credential, body_and_id, send_status, first_byte);
+        sent.map(|sent| sent.and_then(check_status))
     }
 
-    /// Sends any request like [`send`](Self::send), and waits for the head up to `first_byte` once it has a connection
-    /// slot.
+    /// Sends any request like [`send`](Self::send), and waits for a head with status 2xx up to `first_byte` once it has a
+    /// connection slot.
     pub(super) async fn request(
         &self,
         target: &Target,
@@ -330,11 +336,14 @@ impl UpstreamClient {
         // The deadline of the upstream begins once it may get the request.
         let slot = self.pool.slot(account).await?;
         let deadline = self.upstream.deadlines.total.map(|total| Instant::now() + total);
-        let sent = self.pool.send(&request);
-        let response = tokio::time::timeout(first_byte, sent)
-            .await
+        let mut http2 = None;
+        let sent = self.pool.send(&request, send_status, &mut http2);
+        let sent = tokio::time::timeout(first_byte, sent).await;
+        let response = sent
             .unwrap_or_else(|_| {
-                self.pool.retire_http2();
+                if let Some(id) = http2 {
+                    self.pool.retire_http2(id);
+                }
                 Err(UpstreamError::TimedOut(Phase::FirstByte))
             })
             .map_err(|error| match error {
@@ -369,23 +378,6 @@ impl UpstreamClient {
         let status = head.status.as_u16();
         UpstreamError::Refused { status, body, headers: Box::new(head.headers) }
     }
-
-    /// Removes the upstream's credentials from an error's text, which may be logged or passed on to a client.
-    pub fn redact(&self, mut error: UpstreamError) -> UpstreamError {
-        let secrets = self.credentials.iter().flatten().filter_map(|it| it.secret.as_ref());
-        for secret in secrets.map(ExposeSecret::expose_secret) {
-            match &mut error {
-                UpstreamError::Refused { body, .. } | UpstreamError::Reported(body) => {
-                    body.redact(secret);
-                }
-                UpstreamError::Invalid(text) | UpstreamError::Redirected { to: Some(text), .. } => {
-                    redact_text(text, secret);
-                }
-                _ => {}
-            }
-        }
-        error
-    }
 }
 
 // === impl Target ===
@@ -406,6 +398,17 @@ fn redirect_origin(headers: &HeaderMap) -> Option<String> {
         Some(port) => format!("{scheme}://{host}:{port}"),
         None => format!("{scheme}://{host}"),
     })
+}
+
+/// Rejects a successful status that no chat answer has. The others say that the answer is not all of it (206), follows
+/// later (202), or has no content (204, 205).
+fn check_status(response: Response<AnswerBody>) -> Result<Response<AnswerBody>, UpstreamError> {
+    match response.status() {
+        StatusCode::OK => Ok(response),
+        status => {
+            Err(UpstreamError::Invalid(format!("its status is {}, not 200", status.as_u16())))
+        }
+    }
 }
 
 /// Rejects a content encoding that was not requested; its bytes would be taken for text.
@@ -435,138 +438,4 @@ fn host(address: &Uri) -> Result<HeaderValue, UpstreamError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use bytes::Bytes;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::UnixStream;
-    use tokio::sync::mpsc::{self, UnboundedReceiver};
-    use tokio_util::task::TaskTracker;
-
-    use secrecy::SecretString;
-
-    use super::*;
-    use crate::journal_barrier::FlushJournal;
-    use crate::upstream::tests::entry;
-    use domain::wire::splice::splice;
-
-    /// Returns a client, and the connections that it opens.
-    fn client(flush_journal: FlushJournal) -> (UpstreamClient, UnboundedReceiver<UnixStream>) {
-        let (dialled, ends) = mpsc::unbounded_channel();
-        let simulator = SimulatorDialer::new(move || {
-            let (ours, theirs) = UnixStream::pair()?;
-            dialled.send(theirs).map_err(std::io::Error::other)?;
-            Ok(ours)
-        });
-        let credentials = vec![Ok(SecretString::from("sk-upstream"))];
-        let secrets = UpstreamSecrets { credentials, ..UpstreamSecrets::default() };
-        let journal_barrier = JournalBarrier::new(flush_journal, TaskTracker::new());
-        let upstream_client = UpstreamClient::new(
-            entry(),
-            &secrets,
-            &simulator,
-            None,
-            &journal_barrier,
-            Arc::default(),
-            None,
-        )
-        .unwrap();
-        (upstream_client, ends)
-    }
-
-    /// Returns the head and the body that are sent for a request with `body`.
-    async fn sent(method: Method, body: &'static str) -> (String, String) {
-        let (upstream_client, mut ends) = client(Arc::new(|| Ok(())));
-        let answer = async {
-            let mut end = ends.recv().await.unwrap();
-            let mut read = Vec::new();
-            while !read.ends_with(format!("\r\n\r\n{body}").as_bytes()) {
-                assert_ne!(end.read_buf(&mut read).await.unwrap(), 0, "{read:?}");
-            }
-            end.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-            String::from_utf8(read).unwrap()
-        };
-        let body_and_id = || {
-            let body = splice(&Bytes::from_static(body.as_bytes()), &[]);
-            (body, HeaderValue::from_static("an-id"))
-        };
-        let send_status = SendStatus::default();
-        let target = Target { method, ..upstream_client.models.clone() };
-        let request = upstream_client.request(
-            &target,
-            None,
-            CredentialIndex::default(),
-            body_and_id,
-            &send_status,
-            Duration::from_mins(1),
-        );
-        let (read, answered) = tokio::join!(answer, request);
-        answered.unwrap();
-        let (head, body) = read.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
-    }
-
-    #[tokio::test]
-    async fn a_request_carries_its_length_and_what_every_request_carries() {
-        let (head, body) = sent(Method::POST, "{}").await;
-        assert_eq!(body, "{}");
-        let mut lines: Vec<_> = head.lines().collect();
-        assert_eq!(lines.remove(0), "POST /v1/models HTTP/1.1");
-        lines.sort_unstable();
-        assert_eq!(
-            lines,
-            [
-                "accept-encoding: identity",
-                "accept: application/json, text/event-stream",
-                "authorization: Bearer sk-upstream",
-                "content-length: 2",
-                "content-type: application/json",
-                "host: simulator.invalid",
-                concat!("user-agent: tollgate/", env!("CARGO_PKG_VERSION")),
-                "x-request-id: an-id",
-            ]
-        );
-    }
-
-    /// Sends a request to an upstream that reads it and closes the connection. The journal fails once the
-    /// request was read if `fails_later`, and from the beginning otherwise.
-    async fn failed(fails_later: bool) -> (UpstreamError, bool) {
-        let has_failed = Arc::new(AtomicBool::new(!fails_later));
-        let journal = has_failed.clone();
-        let (upstream_client, mut ends) = client(Arc::new(move || {
-            if journal.load(Ordering::Relaxed) { Err("the disk is full".into()) } else { Ok(()) }
-        }));
-        let close = async {
-            let mut end = ends.recv().await.unwrap();
-            let mut read = Vec::new();
-            while !read.ends_with(b"{}") && end.read_buf(&mut read).await.unwrap() > 0 {}
-            has_failed.store(true, Ordering::Relaxed);
-        };
-        let body_and_id =
-            || (splice(&Bytes::from_static(b"{}"), &[]), HeaderValue::from_static(""));
-        let send_status = SendStatus::default();
-        let ((), answered) = tokio::join!(
-            close,
-            upstream_client.send(None, CredentialIndex::default(), body_and_id, &send_status)
-        );
-        (answered.unwrap_err(), send_status.stop())
-    }
-
-    /// Regression test: a request that had left was reported as kept back if the journal failed later.
-    #[tokio::test]
-    async fn a_request_is_kept_back_by_the_journal_only_if_it_has_not_left() {
-        let (error, has_left) = failed(true).await;
-        assert!(matches!(error, UpstreamError::Unreachable(_)) && has_left, "{error:?}");
-        let (error, has_left) = failed(false).await;
-        assert!(matches!(error, UpstreamError::JournalUnavailable(_)) && !has_left, "{error:?}");
-    }
-
-    #[tokio::test]
-    async fn a_request_without_a_body_has_no_length() {
-        let (head, body) = sent(Method::GET, "").await;
-        assert!(body.is_empty());
-        assert!(head.starts_with("GET /v1/models HTTP/1.1"), "{head}");
-        assert!(!head.contains("content-length") && !head.contains("transfer-encoding"), "{head}");
-    }
-}
+mod tests;

@@ -15,6 +15,9 @@ use domain::upstream::CredentialIndex;
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The capacity of a request's header map.
 const HEADERS: usize = 8;
+/// A credential below this length, in bytes, is not searched for in answers. It may be a word: servers that require no
+/// credential are given `ollama` or `none`.
+const MIN_SEARCHED_BYTES: usize = 16;
 
 /// A credential, and the headers of the requests with it.
 pub(super) struct Credential {
@@ -51,6 +54,12 @@ impl Credential {
             credential(Some(secret))
         });
         credentials.collect()
+    }
+
+    /// Returns the secret if an answer with it is refused: it is long enough not to be a word.
+    pub(super) fn searched_secret(&self) -> Option<&[u8]> {
+        let secret = self.secret.as_ref()?.expose_secret().as_bytes();
+        (secret.len() >= MIN_SEARCHED_BYTES).then_some(secret)
     }
 }
 

@@ -75,13 +75,13 @@ impl CredentialStates {
 
     /// Returns the credential with which a request is repeated after `error`: the next one without a pause that is not
     /// among `tried`. `None` if another credential cannot help, or enough were tried.
-    pub(super) fn choose_again(
+    pub(super) fn choose_next(
         &self,
         tried: TriedCredentials,
         error: &UpstreamError,
         now: Duration,
     ) -> Option<CredentialIndex> {
-        if !error.is_about_credential() || tried.0.count_ones() >= MAX_TRIED {
+        if !error.refuses_credential() || tried.0.count_ones() >= MAX_TRIED {
             return None;
         }
         self.next_free(tried, now)
@@ -112,11 +112,25 @@ impl CredentialStates {
         error: &UpstreamError,
         now: Duration,
     ) -> bool {
-        let (state, has_others) = (self.state(index), self.usable().nth(1).is_some());
+        let state = self.state(index);
         state.requests.fetch_add(1, Ordering::Relaxed);
-        let is_about_credential = error.is_about_credential();
-        if is_about_credential && let UpstreamError::Refused { status, .. } = error {
+        if error.refuses_credential() {
             state.refusals.fetch_add(1, Ordering::Relaxed);
+        }
+        self.pause_after(index, error, now)
+    }
+
+    /// Pauses what `error` says should get no requests for a while, without counting it: the failure of a request, or
+    /// of a probe or a health check. Returns whether it is the credential's and not the upstream's.
+    pub(super) fn pause_after(
+        &self,
+        index: CredentialIndex,
+        error: &UpstreamError,
+        now: Duration,
+    ) -> bool {
+        let (state, has_others) = (self.state(index), self.usable().nth(1).is_some());
+        let refuses_credential = error.refuses_credential();
+        if refuses_credential && let UpstreamError::Refused { status, .. } = error {
             state.last_refusal.store(*status, Ordering::Relaxed);
         }
         let requested = error.retry_after().map(|pause| pause.min(MAX_REQUESTED_PAUSE));
@@ -134,7 +148,7 @@ impl CredentialStates {
                 }
             }
         }
-        is_about_credential && has_others && self.pause_left(now).is_none()
+        refuses_credential && has_others && self.pause_left(now).is_none()
     }
 
     /// Returns the health of the credentials.
@@ -293,6 +307,18 @@ mod tests {
         assert_eq!(states.pause_left(seconds(2)), Some(seconds(30)));
     }
 
+    /// Regression test: a probe that was refused counted as a request, one that was answered did not.
+    #[test]
+    fn background_checks_are_no_requests() {
+        let states = CredentialStates::new(2);
+        let first = CredentialIndex(0);
+        assert!(states.pause_after(first, &refused(401, None), seconds(1)));
+        states.record_accepted(first);
+        states.record_failure(first, &refused(429, None), seconds(400));
+        let health = &states.health(seconds(1))[0];
+        assert_eq!((health.requests, health.refusals, health.last_refusal), (2, 1, Some(429)));
+    }
+
     /// Some servers refuse a prompt with 403.
     #[test]
     fn a_403_pauses_a_credential_for_a_moment_only() {
@@ -311,7 +337,7 @@ mod tests {
             tried.insert(index);
             let error = refused(429, Some("5"));
             states.record_failure(index, &error, seconds(1));
-            let Some(next) = states.choose_again(tried, &error, seconds(1)) else { break };
+            let Some(next) = states.choose_next(tried, &error, seconds(1)) else { break };
             index = next;
             used.push(index.0);
         }
@@ -319,7 +345,7 @@ mod tests {
         used.dedup();
         assert_eq!(used.len(), 3, "each once");
         for error in [refused(500, None), refused(404, None), UpstreamError::CutOff] {
-            let none = states.choose_again(TriedCredentials::default(), &error, seconds(1));
+            let none = states.choose_next(TriedCredentials::default(), &error, seconds(1));
             assert_eq!(none, None, "another credential does not help against {error:?}");
         }
     }

@@ -47,7 +47,11 @@ impl UpstreamClient {
         let list: List = serde_json::from_slice(&body).map_err(|_| {
             UpstreamError::Invalid("its answer to GET /models is no list of models".to_owned())
         })?;
-        Ok(list.data.into_iter().map(|listed| listed.id).collect())
+        let name = |mut listed: Listed| {
+            self.redact_text(&mut listed.id);
+            listed.id
+        };
+        Ok(list.data.into_iter().map(name).collect())
     }
 
     /// Waits for the head of any answer to a request that costs nothing.

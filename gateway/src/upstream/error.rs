@@ -64,7 +64,8 @@ pub enum UpstreamError {
         /// The headers, for `retry-after` and the like.
         headers: Box<HeaderMap>,
     },
-    /// The upstream redirects, which is not followed: the request has a credential and a prompt for this upstream.
+    /// The upstream answered with a redirect. Redirects are not followed, because the credential and the prompt are meant
+    /// for this upstream only.
     #[error("upstream answered HTTP {status}, {}, which is not followed", redirect(.to.as_deref()))]
     Redirected {
         /// The HTTP status.
@@ -123,7 +124,7 @@ impl UpstreamError {
 
     /// Returns whether the upstream refused the credential rather than the request: it is not valid, its account has
     /// no credit, or it was used too often.
-    pub fn is_about_credential(&self) -> bool {
+    pub fn refuses_credential(&self) -> bool {
         matches!(self, Self::Refused { status: 401..=403 | 429, .. })
     }
 

@@ -1,5 +1,6 @@
 //! Health checks: requests in the background, once per interval for all workers, that find out whether an upstream can
-//! serve.
+//! serve. They continue while the journal cannot be written and no request is admitted: a check has no body to flush the
+//! journal for and costs nothing, and its result must be current when requests are admitted again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

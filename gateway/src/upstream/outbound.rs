@@ -4,9 +4,10 @@
 //! one flush serves all of them.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
@@ -21,7 +22,14 @@ use domain::wire::splice::Payload;
 /// A body is passed to its connection at most once, and not after [`stop`](Self::stop). So a request that is
 /// stopped and has not left never reaches an upstream.
 #[derive(Clone, Debug, Default)]
-pub struct SendStatus(Arc<AtomicU8>);
+pub struct SendStatus(Arc<SendState>);
+
+#[derive(Debug, Default)]
+struct SendState {
+    flags: AtomicU8,
+    /// How long a connection that was lost had the request, until that is taken.
+    lost_after: Mutex<Option<Duration>>,
+}
 
 /// A body of one frame that is yielded once [`FlushJournal`] has succeeded.
 pub(super) struct Outbound {
@@ -60,13 +68,24 @@ impl SendStatus {
 
     /// Returns whether the body was kept back because the journal could not be flushed.
     pub(super) fn is_kept_back(&self) -> bool {
-        self.0.load(Ordering::Acquire) & Self::KEPT_BACK != 0
+        self.0.flags.load(Ordering::Acquire) & Self::KEPT_BACK != 0
+    }
+
+    /// Records that the connection which had accepted the request was lost after `took`; it is sent again.
+    pub(super) fn set_lost(&self, took: Duration) {
+        *self.0.lost_after.lock().unwrap_or_else(PoisonError::into_inner) = Some(took);
+    }
+
+    /// Takes how long a lost connection had the request before it was sent again; `None` if none was lost since the
+    /// last call.
+    pub fn take_lost(&self) -> Option<Duration> {
+        self.0.lost_after.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Records that the body leaves, unless the request is stopped.
     fn leave(&self) -> Result<(), KeptBackError> {
         let leave = |status| (status & Self::STOPPED == 0).then_some(status | Self::LEFT);
-        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave) {
+        match self.0.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave) {
             Ok(_) => Ok(()),
             Err(_) => Err(KeptBackError::Cancelled),
         }
@@ -74,7 +93,7 @@ impl SendStatus {
 
     /// Sets a bit, and returns the bits from before.
     fn set(&self, bit: u8) -> u8 {
-        self.0.fetch_or(bit, Ordering::AcqRel)
+        self.0.flags.fetch_or(bit, Ordering::AcqRel)
     }
 }
 

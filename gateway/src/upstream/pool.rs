@@ -21,7 +21,7 @@ use super::driven::DrivenConnection;
 use super::early_response::EarlyResponseStream;
 use super::error::{Phase, UpstreamError};
 use super::head_limit::{HeadLimit, HeadLimitedStream};
-use super::outbound::Outbound;
+use super::outbound::{Outbound, SendStatus};
 use super::slots::{Slot, Slots};
 use crate::coalescing_writer::CoalescingWriter;
 use crate::journal_barrier::JournalBarrier;
@@ -78,11 +78,15 @@ enum Connection {
     Http2(SharedConnection),
 }
 
+/// Identifies an HTTP/2 connection of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Http2Id(u64);
+
 /// An HTTP/2 connection. It closes once all handles and requests are dropped.
 #[derive(Clone)]
 struct SharedConnection {
     sender: http2::SendRequest<Outbound>,
-    number: u64,
+    id: Http2Id,
     last_used: Instant,
 }
 
@@ -146,19 +150,25 @@ impl Pool {
     ///
     /// A connection may close while it is idle, and a request may be sent before that is known. So a request that
     /// fails on a connection which had served others is sent again: on any connection if it has not left, and on
-    /// a new one otherwise.
+    /// a new one otherwise, which `send_status` records. `http2` is set to the HTTP/2 connection that has the request.
     ///
     /// # Errors
     /// There is no connection in time, or it broke before the head.
     pub(super) async fn send(
         &self,
         request: &impl Fn(Protocol) -> Request<Outbound>,
+        send_status: &SendStatus,
+        http2: &mut Option<Http2Id>,
     ) -> Result<Response<AnswerBody>, UpstreamError> {
         while let Some(connection) = self.idle.take() {
-            match self.send_on(connection, request).await {
+            let began_at = Instant::now();
+            match self.send_on(connection, request, http2).await {
                 Ok(response) => return Ok(response),
                 Err(Failure { was_accepted: false, .. }) => {}
-                Err(Failure { is_connection_loss: true, .. }) => break,
+                Err(Failure { is_connection_loss: true, .. }) => {
+                    send_status.set_lost(began_at.elapsed());
+                    break;
+                }
                 Err(failure) => return Err(failure.into()),
             }
         }
@@ -166,20 +176,23 @@ impl Pool {
         let connecting = timeout(self.connect_timeout, Box::pin(self.connect()));
         let connection =
             connecting.await.map_err(|_| UpstreamError::TimedOut(Phase::Connect))??;
-        Ok(self.send_on(connection, request).await?)
+        Ok(self.send_on(connection, request, http2).await?)
     }
 
-    /// Gives no more requests to the HTTP/2 connection. Must be called when a request on it was not answered in time: the
-    /// connection may be what fails, and an idle one would be kept although its server floods it. Its other requests go on.
-    pub(super) fn retire_http2(&self) {
-        self.idle.lock().http2 = None;
+    /// Gives no more requests to an HTTP/2 connection. Must be called when a request on it was not answered in time: the
+    /// connection may be what fails, and an idle one would be kept although its server floods it. Its other requests
+    /// continue, and so does a connection that has replaced it.
+    pub(super) fn retire_http2(&self, id: Http2Id) {
+        self.idle.forget(id);
     }
 
     async fn send_on(
         &self,
         connection: Connection,
         request: &impl Fn(Protocol) -> Request<Outbound>,
+        http2: &mut Option<Http2Id>,
     ) -> Result<Response<AnswerBody>, Failure> {
+        *http2 = connection.http2_id();
         match connection {
             Connection::Http1(mut connection) => {
                 let sent = connection.send(request(Protocol::Http1)).await;
@@ -188,12 +201,12 @@ impl Pool {
                 let connection = PooledConnection { connection, idle, max_idle };
                 Ok(response.map(|body| AnswerBody::with_connection(connection, body)))
             }
-            Connection::Http2(SharedConnection { mut sender, number, .. }) => {
+            Connection::Http2(SharedConnection { mut sender, id, .. }) => {
                 let sent = sender.try_send_request(request(Protocol::Http2)).await;
                 let response = sent.map_err(|failed| {
                     let failure = Failure::new(failed);
                     if failure.is_connection_loss {
-                        self.idle.forget(number);
+                        self.idle.forget(id);
                     }
                     failure
                 })?;
@@ -239,6 +252,17 @@ impl Pool {
                 });
                 Ok(Connection::Http2(self.idle.share(sender)))
             }
+        }
+    }
+}
+
+// === impl Connection ===
+
+impl Connection {
+    fn http2_id(&self) -> Option<Http2Id> {
+        match self {
+            Self::Http1(_) => None,
+            Self::Http2(shared) => Some(shared.id),
         }
     }
 }
@@ -353,16 +377,16 @@ impl Idle {
             return shared.clone();
         }
         kept.opened_http2 += 1;
-        let number = kept.opened_http2;
-        let shared = SharedConnection { sender, number, last_used: Instant::now() };
+        let id = Http2Id(kept.opened_http2);
+        let shared = SharedConnection { sender, id, last_used: Instant::now() };
         kept.http2 = Some(shared.clone());
         self.start_sweeper(&mut kept);
         shared
     }
 
     /// Gives no more requests to an HTTP/2 connection.
-    fn forget(&self, number: u64) {
-        self.lock().http2.take_if(|shared| shared.number == number);
+    fn forget(&self, id: Http2Id) {
+        self.lock().http2.take_if(|shared| shared.id == id);
     }
 
     fn start_sweeper(self: &Arc<Self>, kept: &mut IdleConnections) {

@@ -279,7 +279,7 @@ impl UpstreamStats {
     }
 
     /// Returns whether the last health check failed, but not the one before it.
-    pub(super) fn is_check_doubtful(&self) -> bool {
+    pub(super) fn has_check_just_failed(&self) -> bool {
         self.check.consecutive_failures.load(Ordering::Relaxed) == 1
     }
 

@@ -97,6 +97,8 @@ pub struct CredentialHealth {
     pub requests: u64,
     /// How many of those requests it was refused for.
     pub refusals: u64,
+    /// Why the gateway could not read it; `None` if it could.
+    pub problem: Option<String>,
 }
 
 /// The result of a health check.
@@ -115,7 +117,7 @@ pub enum HealthStatus {
     Healthy,
     /// There were no recent requests.
     Idle,
-    /// Some recent requests failed.
+    /// Some recent requests failed, or one of several credentials is missing.
     Shaky,
     /// The breaker is half open: one request probes the upstream.
     Probing,
@@ -141,9 +143,18 @@ pub enum BreakerState {
 impl Upstream {
     /// Returns the health summary, if known.
     pub fn health_status(&self) -> Option<HealthStatus> {
-        if self.problem.is_some() {
-            return Some(HealthStatus::NoKey);
+        let health = self.health.as_ref();
+        // The other credentials serve if one cannot be read.
+        let has_key = health.is_some_and(|it| it.credentials.iter().any(|it| it.problem.is_none()));
+        match &self.problem {
+            Some(_) if !has_key => Some(HealthStatus::NoKey),
+            Some(_) => self.state().max(Some(HealthStatus::Shaky)),
+            None => self.state(),
         }
+    }
+
+    /// Returns the health summary by recent requests, if known.
+    fn state(&self) -> Option<HealthStatus> {
         let health = self.health.as_ref()?;
         if health.check == Some(CheckState::Failing) {
             return Some(HealthStatus::Down);
@@ -244,5 +255,32 @@ impl BreakerState {
             Self::Open => "open",
             Self::HalfOpen => "half open",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: an upstream with one missing credential was shown as one without a key.
+    #[test]
+    fn an_upstream_with_one_missing_credential_has_a_key() {
+        let missing = || CredentialHealth {
+            problem: Some("it is not set".to_owned()),
+            ..CredentialHealth::default()
+        };
+        let check = |credentials: Vec<CredentialHealth>, breaker, expected| {
+            let health =
+                Health { credentials, breaker: Some(breaker), requests: 1, ..Health::default() };
+            let problem = Some("credential 1: it is not set".to_owned());
+            let upstream = Upstream { problem, health: Some(health), ..Upstream::default() };
+            assert_eq!(upstream.health_status(), Some(expected));
+        };
+        let serving = CredentialHealth::default;
+        check(vec![missing(), serving()], BreakerState::Closed, HealthStatus::Shaky);
+        check(vec![missing(), serving()], BreakerState::Open, HealthStatus::Down);
+        check(vec![missing(), missing()], BreakerState::Closed, HealthStatus::NoKey);
+        check(vec![missing()], BreakerState::Closed, HealthStatus::NoKey);
+        check(Vec::new(), BreakerState::Closed, HealthStatus::NoKey);
     }
 }

@@ -100,7 +100,7 @@ fn detail<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
             (1..).zip(upstream.credentials.iter().zip(&health.credentials))
         {
             let text = format!("{number} {}: {}", source.describe(), key_state(model, state));
-            let is_paused = state.paused_until.is_some();
+            let is_paused = state.paused_until.is_some() || state.problem.is_some();
             detail.text(if is_paused { Span::styled(text, theme.warning()) } else { plain(text) });
         }
     }
@@ -117,6 +117,9 @@ fn keys(upstream: &Upstream) -> String {
 }
 
 fn key_state(model: &Model, state: &CredentialHealth) -> String {
+    if state.problem.is_some() {
+        return "not available".to_owned();
+    }
     let (requests, refusals) = (count(Some(state.requests)), count(Some(state.refusals)));
     let pause = state
         .paused_until

@@ -5,7 +5,7 @@ use proto::v1::{Credential, CredentialHealth, CredentialList};
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use super::super::{read_secret_line, rfc3339};
+use super::super::{non_empty, read_secret_line, rfc3339};
 use crate::Shell;
 use crate::cli::upstream as cli;
 use crate::error::Failure;
@@ -25,6 +25,8 @@ pub(super) struct CredentialRecord {
     refusals: Option<u64>,
     /// The HTTP status of the last refusal.
     last_refusal: Option<u32>,
+    /// Why the gateway could not read it.
+    problem: Option<String>,
 }
 
 /// Converts the flags to credentials; reads those of `--key-stdin`, one from each line.
@@ -77,6 +79,7 @@ pub(super) fn health_records(credentials: Vec<CredentialHealth>) -> Vec<Credenti
             requests: Some(health.requests),
             refusals: Some(health.refusals),
             last_refusal: Some(health.last_refusal).filter(|status| *status != 0),
+            problem: non_empty(health.problem),
             ..CredentialRecord::new(health.number, source)
         })
     };
@@ -115,6 +118,7 @@ impl CredentialRecord {
             requests: None,
             refusals: None,
             last_refusal: None,
+            problem: None,
         }
     }
 
@@ -133,9 +137,17 @@ impl CredentialRecord {
         self.paused_until.is_some()
     }
 
+    /// Returns whether the gateway could not read it.
+    pub(super) fn is_missing(&self) -> bool {
+        self.problem.is_some()
+    }
+
     /// Describes the credential and its state in one line.
     pub(super) fn describe(&self) -> String {
         let source = format!("{}: {} {}", self.number, self.source, self.name());
+        if let Some(problem) = &self.problem {
+            return format!("{}, missing: {problem}", source.trim_end());
+        }
         let mut parts = vec![source.trim_end().to_owned()];
         parts.extend(self.requests.map(|requests| format!("{requests} requests")));
         if let Some(refusals @ 1..) = self.refusals {

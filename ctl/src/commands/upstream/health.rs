@@ -111,10 +111,18 @@ impl Record for HealthRecord {
     ];
 
     fn text(&self, field: &str) -> Option<String> {
-        let paused = self.credentials.iter().filter(|credential| credential.is_paused()).count();
-        (field == "credentials").then(|| match (self.credentials.len(), paused) {
-            (count @ 2.., 1..) => format!("{count}, {paused} paused"),
-            (count, _) => count.to_string(),
+        let count = |is: fn(&CredentialRecord) -> bool| {
+            self.credentials.iter().filter(|credential| is(credential)).count()
+        };
+        (field == "credentials").then(|| match self.credentials.len() {
+            several @ 2.. => {
+                let paused = count(CredentialRecord::is_paused);
+                let missing = count(CredentialRecord::is_missing);
+                let paused = (paused > 0).then(|| format!(", {paused} paused"));
+                let missing = (missing > 0).then(|| format!(", {missing} missing"));
+                format!("{several}{}{}", paused.unwrap_or_default(), missing.unwrap_or_default())
+            }
+            few => few.to_string(),
         })
     }
 }

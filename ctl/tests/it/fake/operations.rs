@@ -92,6 +92,7 @@ impl TrafficService for FakeGateway {
                 requests: 38,
                 refusals: 2,
                 last_refusal: 429,
+                problem: String::new(),
             }],
             health_check: HealthCheckState::Failing.into(),
         };

@@ -59,12 +59,14 @@ pub enum BreakerState {
 pub enum CheckState {
     /// The last check, or the one before it, succeeded.
     Passing,
-    /// The last two checks failed: requests fail over to other upstreams where possible.
+    /// The last two checks failed. Requests are sent to other upstreams where possible.
     Failing,
 }
 
-/// An upstream's most recent error, for operators. Contains no secrets, and no text from the
-/// upstream, which may repeat secrets.
+/// The most recent error of an upstream, for operators.
+///
+/// Invariant: it contains no credential. The body of an answer is never part of it, because it may
+/// repeat the credential or the prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastError {
     /// The description.

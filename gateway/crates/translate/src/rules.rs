@@ -335,7 +335,9 @@
 //! - An empty reason: `completed`. A stream ends with it only if `[DONE]` follows, because some
 //!   servers send it in every chunk; otherwise the stream was cut.
 //! - `null` and `none` are no reason. Without a reason, a stream is a violation, with or without
-//!   `[DONE]`; a non-streaming answer is `completed`.
+//!   `[DONE]`. A non-streaming answer is `incomplete`, with `incomplete_details: null`: it has
+//!   arrived in full, but its server may have broken it off (Ollama sends `null` when its model
+//!   process ends early). Without content as well, it is a violation *(caller)*.
 //!
 //! The last item of an incomplete answer is `incomplete`, and so is every call in it with
 //! incomplete arguments; other items are `completed`.

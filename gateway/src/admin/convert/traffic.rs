@@ -94,7 +94,7 @@ pub(in super::super) fn upstream_health(view: HealthView) -> v1::UpstreamHealth 
 }
 
 fn credential_health(number: u32, view: CredentialView) -> v1::CredentialHealth {
-    let CredentialView { source, health, paused_until } = view;
+    let CredentialView { source, health, paused_until, problem } = view;
     v1::CredentialHealth {
         number,
         source: Some(credential(&source)),
@@ -102,6 +102,7 @@ fn credential_health(number: u32, view: CredentialView) -> v1::CredentialHealth 
         requests: health.requests,
         refusals: health.refusals,
         last_refusal: health.last_refusal.map(u32::from).unwrap_or_default(),
+        problem: problem.unwrap_or_default(),
     }
 }
 

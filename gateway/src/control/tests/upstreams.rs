@@ -257,3 +257,30 @@ async fn validates_logins_for_proxies() {
         assert_eq!(field(error), expected, "{text}");
     }
 }
+
+/// Regression test: the removal of one of several sealed credentials was described as `sealed -> sealed anew`.
+#[tokio::test]
+async fn the_audit_log_names_the_sealed_credentials_that_changed() {
+    let bench = Bench::new(Registration::Open).await;
+    add(&bench, "u", url("http://host/v1")).await.unwrap();
+    let secret = |text: &str| NewCredential::Secret(text.into());
+    let kept = NewCredential::Current;
+    for (credentials, expected) in [
+        (vec![secret("sk-a"), secret("sk-b"), secret("sk-c")], "credentials: none -> "),
+        (vec![kept(1), kept(3)], "sealed credentials: removed number 2"),
+        (vec![kept(2), kept(1)], "credentials: in another order"),
+        (vec![kept(1), secret("sk-d")], "sealed credentials: removed number 2; added number 2"),
+        (vec![kept(2)], "sealed credentials: removed number 1"),
+        (vec![secret("sk-e")], "credential: sealed -> sealed anew"),
+        (vec![kept(1)], "no change"),
+    ] {
+        let change = UpstreamChange { credentials: Some(credentials), ..UpstreamChange::default() };
+        update(&bench, change).await.unwrap();
+        let query = AuditQuery::default();
+        let entries = bench.control.list_audit(&bench.operator, query, 1, "").await.unwrap();
+        let details = &entries.items[0].entry.details;
+        assert!(details.contains(expected), "{expected}: {details}");
+        assert_eq!(details.contains("anew"), expected.contains("anew"), "{details}");
+        assert!(!details.contains("sk-"), "{details}");
+    }
+}

@@ -98,8 +98,15 @@ fn asking(
     request
 }
 
+async fn send(
+    pool: &Pool,
+    request: &impl Fn(Protocol) -> Request<Outbound>,
+) -> Result<Response<AnswerBody>, UpstreamError> {
+    pool.send(request, &SendStatus::default(), &mut None).await
+}
+
 async fn ask(pool: &Pool) {
-    let response = pool.send(&request).await.unwrap();
+    let response = send(pool, &request).await.unwrap();
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hi");
 }
 
@@ -172,7 +179,7 @@ async fn a_request_that_a_closed_connection_did_not_take_is_sent_on_another() {
         built.fetch_add(1, Ordering::Relaxed);
         request(protocol)
     };
-    let (response, _far) = tokio::join!(pool.send(&closing), answered());
+    let (response, _far) = tokio::join!(send(&pool, &closing), answered());
     assert_eq!(response.unwrap().into_body().collect().await.unwrap().to_bytes(), "hi");
     assert_eq!(built.into_inner(), 2);
 }
@@ -207,7 +214,7 @@ async fn all_frames_that_have_arrived_are_read_at_once() {
         far.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
         far
     };
-    let (response, _far) = tokio::join!(pool.send(&request), serve);
+    let (response, _far) = tokio::join!(send(&pool, &request), serve);
     let mut body = response.unwrap().into_body();
     let mut context = Context::from_waker(Waker::noop());
     for expected in ["a", "b", "c"] {
@@ -227,7 +234,7 @@ async fn a_request_that_is_kept_back_does_not_leave() {
     let pool = pool_of(dialer.clone());
     let send_status = SendStatus::default();
     let kept_back = |_| asking("words", Arc::new(|| Err("not yet".into())), &send_status);
-    let error = pool.send(&kept_back).await.unwrap_err();
+    let error = send(&pool, &kept_back).await.unwrap_err();
     assert!(send_status.is_kept_back() && !send_status.stop(), "{error:?}");
     let mut far = dialer.0.lock().unwrap().pop().unwrap();
     let mut seen = Vec::new();
@@ -240,7 +247,7 @@ async fn a_request_that_is_kept_back_does_not_leave() {
         async {
             drop(dialer.accept().await);
         },
-        async { pool.send(&sent).await.unwrap_err() }
+        async { send(&pool, &sent).await.unwrap_err() }
     );
     assert!(!send_status.is_kept_back() && send_status.stop(), "{error:?}");
 }
@@ -260,7 +267,7 @@ async fn a_connection_whose_answer_was_given_up_is_not_used_again() {
         // The client closes the connection.
         assert_eq!(stream.read_buf(&mut read).await.unwrap(), 0);
     };
-    let give_up = async { drop(pool.send(&request).await.unwrap()) };
+    let give_up = async { drop(send(&pool, &request).await.unwrap()) };
     tokio::join!(serve, give_up);
     assert!(pool.idle.take().is_none());
 }
@@ -287,7 +294,7 @@ async fn a_server_that_is_not_there_is_an_error() {
     let server: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
     drop(listener);
     let pool = pool_of(TcpConnector::plain(&server, None).unwrap());
-    assert!(pool.send(&request).await.is_err());
+    assert!(send(&pool, &request).await.is_err());
 }
 
 /// Regression test: a request that met a connection at the moment of its idle timeout failed.
@@ -312,12 +319,16 @@ async fn a_request_that_an_idle_connection_took_before_it_closed_is_sent_again_o
         closes_unanswered(&mut far).await;
         answer(&mut dialer.accept().await, 1).await;
     };
-    tokio::join!(ask(&pool), second);
+    let (send_status, mut http2) = (SendStatus::default(), None);
+    let (response, ()) = tokio::join!(pool.send(&request, &send_status, &mut http2), second);
+    assert_eq!(response.unwrap().into_body().collect().await.unwrap().to_bytes(), "hi");
+    assert!(send_status.take_lost().is_some() && send_status.take_lost().is_none());
     // A new connection was not closed for being idle.
     let failing = async { closes_unanswered(&mut dialer.accept().await).await };
     pool.idle.lock().http1.clear();
-    let (response, ()) = tokio::join!(pool.send(&request), failing);
+    let (response, ()) = tokio::join!(pool.send(&request, &send_status, &mut http2), failing);
     assert!(matches!(response, Err(UpstreamError::Unreachable(_))), "{response:?}");
+    assert_eq!(send_status.take_lost(), None, "it was sent once");
     assert!(dialer.0.lock().unwrap().is_empty());
 }
 
@@ -326,7 +337,7 @@ async fn a_server_that_accepts_but_does_not_greet_is_given_up_at_the_connect_tim
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: Uri = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
     let pool = pool_of(TcpConnector::tls(&address, None, &Trust::of_host(), None).unwrap());
-    let error = pool.send(&request).await.unwrap_err();
+    let error = send(&pool, &request).await.unwrap_err();
     assert!(matches!(error, UpstreamError::TimedOut(Phase::Connect)), "{error:?}");
     assert!(error.is_retryable() && error.is_upstream_fault());
 }
@@ -391,9 +402,9 @@ async fn an_answer_that_comes_before_the_whole_request_is_read_although_writing_
     let upload = |_| asking(large, Arc::new(|| Ok(())), &send_status);
     let answer = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\nno";
     let pool = pool_of(Refusing { answer, ..Refusing::default() });
-    assert_eq!(pool.send(&upload).await.unwrap().status(), 400);
+    assert_eq!(send(&pool, &upload).await.unwrap().status(), 400);
     let pool = pool_of(Refusing::default());
-    let error = pool.send(&upload).await.unwrap_err();
+    let error = send(&pool, &upload).await.unwrap_err();
     assert!(matches!(error, UpstreamError::Unreachable(_)), "{error:?}");
 }
 
@@ -456,7 +467,7 @@ async fn requests_share_an_http2_connection_and_a_lost_one_is_replaced() {
     let server = Http2Server::default();
     let pool = pool_of(server.clone());
     let ask = async || {
-        let response = pool.send(&http2_request).await.unwrap();
+        let response = send(&pool, &http2_request).await.unwrap();
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hi");
     };
     ask().await;
@@ -476,12 +487,33 @@ async fn requests_share_an_http2_connection_and_a_lost_one_is_replaced() {
     assert_eq!(server.requests.load(Ordering::Relaxed), 11 + 5 + 5);
 }
 
+/// Regression test: a request that was not answered in time took new requests away from the connection that had
+/// replaced its own.
+#[tokio::test]
+async fn only_the_http2_connection_of_a_late_request_is_retired() {
+    let server = Http2Server::default();
+    let pool = pool_of(server.clone());
+    let ask = async || {
+        let mut used = None;
+        let sent = pool.send(&http2_request, &SendStatus::default(), &mut used).await;
+        assert_eq!(sent.unwrap().into_body().collect().await.unwrap().to_bytes(), "hi");
+        used.unwrap()
+    };
+    let first = ask().await;
+    assert_eq!(ask().await, first);
+    pool.retire_http2(first);
+    let second = ask().await;
+    assert_ne!(second, first);
+    pool.retire_http2(first);
+    assert_eq!(ask().await, second);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_http2_connection_that_answers_no_ping_is_lost() {
     let (near, far) = tokio::io::duplex(64 * 1024);
     let connector = OnceConnector(Mutex::new(Some(near)));
     let pool = pool_of(connector);
-    let error = pool.send(&http2_request).await.unwrap_err();
+    let error = send(&pool, &http2_request).await.unwrap_err();
     assert!(matches!(error, UpstreamError::Unreachable(_)), "{error:?}");
     drop(far);
 }
@@ -510,7 +542,7 @@ async fn a_bound_counts_the_idle_connections_of_all_workers() {
     for pool in [&one, &other] {
         let slot = pool.slot(None).await.unwrap();
         assert!(matches!(other.slot(None).await, Err(UpstreamError::Overloaded)));
-        let response = pool.send(&request).await.unwrap();
+        let response = send(pool, &request).await.unwrap();
         let mut body = response.into_body().with_slot(slot);
         while body.frame().await.is_some() {}
         drop(body);

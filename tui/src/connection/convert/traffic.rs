@@ -80,6 +80,7 @@ pub(in crate::connection) fn health(health: v1::UpstreamHealth) -> Health {
                 paused_until: time(it.paused_until),
                 requests: it.requests,
                 refusals: it.refusals,
+                problem: present(it.problem),
             })
             .collect(),
         name: health.name,

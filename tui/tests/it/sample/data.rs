@@ -146,8 +146,13 @@ pub(super) fn health(index: usize, state: Sample) -> Health {
         last_error_at: ago(70),
         check: (index == 2).then_some(CheckState::Passing),
         credentials: vec![
-            CredentialHealth { paused_until: None, requests: 3_400, refusals: 0 },
-            CredentialHealth { paused_until: ago(0), requests: 56, refusals: 2 },
+            CredentialHealth { requests: 3_400, ..CredentialHealth::default() },
+            CredentialHealth {
+                paused_until: ago(0),
+                requests: 56,
+                refusals: 2,
+                ..CredentialHealth::default()
+            },
         ],
     }
 }

@@ -14,8 +14,8 @@ pub(super) enum ResponseState<'a> {
     InProgress,
     /// The answer is complete; the time of completion in Unix seconds.
     Completed(i64),
-    /// The answer was cut; the `reason` of `incomplete_details`.
-    Incomplete(&'static str),
+    /// The answer was cut; the `reason` of `incomplete_details` if there is one.
+    Incomplete(Option<&'static str>),
     /// The stream failed.
     Failed(StreamFailure<'a>),
 }
@@ -78,7 +78,7 @@ pub(super) fn write(
     }
     put(out, ",\"incomplete_details\":");
     match state {
-        ResponseState::Incomplete(reason) => {
+        ResponseState::Incomplete(Some(reason)) => {
             quoted(out, "{\"reason\":", reason);
             put(out, "}");
         }

@@ -111,17 +111,26 @@ impl AnswerReader {
         outcome
     }
 
-    /// Returns the outcome of a complete answer.
+    /// Returns the outcome of an answer that has ended.
     pub(super) fn outcome(&self) -> AnswerOutcome {
-        if self.reason().is_some() { AnswerOutcome::Incomplete } else { AnswerOutcome::Completed }
+        match self.finish {
+            Some(FinishReason::Complete | FinishReason::Empty) => AnswerOutcome::Completed,
+            // An answer without a reason is a plain one: a stream without one fails.
+            Some(FinishReason::Length | FinishReason::Filter | FinishReason::Failed) | None => {
+                AnswerOutcome::Incomplete
+            }
+        }
     }
 
-    /// Returns the `reason` of `incomplete_details`; `None` if the answer is complete.
-    pub(super) fn reason(&self) -> Option<&'static str> {
-        match self.finish {
-            Some(FinishReason::Length) => Some("max_output_tokens"),
-            Some(FinishReason::Filter) => Some("content_filter"),
-            _ => None,
+    /// Returns the state of the response of an answer that has ended, at `completed_at` if it is complete.
+    pub(super) fn state(&self, completed_at: i64) -> ResponseState<'static> {
+        match self.outcome() {
+            AnswerOutcome::Completed => ResponseState::Completed(completed_at),
+            AnswerOutcome::Incomplete => ResponseState::Incomplete(match self.finish {
+                Some(FinishReason::Length) => Some("max_output_tokens"),
+                Some(FinishReason::Filter) => Some("content_filter"),
+                _ => None,
+            }),
         }
     }
 

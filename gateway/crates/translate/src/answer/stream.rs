@@ -150,9 +150,10 @@ impl ResponseStream {
         self.reserve_end(out);
         let mut events = Events::new(out, &mut self.sequence);
         let outcome = self.reader.close(&mut events);
-        let (name, state) = match self.reader.reason() {
-            None => ("response.completed", ResponseState::Completed(end.completed_at)),
-            Some(reason) => ("response.incomplete", ResponseState::Incomplete(reason)),
+        let state = self.reader.state(end.completed_at);
+        let name = match outcome {
+            AnswerOutcome::Completed => "response.completed",
+            AnswerOutcome::Incomplete => "response.incomplete",
         };
         self.terminate(name, state, Some(&end.usage), out);
         outcome

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::events::Events;
-use super::object::{ResponseHead, ResponseState};
+use super::object::ResponseHead;
 use super::reader::AnswerReader;
 use super::{AnswerOutcome, CompletionInfo, Envelope, ProtocolViolation};
 use crate::plan::ResponsePlan;
@@ -60,10 +60,7 @@ impl WholeAnswer {
     /// Returns the response object.
     pub fn finish(mut self, end: CompletionInfo) -> Bytes {
         self.reader.close(&mut Events::discarded());
-        let state = match self.reader.reason() {
-            None => ResponseState::Completed(end.completed_at),
-            Some(reason) => ResponseState::Incomplete(reason),
-        };
+        let state = self.reader.state(end.completed_at);
         self.reader.object(&self.head, state, Some(&end.usage))
     }
 }

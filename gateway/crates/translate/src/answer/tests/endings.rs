@@ -147,6 +147,39 @@ fn done_without_a_finish_reason_is_a_violation() {
     }
 }
 
+/// §4.3. Regression: such an answer was `completed`.
+#[test]
+fn a_plain_answer_without_a_finish_reason_is_incomplete() {
+    let call = json!({"id": "c", "function": {"name": "f", "arguments": "{\"a\":1}"}});
+    for reason in [json!(null), json!("null"), json!("none")] {
+        for said in [json!({"content": "a"}), json!({"content": "a", "tool_calls": [call]})] {
+            let mut body = message(said, "stop");
+            body["choices"][0]["finish_reason"] = reason.clone();
+            let response = answer(plan(), &body);
+            assert_eq!(response["status"], "incomplete", "{body}");
+            assert_eq!(response["incomplete_details"], Value::Null);
+            assert_eq!(response["completed_at"], Value::Null);
+            let items = response["output"].as_array().unwrap();
+            assert_eq!(items.last().unwrap()["status"], "incomplete");
+        }
+    }
+}
+
+/// `S-8c`
+#[test]
+fn the_truncated_call_of_a_plain_answer_is_incomplete() {
+    let call = |id: &str, arguments: &str| json!({"id": id, "function": {"name": "f", "arguments": arguments}});
+    for reason in [json!("length"), json!(null)] {
+        let calls = [call("c", "{}"), call("d", "{\"a"), call("e", "{\"b")];
+        let mut body = message(json!({"tool_calls": calls}), "length");
+        body["choices"][0]["finish_reason"] = reason;
+        let response = answer(plan(), &body);
+        let items = response["output"].as_array().unwrap();
+        let status: Vec<_> = items.iter().map(|item| item["status"].as_str().unwrap()).collect();
+        assert_eq!(status, ["completed", "incomplete", "incomplete"]);
+    }
+}
+
 /// §5.4
 #[test]
 fn an_empty_answer_has_one_empty_message() {
