@@ -155,8 +155,13 @@ pub async fn run(
         // What an earlier process had; its records are stored now.
         allocations.give_back_all().await.context("giving back shared balances and limits")?;
     }
-    let prepared =
-        bootstrap::prepare(&config.data_dir, &*store, &*seams.clock, &seams.entropy, &seed).await?;
+    let dir = &config.data_dir;
+    let prepared = bootstrap::prepare(dir, &*store, &*seams.clock, &seams.entropy, &seed).await;
+    if prepared.is_err() {
+        // A node that has never served must not look as if it was killed.
+        backend.close().await;
+    }
+    let prepared = prepared?;
 
     let (ledger, recorder) =
         Ledger::new(store.clone(), journal, &prepared.snapshot.balances, prepared.newest);

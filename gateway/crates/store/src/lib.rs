@@ -46,7 +46,7 @@ pub mod sqlite;
 mod summary;
 
 pub use consumption::ConsumptionTotals;
-pub use fleet::{ChangeSeq, Changes, Nodes};
+pub use fleet::{ChangeSeq, Changes, Nodes, SealKeys};
 pub use ledger::LedgerEntries;
 pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
@@ -162,6 +162,7 @@ pub trait Store:
     + StoreMaintenance
     + Nodes
     + Changes
+    + SealKeys
 {
 }
 impl<
@@ -174,7 +175,8 @@ impl<
         + ConsumptionTotals
         + StoreMaintenance
         + Nodes
-        + Changes,
+        + Changes
+        + SealKeys,
 > Store for T
 {
 }

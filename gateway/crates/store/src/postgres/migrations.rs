@@ -11,7 +11,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0003_allocations.sql"),
 ];
 
-/// The advisory lock of a running migration.
+/// The advisory lock of a running migration. `transaction.rs` has another one.
 const LOCK: i64 = 0x746f_6c6c_0000_0001;
 
 /// Migrates the database, in one transaction for all missing migrations. Refuses one with a newer

@@ -28,6 +28,7 @@ mod pools;
 mod recalls;
 mod requests;
 mod responses;
+mod seal_keys;
 mod sessions;
 mod summary;
 mod sums;
