@@ -41,6 +41,11 @@ impl Fleet {
         Some(Self { database, patience_seconds, dir: tempfile::tempdir().unwrap() })
     }
 
+    /// Returns a directory for other files of the test.
+    pub fn scratch(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Returns the data directory of a gateway.
     pub fn data(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
@@ -105,7 +110,8 @@ impl Fleet {
     fn share_secrets(&self, data: &Path) {
         let others = std::fs::read_dir(self.dir.path()).unwrap();
         let mut others = others.map(|entry| entry.unwrap().path());
-        let Some(other) = others.find(|other| other != data) else { return };
+        let has_secrets = |other: &PathBuf| other != data && other.join(SHARED[0]).exists();
+        let Some(other) = others.find(has_secrets) else { return };
         std::fs::create_dir_all(data).unwrap();
         for name in SHARED {
             if !data.join(name).exists() {

@@ -1,5 +1,6 @@
 //! `drill`: puts the real gateway under load and faults, and reports lost and duplicated data.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tests::drill::deployment::Transport;
 use tests::drill::disk_full::{Disk, DiskFull};
 use tests::drill::edge::{EdgeSettings, HostileClients};
 use tests::drill::failover::{Failover, FailoverSettings};
+use tests::drill::fleet::{Fault, FleetDrill, FleetSettings};
 use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Total};
@@ -98,6 +100,23 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Transport::Plain)]
         transport: Transport,
     },
+    /// Run three gateways on one PostgreSQL database (`TOLLGATE_TEST_POSTGRES`) under load, with one
+    /// fault in each round: a kill, a suspension, a partition, a removal, a rolling restart, or a
+    /// database that no gateway reaches
+    Fleet {
+        /// How many concurrent clients each gateway has
+        #[arg(long, default_value_t = 8)]
+        clients: usize,
+        /// How long no gateway reaches the database, in seconds
+        #[arg(long, default_value_t = 20)]
+        store_down_seconds: u64,
+        /// Use only these faults
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<Fault>,
+        /// Set the clocks of the gateways five minutes apart with this library (libfaketimeMT.so.1)
+        #[arg(long)]
+        faketime: Option<PathBuf>,
+    },
     /// Serve requests from upstreams that stall, cut, reset and break the protocol
     Upstream {
         /// How many requests are sent in a round
@@ -168,6 +187,12 @@ async fn main() -> ExitCode {
             let settings = FailoverSettings { clients, phase, deadline_ms, transport };
             play(&mut Failover::prepare(settings).await, rounds).await
         }
+        Command::Fleet { clients, store_down_seconds, only, faketime } => {
+            let faults = if only.is_empty() { Fault::ALL.to_vec() } else { only };
+            let store_down = Duration::from_secs(store_down_seconds);
+            let settings = FleetSettings { clients, store_down, faults, faketime };
+            fleet(settings, rounds).await
+        }
         Command::Upstream { requests, clients, max_wait_seconds, seed } => {
             let max_wait = Some(Duration::from_secs(max_wait_seconds));
             let seed = seed.unwrap_or_else(random_seed);
@@ -204,6 +229,19 @@ async fn play(drill: &mut impl Drill, rounds: usize) -> bool {
     }
     println!("{total}");
     total.differences == 0
+}
+
+#[expect(clippy::print_stdout, reason = "this is a report")]
+async fn fleet(settings: FleetSettings, rounds: usize) -> bool {
+    let Some(mut drill) = FleetDrill::prepare(settings).await else {
+        println!(
+            "TOLLGATE_TEST_POSTGRES is not set: it must be the URL of a database whose server allows to create others"
+        );
+        return false;
+    };
+    let good = play(&mut drill, rounds).await;
+    drill.finish().await;
+    good
 }
 
 #[expect(clippy::print_stdout, reason = "this is a report")]

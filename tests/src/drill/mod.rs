@@ -17,6 +17,7 @@ pub mod disk_full;
 pub mod edge;
 mod ending;
 pub mod failover;
+pub mod fleet;
 mod honest;
 pub mod hostile;
 mod lenient;

@@ -81,13 +81,27 @@ fn gateway(durability: Durability, store: Option<&str>) -> Command {
 
 /// Starts a gateway on the data in `data`, which is killed on drop.
 pub(super) async fn serve(command: Command, data: &Path) -> Gateway {
-    let quiet = "warn,gateway::app=info,gateway::ledger=info";
-    let change = |command: &mut Command| {
-        command.args(["--no-simulator", "--log", quiet]);
-        // each round registers new accounts, from one address and on one day
-        command.args(["--registrations-per-hour", "0", "--trial-daily-usd", "1000000"]);
-    };
-    Gateway::serve(command, data, change).await
+    Gateway::serve(command, data, configure).await
+}
+
+/// Sets what every drill sets.
+pub(super) fn configure(command: &mut Command) {
+    command.args(["--no-simulator", "--log", "warn,gateway::app=info,gateway::ledger=info"]);
+    // each round registers new accounts, from one address and on one day
+    command.args(["--registrations-per-hour", "0", "--trial-daily-usd", "1000000"]);
+}
+
+/// Adds the models of the drills, on the simulator at `url`.
+pub(super) async fn add_models(operator: &Session, url: &str) {
+    let upstream =
+        v1::Upstream { name: "simulator".to_owned(), url: url.to_owned(), ..Default::default() };
+    operator.add_upstream(upstream).await;
+    for (id, prices) in MODELS {
+        let [input_usd, cached_usd, output_usd] = prices.map(|price| Nanos(price).to_string());
+        let mut model = priced_model(id, &[("simulator", "sim-chat")]);
+        model.price = Some(v1::Price { input_usd, cached_usd, output_usd, version: 0 });
+        operator.add_model(model).await;
+    }
 }
 
 impl Rig {
@@ -127,19 +141,7 @@ impl Rig {
         let durability = Durability::Process;
         let gateway = Some(gateway);
         let rig = Self { dir, data, simulator, truth, durability, store: None, gateway };
-        let operator = rig.operator().await;
-        let upstream = v1::Upstream {
-            name: "simulator".to_owned(),
-            url: rig.simulator.url.clone(),
-            ..Default::default()
-        };
-        operator.add_upstream(upstream).await;
-        for (id, prices) in MODELS {
-            let [input_usd, cached_usd, output_usd] = prices.map(|price| Nanos(price).to_string());
-            let mut model = priced_model(id, &[("simulator", "sim-chat")]);
-            model.price = Some(v1::Price { input_usd, cached_usd, output_usd, version: 0 });
-            operator.add_model(model).await;
-        }
+        add_models(&rig.operator().await, &rig.simulator.url).await;
         rig
     }
 
@@ -283,7 +285,7 @@ pub(super) async fn balance(caller: &Session) -> Nanos {
 
 /// Returns whether the journal contains only zeros after the heads of its files. Requests in
 /// flight, and records that the store does not have yet, leave entries there.
-fn journal_is_empty(data: &Path) -> bool {
+pub(super) fn journal_is_empty(data: &Path) -> bool {
     const HEAD: usize = 16;
     let segments = std::fs::read_dir(data.join("journal")).unwrap();
     // a segment may be removed meanwhile
