@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "audit",
             "ledger",
             "maintenance",
+            "nodes",
             "traffic",
             "diagnostics",
             "catalogue",

@@ -11,6 +11,7 @@ pub(crate) mod key;
 pub(crate) mod ledger;
 pub(crate) mod limits;
 pub(crate) mod model;
+pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod request;
@@ -150,6 +151,9 @@ pub(crate) enum Command {
     /// Manage upstreams: the chat servers behind the gateway
     #[command(subcommand, after_help = "Example:\n  ctl upstream list")]
     Upstream(upstream::UpstreamCommand),
+    /// Manage nodes: the gateways that share a PostgreSQL database (operators only)
+    #[command(subcommand, after_help = "Example:\n  ctl node list")]
+    Node(node::NodeCommand),
     /// Show usage and cost: in total, by model, by day and by key
     #[command(after_help = "Example:\n  ctl usage\n  ctl usage --since 7d --model gpt-5 -o json")]
     Usage(usage::Usage),

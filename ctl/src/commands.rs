@@ -15,6 +15,7 @@ mod limits;
 mod login;
 mod man;
 mod model;
+mod node;
 mod plan;
 mod profile;
 mod quickstart;
@@ -51,6 +52,7 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Model(command) => model::run(shell, command).await,
         Command::Route(command) => route::run(shell, command).await,
         Command::Upstream(command) => upstream::run(shell, command).await,
+        Command::Node(command) => node::run(shell, command).await,
         Command::Usage(input) => usage::run(shell, input).await,
         Command::Traffic(input) => traffic::run(shell, input).await,
         Command::Request(command) => request::run(shell, command).await,

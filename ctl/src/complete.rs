@@ -15,11 +15,12 @@ use proto::client::Connection;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
+use proto::v1::node_service_client::NodeServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::{
-    ListAccountsRequest, ListKeysRequest, ListModelsRequest, ListPlansRequest, ListSessionsRequest,
-    ListUpstreamsRequest,
+    ListAccountsRequest, ListKeysRequest, ListModelsRequest, ListNodesRequest, ListPlansRequest,
+    ListSessionsRequest, ListUpstreamsRequest,
 };
 
 use crate::cli::{Cli, Globals};
@@ -48,6 +49,7 @@ enum Noun {
     Account,
     Key,
     Model,
+    Node,
     Plan,
     Profile,
     Session,
@@ -133,6 +135,7 @@ fn noun(command: &str, argument: &str) -> Option<Noun> {
         | ("profile show" | "profile use" | "profile set" | "profile remove", "name") => {
             Some(Noun::Profile)
         }
+        ("node drain" | "node remove", "name") => Some(Noun::Node),
         ("session revoke", "id") => Some(Noun::Session),
         ("upstream show" | "upstream update" | "upstream remove", "name") | (_, "deployments") => {
             Some(Noun::Upstream)
@@ -202,6 +205,10 @@ async fn list_names(noun: Noun, gateway: Connection) -> Result<Vec<(String, Stri
         Noun::Model => {
             let answer = ModelServiceClient::new(gateway).list_models(ListModelsRequest {}).await?;
             answer.into_inner().models.into_iter().map(|it| (it.id, it.display_name)).collect()
+        }
+        Noun::Node => {
+            let answer = NodeServiceClient::new(gateway).list_nodes(ListNodesRequest {}).await?;
+            answer.into_inner().nodes.into_iter().map(|it| (it.name, it.address)).collect()
         }
         Noun::Plan => {
             let answer = PlanServiceClient::new(gateway).list_plans(ListPlansRequest {}).await?;

@@ -145,8 +145,13 @@ pub async fn run(
         Durability::Power => journal.with_sync().context("starting to sync the journal")?,
     };
     recovered.commit(&*store).await.context("replaying the journal")?;
-    let prepared =
-        bootstrap::prepare(&config.data_dir, &*store, &*seams.clock, &seams.entropy, &seed).await?;
+    let dir = &config.data_dir;
+    let prepared = bootstrap::prepare(dir, &*store, &*seams.clock, &seams.entropy, &seed).await;
+    if prepared.is_err() {
+        // A node that has never served must not look as if it was killed.
+        backend.close().await;
+    }
+    let prepared = prepared?;
 
     let (ledger, recorder) =
         Ledger::new(store.clone(), journal, &prepared.snapshot.balances, prepared.newest);

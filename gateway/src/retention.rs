@@ -1,7 +1,8 @@
 //! Deletes request records that are too old or too many, expired responses, and the admin plane's idempotency
 //! keys after a day.
 //!
-//! Deletion proceeds in small steps with pauses, so that commits do not wait long. Aggregates and ledger entries
+//! If several gateways share the database, the store lets one of them delete at a time; a sweep of another one
+//! finds nothing to do. Deletion proceeds in small steps with pauses, so that commits do not wait long. Aggregates and ledger entries
 //! are kept. The database is not vacuumed, because SQLite reuses freed pages.
 
 use std::sync::Arc;

@@ -28,6 +28,7 @@ mod endpoints;
 mod errors;
 mod examples;
 mod filter;
+mod fleet;
 mod health_check;
 mod hold_growth;
 mod http2_frames;

@@ -9,6 +9,7 @@
 
 mod clock;
 pub mod drill;
+mod fleet;
 pub mod http;
 pub mod http2;
 mod postgres;
@@ -23,6 +24,7 @@ mod upstream;
 use std::time::Duration;
 
 pub use clock::ManualClock;
+pub use fleet::{GatewayFleet, Link};
 pub use postgres::PostgresDatabase;
 pub use product::{Home, Product, Setup, priced_model};
 pub use session::{NewKey, Session, requests_of};

@@ -9,6 +9,7 @@ use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::ledger_service_client::LedgerServiceClient;
 use proto::v1::maintenance_service_client::MaintenanceServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
+use proto::v1::node_service_client::NodeServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
@@ -102,6 +103,11 @@ impl Session {
     /// Calls `KeyService`.
     pub fn keys(&self) -> KeyServiceClient<Connection> {
         KeyServiceClient::new(self.connection.clone())
+    }
+
+    /// Calls `NodeService`.
+    pub fn nodes(&self) -> NodeServiceClient<Connection> {
+        NodeServiceClient::new(self.connection.clone())
     }
 
     /// Calls `PlanService`.

@@ -10,6 +10,7 @@ async fn a_missing_object_is_reported_before_the_confirmation() {
         ("key revoke nosuch", "key"),
         ("model remove nosuch", "model"),
         ("upstream remove nosuch", "upstream"),
+        ("node remove nosuch", "node"),
     ] {
         let result = user.ctl_with(line, "y\n").await;
         assert_eq!((result.code, result.out.as_str()), (4, ""), "{line}");
@@ -28,6 +29,7 @@ async fn the_confirmation_names_the_object_and_requires_yes() {
         ("key revoke 9f2c41d0", "Revoke key 9f2c41d0 (ci)?", "RevokeKey"),
         ("model remove sim-fast", "Remove model sim-fast?", "RemoveModel"),
         ("upstream remove example", "Remove upstream example (https", "RemoveUpstream"),
+        ("node remove gate-2", "Remove node gate-2 (10.0.0.7:8080)?", "RemoveNode"),
     ] {
         user.environment.interactive = true;
         for (stdin, code) in [("n\n", 1), ("\n", 1), ("", 1), ("y\n", 0), ("YES\n", 0)] {

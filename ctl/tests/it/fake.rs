@@ -5,6 +5,7 @@ mod api;
 mod catalogue;
 mod keys;
 mod ledger;
+mod nodes;
 mod operations;
 mod requests;
 
@@ -20,6 +21,7 @@ use proto::v1::key_service_server::KeyServiceServer;
 use proto::v1::ledger_service_server::LedgerServiceServer;
 use proto::v1::maintenance_service_server::MaintenanceServiceServer;
 use proto::v1::model_service_server::ModelServiceServer;
+use proto::v1::node_service_server::NodeServiceServer;
 use proto::v1::plan_service_server::PlanServiceServer;
 use proto::v1::traffic_service_server::TrafficServiceServer;
 use proto::v1::upstream_service_server::UpstreamServiceServer;
@@ -121,6 +123,7 @@ impl FakeGateway {
             .add_service(LedgerServiceServer::new(fake.clone()))
             .add_service(MaintenanceServiceServer::new(fake.clone()))
             .add_service(ModelServiceServer::new(fake.clone()))
+            .add_service(NodeServiceServer::new(fake.clone()))
             .add_service(PlanServiceServer::new(fake.clone()))
             .add_service(TrafficServiceServer::new(fake.clone()))
             .add_service(UpstreamServiceServer::new(fake.clone()))

@@ -18,6 +18,7 @@ mod harness;
 mod help;
 mod keys;
 mod ledger;
+mod nodes;
 mod operations;
 mod profiles;
 mod quickstart;

@@ -13,6 +13,7 @@ mod keys;
 mod ledger;
 mod maintenance;
 mod models;
+mod nodes;
 mod plans;
 pub mod serve;
 mod status;

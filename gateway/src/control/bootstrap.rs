@@ -77,6 +77,18 @@ pub enum BootstrapError {
         /// The names of the upstreams with sealed credentials.
         upstreams: String,
     },
+    /// Other gateways use the store, and have another key.
+    #[error(
+        "`{path}` {problem}; copy `seal.key` from the data directory of another gateway of this \
+         database, and `operator.token`, too, if the same token should work on each",
+        path = path.display()
+    )]
+    OtherSealKey {
+        /// The path of the key.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -86,8 +98,8 @@ pub enum BootstrapError {
 /// both.
 ///
 /// # Errors
-/// A secret file cannot be read or created, `seal.key` is missing although it is needed, or the
-/// store fails.
+/// A secret file cannot be read or created, `seal.key` is missing although it is needed, other
+/// gateways have another one, or the store fails.
 pub async fn prepare(
     dir: &Path,
     store: &dyn Store,
@@ -96,10 +108,18 @@ pub async fn prepare(
     seed: &Seed,
 ) -> Result<InitialState, BootstrapError> {
     let file_error = |name| move |source| BootstrapError::File { path: dir.join(name), source };
+    let other_key = |problem| BootstrapError::OtherSealKey { path: dir.join(KEY_FILE), problem };
     if !dir.join(KEY_FILE).exists() {
+        if store.seal_fingerprint().await?.is_some() {
+            return Err(other_key("is missing"));
+        }
         ensure_nothing_sealed(dir, &store.load().await?.upstreams)?;
     }
     let sealer = Sealer::open(dir, entropy.clone()).map_err(file_error(KEY_FILE))?;
+    let fingerprint = sealer.fingerprint();
+    if store.claim_seal_fingerprint(&fingerprint).await? != fingerprint {
+        return Err(other_key("is another key than that of the other gateways"));
+    }
     let token = file::read_or_create(dir, TOKEN_FILE, || token::make(token::OPERATOR, &**entropy))
         .and_then(|token| {
             // With an empty file, the empty token would authenticate as the operator.

@@ -24,6 +24,7 @@ pub mod ledger;
 pub mod limit_use;
 pub mod maintenance;
 pub mod models;
+pub mod nodes;
 mod password_change;
 pub mod passwords;
 pub mod plans;

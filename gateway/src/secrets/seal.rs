@@ -26,6 +26,7 @@ pub const KEY_FILE: &str = "seal.key";
 const VERSION: u8 = 1;
 const NONCE_BYTES: usize = 12;
 const DIGEST_KEY_CONTEXT: &[u8] = b"digests";
+const FINGERPRINT_CONTEXT: &[u8] = b"fingerprint";
 const REASONING_CONTEXT: &[u8] = b"reasoning";
 const REASONING_PREFIX: &str = "tgr1_";
 
@@ -85,6 +86,11 @@ impl Sealer {
         };
         // Hashed twice against length extension.
         keyed(&keyed(bytes))
+    }
+
+    /// Returns a text that identifies the key and does not reveal it.
+    pub fn fingerprint(&self) -> String {
+        HEXLOWER.encode(&self.digest(FINGERPRINT_CONTEXT))
     }
 
     /// Decrypts a credential that [`Sealer::seal`] encrypted.

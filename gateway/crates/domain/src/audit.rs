@@ -14,7 +14,8 @@ pub struct AuditEntry {
     pub actor: Option<AccountId>,
     /// The action.
     pub action: AuditAction,
-    /// The changed object: a key's id, the name of an account, a plan or an upstream, a model's id.
+    /// The changed object: a key's id, the name of an account, a plan, an
+    /// upstream or a node, a model's id.
     pub object: String,
     /// The account that the change concerns, if any.
     pub account: Option<AccountId>,
@@ -92,4 +93,8 @@ actions! {
     UpstreamUpdate = "upstream.update",
     /// An upstream was removed.
     UpstreamRemove = "upstream.remove",
+    /// Whether a node drains was changed.
+    NodeDrain = "node.drain",
+    /// A node was removed.
+    NodeRemove = "node.remove",
 }

@@ -66,6 +66,16 @@ pub trait Changes: Send + Sync {
     fn mark_applied(&self, newest: ChangeSeq);
 }
 
+/// The key with which gateways encrypt secrets in the database.
+#[async_trait]
+pub trait SealKeys: Send + Sync {
+    /// Returns the fingerprint of the key that all gateways must have; `None` before the first
+    /// start, and if the database belongs to one data directory.
+    async fn seal_fingerprint(&self) -> Result<Option<String>, StoreError>;
+    /// Stores the fingerprint of the key unless there is one. Returns the stored one.
+    async fn claim_seal_fingerprint(&self, fingerprint: &str) -> Result<String, StoreError>;
+}
+
 /// Notifications of changes.
 #[async_trait]
 pub trait ChangeFeed: Send + Sync {

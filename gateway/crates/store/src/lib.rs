@@ -45,7 +45,7 @@ pub mod sqlite;
 mod summary;
 
 pub use consumption::ConsumptionTotals;
-pub use fleet::{ChangeSeq, Changes, Nodes};
+pub use fleet::{ChangeSeq, Changes, Nodes, SealKeys};
 pub use ledger::LedgerEntries;
 pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
@@ -160,6 +160,7 @@ pub trait Store:
     + StoreMaintenance
     + Nodes
     + Changes
+    + SealKeys
 {
 }
 impl<
@@ -172,7 +173,8 @@ impl<
         + ConsumptionTotals
         + StoreMaintenance
         + Nodes
-        + Changes,
+        + Changes
+        + SealKeys,
 > Store for T
 {
 }

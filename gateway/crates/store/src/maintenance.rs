@@ -27,7 +27,7 @@ pub trait StoreMaintenance: Send + Sync {
     async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError>;
     /// Deletes up to `limit` of the oldest request records that `cutoff` selects. Keeps sums and
     /// charges, and the newest record, because cursors continue from it. Returns the number of
-    /// deleted records.
+    /// deleted records; zero while another gateway deletes old rows.
     async fn delete_old_requests(
         &self,
         cutoff: RetentionCutoff,

@@ -7,6 +7,7 @@
 mod catalogue;
 mod diagnostics;
 mod ledger;
+mod node;
 mod request;
 mod response;
 mod traffic;
@@ -15,6 +16,7 @@ mod usage;
 pub(super) use catalogue::catalogue_change;
 pub(super) use diagnostics::finding;
 pub(super) use ledger::{entry, verdict};
+pub(super) use node::node;
 pub(super) use request::{
     amount, audit_filter, model_change, new_key, new_model, new_plan, new_upstream, upstream_change,
 };

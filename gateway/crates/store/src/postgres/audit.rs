@@ -41,6 +41,9 @@ impl AuditLog for PostgresStore {
             (SELECT actor, method, key FROM admin_calls WHERE at < $1 LIMIT $2)";
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
+        if !tx.try_claim_retention().await? {
+            return Ok(0);
+        }
         let deleted = tx.execute(sql, parameters![At(before), rows(limit)]).await?;
         tx.commit().await?;
         Ok(deleted)

@@ -47,6 +47,9 @@ impl StoreMaintenance for PostgresStore {
             return Ok(0);
         }
         let tx = connection.begin(self.epoch).await?;
+        if !tx.try_claim_retention().await? {
+            return Ok(0);
+        }
         let old = oldest(&tx, &cutoff, limit).await?;
         if let Some((last, _)) = old.last() {
             let fresh: Vec<_> = old.iter().map(|(cursor, record)| (cursor.0, record)).collect();

@@ -8,7 +8,7 @@ use crate::StoreError;
 const STEPS: &[&str] =
     &[include_str!("migrations/0001_init.sql"), include_str!("migrations/0002_nodes.sql")];
 
-/// The advisory lock of a running migration.
+/// The advisory lock of a running migration. `transaction.rs` has another one.
 const LOCK: i64 = 0x746f_6c6c_0000_0001;
 
 /// Migrates the database, in one transaction for all missing migrations. Refuses one with a newer

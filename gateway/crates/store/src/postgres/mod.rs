@@ -24,6 +24,7 @@ mod nodes;
 mod notifications;
 mod requests;
 mod responses;
+mod seal_keys;
 mod sessions;
 mod summary;
 mod sums;

@@ -1,5 +1,5 @@
-//! Notifications of changes, over a connection of its own: a pooled one would not be read while it
-//! is idle.
+//! Notifications of changes, over a dedicated connection: a pooled one would not be read while it is
+//! idle.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -123,6 +123,9 @@ impl Responses for PostgresStore {
             FROM responses WHERE account = $1 AND conversation = $2 AND created_at >= $3) \
             ORDER BY created_at, id LIMIT $4)";
         let tx = connection.begin(self.epoch).await?;
+        if !tx.try_claim_retention().await? {
+            return Ok(0);
+        }
         let mut left = limit;
         for row in ended {
             let (account, conversation): (AccountId, RequestId) = (row.column(0)?, row.column(1)?);

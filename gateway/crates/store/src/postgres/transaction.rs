@@ -10,12 +10,15 @@ use futures_util::stream::Stream;
 use tokio_postgres::{IsolationLevel, Row};
 
 use super::audit;
-use super::codec::{AnyParameter, Parameter, parameters};
+use super::codec::{AnyParameter, Parameter, ReadColumn, parameters};
 use super::error::{FencedError, MissingRowError};
 use super::nodes::NodeEpoch;
 use crate::StoreError;
 use crate::condition::Condition;
 use domain::audit::AuditEntry;
+
+/// The advisory lock of the gateway that deletes old rows. `migrations.rs` has another one.
+const RETENTION_LOCK: i64 = 0x746f_6c6c_0000_0002;
 
 /// A connection. The default returns to the pool on drop.
 pub(super) struct Connection<C = Object>(C);
@@ -131,6 +134,13 @@ impl Transaction<'_> {
         let statement = self.0.prepare_cached(sql).await?;
         let rows = self.0.query_raw(&statement, values.iter().copied()).await?;
         Ok(Box::pin(rows.map_err(StoreError::from)))
+    }
+
+    /// Claims the deletion of old rows until the transaction ends. Returns whether no other gateway
+    /// has it.
+    pub(super) async fn try_claim_retention(&self) -> Result<bool, StoreError> {
+        let sql = "SELECT pg_try_advisory_xact_lock($1)";
+        self.query_one("the lock", sql, parameters![RETENTION_LOCK]).await?.column(0)
     }
 
     /// Executes statements that are separated by semicolons.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::SqliteStore;
 use crate::StoreError;
-use crate::fleet::{ChangeSeq, Changes, Nodes, UnappliedChanges};
+use crate::fleet::{ChangeSeq, Changes, Nodes, SealKeys, UnappliedChanges};
 use domain::audit::AuditEntry;
 use domain::node::{NodeName, NodeRemoval, NodeStatus};
 
@@ -39,4 +39,15 @@ impl Changes for SqliteStore {
     }
 
     fn mark_applied(&self, _: ChangeSeq) {}
+}
+
+#[async_trait]
+impl SealKeys for SqliteStore {
+    async fn seal_fingerprint(&self) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
+    async fn claim_seal_fingerprint(&self, fingerprint: &str) -> Result<String, StoreError> {
+        Ok(fingerprint.to_owned())
+    }
 }

@@ -1,0 +1,164 @@
+//! Several gateways, each in a process, on one PostgreSQL database, and a connection to it that can
+//! be cut.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::process::{self, Gateway};
+use crate::{PostgresDatabase, Session, with_timeout};
+
+/// The secrets that gateways of one database share.
+const SHARED: [&str; 2] = ["seal.key", "operator.token"];
+
+/// A database with the data directories of its gateways.
+pub struct GatewayFleet {
+    /// The database.
+    pub database: PostgresDatabase,
+    /// The setting `store_patience_seconds` of the gateways.
+    pub patience_seconds: u64,
+    dir: TempDir,
+}
+
+/// A TCP proxy in front of a database.
+pub struct Link {
+    is_up: watch::Sender<bool>,
+    _tasks: JoinSet<()>,
+}
+
+impl GatewayFleet {
+    /// Creates a database, unless there is no server.
+    ///
+    /// # Panics
+    /// If it cannot be created.
+    pub async fn create(test: &str, patience_seconds: u64) -> Option<Self> {
+        let database = PostgresDatabase::create(test).await?;
+        Some(Self { database, patience_seconds, dir: tempfile::tempdir().unwrap() })
+    }
+
+    /// Returns the data directory of a gateway.
+    pub fn data(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Starts a gateway with a copy of the secrets of another one, if it has none.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start(&self, name: &str) -> Gateway {
+        self.start_with(name, |_| {}).await
+    }
+
+    /// Like [`start`](Self::start), with changes of the command.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start_with(&self, name: &str, change: impl FnOnce(&mut Command)) -> Gateway {
+        let data = self.data(name);
+        self.share_secrets(&data);
+        Gateway::start(&data, |command| {
+            self.configure(command, name);
+            change(command);
+        })
+        .await
+    }
+
+    /// Returns what a gateway that does not start writes to stderr.
+    ///
+    /// # Panics
+    /// If it starts.
+    pub async fn refusal(&self, name: &str) -> String {
+        let mut command = process::command("gateway");
+        command.arg("--data-dir").arg(self.data(name));
+        command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+        self.configure(&mut command, name);
+        let output = with_timeout("its end", command.output()).await.unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// Connects to a gateway as the operator.
+    ///
+    /// # Panics
+    /// If it cannot be reached.
+    pub async fn operator(&self, name: &str, gateway: &Gateway) -> Session {
+        let token = std::fs::read_to_string(self.data(name).join("operator.token")).unwrap();
+        Session::with_token(&gateway.admin, "operator", token.trim()).await
+    }
+
+    /// Deletes the database.
+    pub async fn remove(self) {
+        self.database.remove().await;
+    }
+
+    fn configure(&self, command: &mut Command, name: &str) {
+        command.env("TOLLGATE_STORE", &self.database.url);
+        command.args(["--node-name", name]);
+        command.args(["--store-patience-seconds", &self.patience_seconds.to_string()]);
+    }
+
+    fn share_secrets(&self, data: &Path) {
+        let others = std::fs::read_dir(self.dir.path()).unwrap();
+        let mut others = others.map(|entry| entry.unwrap().path());
+        let Some(other) = others.find(|other| other != data) else { return };
+        std::fs::create_dir_all(data).unwrap();
+        for name in SHARED {
+            if !data.join(name).exists() {
+                std::fs::copy(other.join(name), data.join(name)).unwrap();
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Starts a proxy to the server of `url`. Returns it with the URL through it.
+    ///
+    /// # Panics
+    /// If it cannot listen, or the URL has no address.
+    pub async fn start(url: &str) -> (Self, String) {
+        let (scheme, rest) = url.split_once("://").unwrap();
+        let (authority, database) = rest.split_once('/').unwrap();
+        let (user, server) = authority.rsplit_once('@').unwrap();
+        let server = server.to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (is_up, state) = watch::channel(true);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                connections.spawn(relay(client, server.clone(), state.clone()));
+            }
+        });
+        let url = format!("{scheme}://{user}@{address}/{database}");
+        (Self { is_up, _tasks: tasks }, url)
+    }
+
+    /// Drops all connections, and those to come.
+    pub fn cut(&self) {
+        self.is_up.send_replace(false);
+    }
+
+    /// Accepts connections again.
+    pub fn mend(&self) {
+        self.is_up.send_replace(true);
+    }
+}
+
+/// Relays one connection until it ends or the link is cut.
+async fn relay(mut client: TcpStream, server: String, mut state: watch::Receiver<bool>) {
+    if !*state.borrow_and_update() {
+        return;
+    }
+    let Ok(mut upstream) = TcpStream::connect(server).await else { return };
+    tokio::select! {
+        _ = copy_bidirectional(&mut client, &mut upstream) => {}
+        _ = state.wait_for(|is_up| !is_up) => {}
+    }
+}
