@@ -6,7 +6,10 @@ use std::path::Path;
 use proto::v1;
 use tests::http::{Answer, Request};
 use tests::process::Gateway;
-use tests::{Fleet, Link, Product, RawUpstream, Session, json_answer, question, with_timeout};
+use tests::{
+    GatewayFleet, Link, Product, RawUpstream, Session, json_answer, priced_model, question,
+    with_timeout,
+};
 use tokio::process::Command;
 use tonic::Code;
 
@@ -38,7 +41,7 @@ async fn until_chat_with(gateway: &Gateway, key: &str, model: &str, status: u16)
             }
         }
     };
-    with_timeout("a status", asking).await
+    with_timeout(&format!("{status} for `{model}`"), asking).await
 }
 
 /// Sends requests for the model `new` until one reaches its upstream with this `authorization`.
@@ -91,7 +94,7 @@ fn node_named(name: &str) -> v1::RemoveNodeRequest {
 
 #[tokio::test]
 async fn keys_and_accounts_change_on_all_gateways() {
-    let Some(fleet) = Fleet::create("fleet_keys", LONG).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_keys", LONG).await else { return };
     let (one, two) = (fleet.start("one").await, fleet.start("two").await);
     let (at_one, at_two) = (fleet.operator("one", &one).await, fleet.operator("two", &two).await);
     let key = at_one.key().await;
@@ -116,7 +119,7 @@ async fn keys_and_accounts_change_on_all_gateways() {
 
 #[tokio::test]
 async fn the_catalogue_changes_on_all_gateways() {
-    let Some(fleet) = Fleet::create("fleet_catalogue", LONG).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_catalogue", LONG).await else { return };
     let (one, two) = (fleet.start("one").await, fleet.start("two").await);
     let (at_one, at_two) = (fleet.operator("one", &one).await, fleet.operator("two", &two).await);
     let key = at_one.key().await.secret;
@@ -131,7 +134,7 @@ async fn the_catalogue_changes_on_all_gateways() {
     };
     at_two.upstreams().update_upstream(update).await.unwrap();
     until_authorized(&upstream, Some("Bearer sk-shared"), &one, &key).await;
-    at_one.add_model_on("short-lived", &["sim:"]).await;
+    at_one.add_model(priced_model("short-lived", &[("simulator", "sim-chat")])).await;
     until_chat_with(&two, &key, "short-lived", 200).await;
     let id = "short-lived".to_owned();
     at_two.models().remove_model(v1::RemoveModelRequest { id }).await.unwrap();
@@ -146,7 +149,7 @@ async fn the_catalogue_changes_on_all_gateways() {
 
 #[tokio::test]
 async fn concurrent_changes_of_an_account_are_all_kept() {
-    let Some(fleet) = Fleet::create("fleet_concurrent", LONG).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_concurrent", LONG).await else { return };
     let (one, two) = (fleet.start("one").await, fleet.start("two").await);
     let (at_one, at_two) = (fleet.operator("one", &one).await, fleet.operator("two", &two).await);
     Session::register(&one.admin, "alice", "correct horse battery alice").await;
@@ -185,7 +188,7 @@ async fn concurrent_changes_of_an_account_are_all_kept() {
 
 #[tokio::test]
 async fn gateways_together_give_no_more_trial_credit_than_the_daily_maximum() {
-    let Some(fleet) = Fleet::create("fleet_trial", LONG).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_trial", LONG).await else { return };
     let maximum = |command: &mut Command| _ = command.args(["--trial-daily-usd", "12"]);
     let one = fleet.start_with("one", maximum).await;
     let two = fleet.start_with("two", maximum).await;
@@ -211,7 +214,7 @@ async fn gateways_together_give_no_more_trial_credit_than_the_daily_maximum() {
 
 #[tokio::test]
 async fn the_log_of_all_gateways_is_followed_on_each() {
-    let Some(fleet) = Fleet::create("fleet_tail", LONG).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_tail", LONG).await else { return };
     let (one, two) = (fleet.start("one").await, fleet.start("two").await);
     let at_two = fleet.operator("two", &two).await;
     let key = fleet.operator("one", &one).await.key().await.secret;
@@ -229,7 +232,7 @@ async fn the_log_of_all_gateways_is_followed_on_each() {
 
 #[tokio::test]
 async fn nodes_are_listed_and_drained() {
-    let Some(fleet) = Fleet::create("fleet_drain", LONG).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_drain", LONG).await else { return };
     let (one, two) = (fleet.start("one").await, fleet.start("two").await);
     let at_two = fleet.operator("two", &two).await;
     let key = at_two.key().await.secret;
@@ -264,13 +267,13 @@ async fn a_gateway_on_sqlite_has_no_nodes() {
 /// Its heartbeats wait for a lock, so that it cannot have reached the database when it is asked.
 #[tokio::test]
 async fn a_suspended_gateway_refuses_until_it_reaches_the_database() {
-    let Some(fleet) = Fleet::create("fleet_suspended", SHORT).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_suspended", SHORT).await else { return };
     let one = fleet.start("one").await;
     let key = fleet.operator("one", &one).await.key().await.secret;
     until_chat(&one, &key, 200).await;
-    signal(&one, "STOP").await;
     let client = &fleet.database.client;
     client.batch_execute("BEGIN; SELECT FROM nodes FOR UPDATE").await.unwrap();
+    signal(&one, "STOP").await;
     let silent = "SELECT count(*) FROM nodes \
         WHERE clock_timestamp() - heard_at > interval '2 s'";
     let waiting = async { while fleet.database.number(silent).await == 0 {} };
@@ -290,7 +293,7 @@ async fn a_suspended_gateway_refuses_until_it_reaches_the_database() {
 
 #[tokio::test]
 async fn a_gateway_serves_without_its_database_until_its_patience_ends() {
-    let Some(fleet) = Fleet::create("fleet_partition", 5).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_partition", 5).await else { return };
     let (link, url) = Link::start(&fleet.database.url).await;
     let through = |command: &mut Command| _ = command.env("TOLLGATE_STORE", url);
     let one = fleet.start_with("one", through).await;
@@ -315,7 +318,7 @@ async fn a_gateway_serves_without_its_database_until_its_patience_ends() {
 
 #[tokio::test]
 async fn a_lost_gateway_is_removed_and_cannot_return() {
-    let Some(fleet) = Fleet::create("fleet_removed", SHORT).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_removed", SHORT).await else { return };
     let (one, two) = (fleet.start("one").await, fleet.start("two").await);
     let operator = fleet.operator("one", &one).await;
     let mut nodes = operator.nodes();
@@ -349,7 +352,7 @@ async fn a_lost_gateway_is_removed_and_cannot_return() {
 
 #[tokio::test]
 async fn a_copy_of_the_data_directory_takes_the_node_over() {
-    let Some(fleet) = Fleet::create("fleet_copied", LONG).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_copied", LONG).await else { return };
     let one = fleet.start("one").await;
     copy_files(&fleet.data("one"), &fleet.data("copy"));
     let copy = fleet.start("copy").await;
@@ -361,7 +364,7 @@ async fn a_copy_of_the_data_directory_takes_the_node_over() {
 
 #[tokio::test]
 async fn all_gateways_must_have_the_same_seal_key() {
-    let Some(fleet) = Fleet::create("fleet_secrets", LONG).await else { return };
+    let Some(fleet) = GatewayFleet::create("fleet_secrets", LONG).await else { return };
     let one = fleet.start("one").await;
     let text = fleet.refusal("two").await;
     assert!(text.contains("is missing") && text.contains("copy `seal.key`"), "{text}");

@@ -7,7 +7,7 @@ use proto::v1;
 use serde_json::{Value, json};
 use tests::http::{Answer, Request};
 use tests::process::Gateway;
-use tests::{Fleet, Session, priced_model, question, with_timeout};
+use tests::{GatewayFleet, Session, priced_model, question, with_timeout};
 use tokio::task::JoinSet;
 
 const PATIENCE_SECONDS: u64 = 60;
@@ -49,7 +49,7 @@ fn succeeded(answers: &[Answer]) -> usize {
 }
 
 /// Three gateways with a priced model, and the operator at the first one.
-async fn start(fleet: &Fleet) -> (Vec<Gateway>, Session) {
+async fn start(fleet: &GatewayFleet) -> (Vec<Gateway>, Session) {
     let mut gateways = Vec::new();
     for name in ["one", "two", "three"] {
         gateways.push(fleet.start(name).await);
@@ -61,7 +61,7 @@ async fn start(fleet: &Fleet) -> (Vec<Gateway>, Session) {
 
 /// Stops the gateways. Checks that nothing remains allocated, except what counts under limits of
 /// the last minute, and that the ledger adds up.
-async fn stop(fleet: Fleet, gateways: Vec<Gateway>) {
+async fn stop(fleet: GatewayFleet, gateways: Vec<Gateway>) {
     for gateway in gateways {
         gateway.stop().await;
     }
@@ -80,14 +80,16 @@ async fn balance(session: &Session) -> Nanos {
     session.account().await.balance_usd.parse().unwrap()
 }
 
-async fn cost_of_all(fleet: &Fleet, key: &str) -> i64 {
+async fn cost_of_all(fleet: &GatewayFleet, key: &str) -> i64 {
     let sql = format!("SELECT coalesce(sum(cost), 0)::bigint FROM requests WHERE key = '{key}'");
     fleet.database.number(&sql).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_gateways_spend_a_balance_to_its_end_and_no_further() {
-    let Some(fleet) = Fleet::create("shared_balance", PATIENCE_SECONDS).await else { return };
+    let Some(fleet) = GatewayFleet::create("shared_balance", PATIENCE_SECONDS).await else {
+        return;
+    };
     let (gateways, operator) = start(&fleet).await;
     let alice = Session::register(&gateways[0].admin, "alice", "correct horse battery alice").await;
     operator.credit("alice", "-4.998").await;
@@ -129,7 +131,7 @@ async fn three_gateways_spend_a_balance_to_its_end_and_no_further() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_per_minute_hold_over_all_gateways_and_one_can_use_them_whole() {
-    let Some(fleet) = Fleet::create("shared_rates", PATIENCE_SECONDS).await else { return };
+    let Some(fleet) = GatewayFleet::create("shared_rates", PATIENCE_SECONDS).await else { return };
     let (gateways, operator) = start(&fleet).await;
     let limits = v1::Limits { rpm: Some(30), ..Default::default() };
     let key = operator.key_with(|key| key.limits = Some(limits)).await.secret;
@@ -154,7 +156,7 @@ async fn limits_per_minute_hold_over_all_gateways_and_one_can_use_them_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_single_place_is_passed_from_one_gateway_to_the_next() {
-    let Some(fleet) = Fleet::create("shared_places", PATIENCE_SECONDS).await else { return };
+    let Some(fleet) = GatewayFleet::create("shared_places", PATIENCE_SECONDS).await else { return };
     let (gateways, operator) = start(&fleet).await;
     let limits = v1::Limits { concurrency: Some(1), ..Default::default() };
     let key = operator.key_with(|key| key.limits = Some(limits)).await.secret;
@@ -170,7 +172,7 @@ async fn a_single_place_is_passed_from_one_gateway_to_the_next() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn caps_and_quotas_hold_over_all_gateways() {
-    let Some(fleet) = Fleet::create("shared_quotas", PATIENCE_SECONDS).await else { return };
+    let Some(fleet) = GatewayFleet::create("shared_quotas", PATIENCE_SECONDS).await else { return };
     let (gateways, operator) = start(&fleet).await;
     operator.credit("operator", "100").await;
     let capped = operator.key_with(|key| key.spend_cap_usd = "0.001".to_owned()).await;
@@ -204,7 +206,7 @@ async fn caps_and_quotas_hold_over_all_gateways() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_gateway_had_returns_with_its_restart_or_its_removal() {
-    let Some(fleet) = Fleet::create("shared_killed", PATIENCE_SECONDS).await else { return };
+    let Some(fleet) = GatewayFleet::create("shared_killed", PATIENCE_SECONDS).await else { return };
     let (mut gateways, operator) = start(&fleet).await;
     let alice = Session::register(&gateways[0].admin, "alice", "correct horse battery alice").await;
     let key = alice.key().await;

@@ -17,7 +17,7 @@ use crate::{PostgresDatabase, Session, with_timeout};
 const SHARED: [&str; 2] = ["seal.key", "operator.token"];
 
 /// A database with the data directories of its gateways.
-pub struct Fleet {
+pub struct GatewayFleet {
     /// The database.
     pub database: PostgresDatabase,
     /// The setting `store_patience_seconds` of the gateways.
@@ -31,7 +31,7 @@ pub struct Link {
     _tasks: JoinSet<()>,
 }
 
-impl Fleet {
+impl GatewayFleet {
     /// Creates a database, unless there is no server.
     ///
     /// # Panics

@@ -43,7 +43,7 @@ impl Control {
         let StoredCatalogue { plans, models, upstreams } = stored;
         let mut catalogue = Catalogue::new(plans, models, upstreams);
         // Before the directory, so that no request finds an upstream without its credential. Also
-        // those of unchanged entries: another gateway may have been told that a file has changed.
+        // those of unchanged entries: an operator may have reported to another gateway that a file has changed.
         self.refresh_credentials(catalogue.upstreams.values()).await;
         // An equal entry stays the same one, because a replaced one loses its connections.
         let current = self.directory.catalogue().clone();

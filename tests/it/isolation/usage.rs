@@ -115,6 +115,20 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.maintenance().backup(v1::BackupRequest {}).await));
             Rule::Operator
         }
+        "NodeService/ListNodes" => {
+            all.push(shown(caller.nodes().list_nodes(v1::ListNodesRequest {}).await));
+            Rule::Operator
+        }
+        "NodeService/DrainNode" => {
+            let request = v1::DrainNodeRequest { name: "gate".to_owned(), draining: true };
+            all.push(shown(caller.nodes().drain_node(request).await));
+            Rule::Operator
+        }
+        "NodeService/RemoveNode" => {
+            let request = v1::RemoveNodeRequest { name: "gate".to_owned(), lost: true };
+            all.push(shown(caller.nodes().remove_node(request).await));
+            Rule::Operator
+        }
         _ => return None,
     };
     Some((rule, all))

@@ -19,7 +19,7 @@ use super::round::{Drill, Figure, Round};
 use super::truth::TruthLogReader;
 use crate::process::{Gateway, Simulator};
 use crate::product::password_of;
-use crate::{Fleet, Link, Session, TEST_TIMEOUT, with_timeout};
+use crate::{GatewayFleet, Link, Session, TEST_TIMEOUT, with_timeout};
 
 /// The gateways, and the offsets of their clocks for libfaketime.
 const NODES: [(&str, &str); 3] = [("one", "-150s"), ("two", "+0s"), ("three", "+150s")];
@@ -67,7 +67,7 @@ pub struct FleetSettings {
 /// Three gateways, their database, and a simulator.
 pub struct FleetDrill {
     settings: FleetSettings,
-    fleet: Fleet,
+    fleet: GatewayFleet,
     nodes: Vec<Node>,
     simulator: Simulator,
     truth: TruthLogReader,
@@ -103,7 +103,7 @@ impl FleetDrill {
     /// # Panics
     /// If something does not start.
     pub async fn prepare(settings: FleetSettings) -> Option<Self> {
-        let fleet = Fleet::create("drill_fleet", PATIENCE_SECONDS).await?;
+        let fleet = GatewayFleet::create("drill_fleet", PATIENCE_SECONDS).await?;
         let truth = fleet.scratch().join("truth.jsonl");
         let simulator = Simulator::start(&truth).await;
         let truth = TruthLogReader::new(&truth);

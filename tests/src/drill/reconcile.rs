@@ -217,7 +217,10 @@ fn merged_by_http_status(records: &Records) -> BTreeMap<u32, u32> {
 
 /// Returns what is wrong with the record of a request that did not reach the upstream.
 fn check_not_sent(record: &v1::RequestRecord) -> Option<&'static str> {
-    if matches!(record.status(), RequestStatus::Completed | RequestStatus::Incomplete) {
+    // The gateway itself lists models.
+    let is_answered =
+        matches!(record.status(), RequestStatus::Completed | RequestStatus::Incomplete);
+    if is_answered && record.endpoint != "models" {
         return Some("was answered and never reached the upstream");
     }
     // a request that a crash or its client cut off before the upstream is charged for its input

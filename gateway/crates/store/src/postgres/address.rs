@@ -11,8 +11,9 @@ use trust::{Trust, TrustError};
 /// The time after which a connection attempt, or data that the server does not acknowledge, fails.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Lets the server end a session whose gateway is gone: its locks would keep other gateways out.
-const SERVER_OPTIONS: &str = "-c idle_in_transaction_session_timeout=60000 \
+/// Lets the server end a session whose gateway is gone or suspended: its locks would keep other
+/// gateways waiting.
+const SERVER_OPTIONS: &str = "-c idle_in_transaction_session_timeout=10000 \
     -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3";
 
 /// A PostgreSQL database. `Display` and `Debug` omit the password.

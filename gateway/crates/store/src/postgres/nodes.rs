@@ -2,7 +2,7 @@
 //! transactions.
 //!
 //! Each process has a number, the epoch of its node. A later start in the same data directory and a
-//! removal increment it; each writing transaction locks the row of its own epoch
+//! removal increment it; each writing transaction locks the row with the epoch of its process
 //! ([`Connection::begin`](super::transaction::Connection::begin)). Invariant: once a node was taken
 //! over or removed, no transaction of its former process commits. Times are those of the database.
 

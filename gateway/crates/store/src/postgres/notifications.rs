@@ -1,5 +1,5 @@
-//! Notifications by other gateways, over a connection of its own: a pooled one would not be read while it
-//! is idle.
+//! Notifications by other gateways, over a dedicated connection: a pooled one would not be read while
+//! it is idle.
 
 use std::future::poll_fn;
 use std::pin::pin;
