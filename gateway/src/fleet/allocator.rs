@@ -159,6 +159,11 @@ impl Allocator {
         for ((lacking, request), found) in lacking.into_iter().zip(requests).zip(allocations) {
             let Lacking { pool, needed: _, attempts } = lacking;
             let needed = request.needed - found.granted;
+            if found.available < 0 {
+                // The pool was reduced; gateways must not use what it no longer has.
+                let (pool, needed) = (request.pool.clone(), -found.available);
+                recalls.push(Recall { pool, needed, from: RecallScope::All });
+            }
             let pause = RECALL_PAUSES.get(attempts).filter(|_| found.elsewhere > 0);
             match pause {
                 _ if needed <= 0 => pool.add(found, Phase::Open),

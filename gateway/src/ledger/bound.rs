@@ -17,6 +17,10 @@ use domain::money::Nanos;
 /// (`max_output_tokens` or a context window).
 pub(super) const MAX_ANSWER_TOKENS: u64 = 131_072;
 
+/// The length of each choice, in tokens, for which a gateway obtains its part of a shared balance before it admits a
+/// request without a cap. Hardly any answer is longer, and a larger part would often be taken from other gateways.
+const MAX_WANTED_TOKENS: u64 = 16_384;
+
 /// Tokens per million bytes before a model is calibrated. Texts have 0.2 to 0.4 tokens per byte.
 const DEFAULT_RATE: u64 = 500_000;
 /// The lowest rate that estimates use. Few texts have fewer tokens, and requests that consist of whitespace
@@ -145,11 +149,12 @@ impl HoldPlan {
 }
 
 impl HoldPlan {
-    /// Returns the amount with which no answer to a request with at most `input_tokens` is shortened.
-    pub(super) fn max_cost(model: &Model, size: &Size, input_tokens: u64) -> Nanos {
+    /// Returns the amount with which an answer to a request with at most `input_tokens` is not shortened: the
+    /// client's cap or, without one, [`MAX_WANTED_TOKENS`].
+    pub(super) fn wanted(model: &Model, size: &Size, input_tokens: u64) -> Nanos {
         let longest = size.longest_answer(model);
-        let payable = size.policy().payable_for(longest);
-        let output = payable.saturating_mul(size.choices.max(1));
+        let wanted = size.max_output.unwrap_or_else(|| longest.min(MAX_WANTED_TOKENS));
+        let output = size.policy().payable_for(wanted).saturating_mul(size.choices.max(1));
         let dearest = model.price.input.max(model.price.cached);
         let input = cost(input_tokens, dearest);
         Nanos(input.0.saturating_add(cost(output, model.price.output).0))

@@ -195,16 +195,12 @@ impl Ledger {
         let input_tokens = input_tokens.unwrap_or_else(|| size.max_input(model));
         let funds = self.funds(key);
         let bound = |spendable| HoldPlan::of(model, size, input_tokens, spendable);
+        // A part of a shared balance must not shorten an answer that the whole balance covers.
+        if self.shortages.is_some() && funds.request(HoldPlan::wanted(model, size, input_tokens)) {
+            return Err(InsufficientFunds::Requested);
+        }
         loop {
-            let plan = bound(funds.spendable());
-            // A part of a shared balance must not shorten an answer that the whole balance covers.
-            if self.shortages.is_some()
-                && plan.is_none_or(|plan| plan.cap.is_some())
-                && funds.request(HoldPlan::max_cost(model, size, input_tokens))
-            {
-                return Err(InsufficientFunds::Requested);
-            }
-            let Some(plan) = plan else {
+            let Some(plan) = bound(funds.spendable()) else {
                 return Err(funds.insufficient_funds(|money| bound(money).is_some()));
             };
             // This fails only if another request takes its hold at the same moment.

@@ -134,10 +134,16 @@ impl Share {
         self.state.request(saturated(lacking)).unwrap_or(false)
     }
 
-    /// Returns whether the limit must be added to the queue because little is left beside `used`.
+    /// Returns whether the limit must be added to the queue because little is left beside `used`, or because it was
+    /// lowered: the parts of all gateways may then exceed it.
     pub(super) fn request_ahead(&mut self, limit: u64, used: u64) -> bool {
-        self.limit = limit;
-        self.state.request_ahead(saturated(self.granted.saturating_sub(used)))
+        let is_lowered = limit < std::mem::replace(&mut self.limit, limit);
+        let unused = saturated(self.granted.saturating_sub(used));
+        if is_lowered {
+            self.state.request(0) == Some(true)
+        } else {
+            self.state.request_ahead(unused)
+        }
     }
 }
 
