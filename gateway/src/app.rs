@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -57,13 +58,15 @@ use domain::durability::Durability;
 use domain::key::Key;
 use domain::upstream::Upstream;
 use simulator::{self, Simulator, TruthLog};
-use store::Store;
 use store::fleet::Fenced;
+use store::{Allocations, Store, StoreError};
 
 /// The lock file, held by the process that uses the data directory.
 const LOCK: &str = "lock";
 /// How long to wait for a process that is just ending to release the data directory.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a stop waits for the database to take back what this gateway has.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A fixed seed: the simulator answers the same request alike on every installation.
 const SIMULATOR_SEED: u64 = 1;
 /// The number of recalls by other gateways that may wait.
@@ -363,16 +366,38 @@ pub async fn run(
     recorder_stop.cancel();
     writing.close();
     writing.wait().await;
-    if let Some(allocations) = &allocations
-        && let Err(error) = allocations.give_back_all().await
-    {
-        tracing::warn!(%error, "other gateways get this one's parts of balances and limits after its next start");
-    }
+    leave(&ledger, allocations.as_deref(), &backend).await;
     backend.close().await;
     workers.stop().await;
     tracing::info!("stopped");
     fenced.get().map_or(Ok(()), |reason| Err(*reason))?;
     served.context("serving the admin plane")
+}
+
+/// Gives back what this gateway has of shared balances and limits, and leaves the other gateways.
+///
+/// Records that the store does not have are paid from what is allocated to this gateway. Others would use the same
+/// amounts if it were given back, and an operator could remove the node although its journal has these records.
+async fn leave(ledger: &Ledger, allocations: Option<&dyn Allocations>, backend: &Backend) {
+    let Some(allocations) = allocations else { return };
+    let waiting = ledger.waiting_records();
+    if waiting > 0 {
+        tracing::warn!(
+            waiting,
+            "request records are only in the journal; start this gateway again, so that they are stored and other \
+             gateways get its parts of balances and limits"
+        );
+        return;
+    }
+    let leaving = async {
+        allocations.give_back_all().await?;
+        backend.leave().await
+    };
+    let left = timeout(LEAVE_TIMEOUT, leaving).await;
+    if let Err(error) = left.unwrap_or_else(|elapsed| Err(StoreError::Unavailable(elapsed.into())))
+    {
+        tracing::warn!(%error, "other gateways get this one's parts of balances and limits after its next start");
+    }
 }
 
 /// Drops the clients of upstreams that were changed or removed, whenever the catalogue changes.

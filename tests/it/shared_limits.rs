@@ -225,3 +225,27 @@ async fn what_a_killed_gateway_had_returns_with_its_restart_or_its_removal() {
     with_timeout("all records", wait).await;
     stop(fleet, gateways).await;
 }
+
+/// Regression test: a stop gave everything back although the database had not accepted all records,
+/// so that other gateways could use what these had been paid from.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_keeps_what_the_records_in_its_journal_were_paid_from() {
+    let Some(fleet) = Fleet::create("shared_unwritten", PATIENCE_SECONDS).await else { return };
+    let (mut gateways, operator) = start(&fleet).await;
+    let key = operator.key().await;
+    wait_for_key(&gateways, &key.secret).await;
+    // Commits wait for this lock.
+    fleet.database.client.batch_execute("BEGIN; SELECT FROM log_end FOR UPDATE").await.unwrap();
+    let answer = ask(&gateways[2], &key.secret, &cheap("hi")).answer().await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    gateways.pop().unwrap().stop().await;
+    let held = "SELECT coalesce(sum(amount), 0)::bigint FROM allocations WHERE kind = 'balance' \
+        AND node = (SELECT id FROM nodes WHERE name = 'three' AND NOT stopped)";
+    assert!(fleet.database.number(held).await > 0);
+    fleet.database.client.batch_execute("COMMIT").await.unwrap();
+    gateways.push(fleet.start("three").await);
+    assert_eq!(fleet.database.number(held).await, 0, "the start gave it back");
+    let requests = format!("SELECT count(*) FROM requests WHERE key = '{}' AND cost > 0", key.id);
+    assert_eq!(fleet.database.number(&requests).await, 1);
+    stop(fleet, gateways).await;
+}

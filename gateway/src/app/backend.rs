@@ -16,7 +16,7 @@ use domain::node::{NodeId, NodeName};
 use store::fleet::{JoiningNode, Membership, Notifications};
 use store::postgres::{PostgresAddress, PostgresStore};
 use store::sqlite::SqliteStore;
-use store::{Allocations, Store};
+use store::{Allocations, Store, StoreError};
 
 /// The file with the id of the data directory, by which a database recognises its gateway.
 const NODE_FILE: &str = "node.id";
@@ -85,11 +85,19 @@ impl Backend {
         }
     }
 
+    /// Records that this gateway stops cleanly, if others can use the store.
+    pub(super) async fn leave(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(store) => store.leave().await,
+        }
+    }
+
     /// Waits for queued writes and closes the store.
     pub(super) async fn close(&self) {
         match self {
             Self::Sqlite(store) => store.close().await,
-            Self::Postgres(store) => store.close().await,
+            Self::Postgres(store) => store.close(),
         }
     }
 }

@@ -20,7 +20,8 @@ pub trait Allocations: Send + Sync {
     /// Gives back amounts that this gateway no longer has in memory, in units of each pool.
     async fn give_back(&self, amounts: &[(Pool, i64)]) -> Result<(), StoreError>;
     /// Gives back everything that this gateway, or an earlier process with its data directory, has.
-    /// All its records must have been committed. What was used of a limit per minute remains
+    /// All its records must have been committed. Waits for its transactions under way, also those that
+    /// were abandoned. What was used of a limit per minute remains
     /// allocated until it no longer counts.
     async fn give_back_all(&self) -> Result<(), StoreError>;
     /// Returns the amounts that this gateway has of `pools`, in their order.

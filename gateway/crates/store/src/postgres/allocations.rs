@@ -85,7 +85,8 @@ impl Allocations for PostgresStore {
 
     async fn give_back_all(&self) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
+        // An allocation that the gateway no longer waits for must not be added afterwards.
+        let tx = connection.begin_alone(self.epoch).await?;
         release_node(&tx, self.epoch.id).await?;
         tx.commit().await
     }

@@ -129,13 +129,15 @@ impl PostgresStore {
         (self.epoch.id, self.epoch.epoch)
     }
 
-    /// Leaves the nodes of the database and closes the connections. Later calls return
-    /// [`StoreError::Unavailable`].
-    pub async fn close(&self) {
-        if let Ok(mut connection) = self.connection().await {
-            // If this fails, the node looks as if it was killed.
-            let _ = nodes::leave(&mut connection, self.epoch).await;
-        }
+    /// Records that this node stops cleanly: it has no records that the database lacks, and can be
+    /// removed without a loss.
+    pub async fn leave(&self) -> Result<(), StoreError> {
+        nodes::leave(&mut self.connection().await?, self.epoch).await
+    }
+
+    /// Closes the connections. Later calls return [`StoreError::Unavailable`]. Without
+    /// [`leave`](Self::leave), the node looks as if it was killed.
+    pub fn close(&self) {
         self.heartbeats.close();
         self.pool.close();
     }

@@ -60,7 +60,7 @@ impl Database {
 
     /// Closes the store and deletes the database.
     async fn remove(&self, store: PostgresStore) {
-        store.close().await;
+        store.close();
         let sql = format!("DROP DATABASE {} WITH (FORCE)", self.name);
         self.server.batch_execute(&sql).await.unwrap();
     }
@@ -98,7 +98,7 @@ async fn passes_the_conformance_suite_and_persists() {
     let store = database.open(1).await.unwrap();
     run(&store).await;
     let before = dump(&store).await;
-    store.close().await;
+    store.close();
     assert!(matches!(store.load().await, Err(StoreError::Unavailable(_))));
     assert!(matches!(store.commit(Arc::default()).await, Err(StoreError::Unavailable(_))));
     let again = database.open(2).await.unwrap();
@@ -115,7 +115,7 @@ async fn passes_the_conformance_suite_and_persists() {
 #[tokio::test]
 async fn a_newer_schema_is_refused() {
     let Some(database) = Database::create("newer").await else { return };
-    database.open(1).await.unwrap().close().await;
+    database.open(1).await.unwrap().close();
     let client = database.connect().await;
     let known: i64 =
         client.query_one("SELECT version FROM schema_version", &[]).await.unwrap().get(0);

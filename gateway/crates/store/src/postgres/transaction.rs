@@ -45,11 +45,30 @@ impl<C: DerefMut<Target = ClientWrapper>> Connection<C> {
     /// Starts a transaction that writes, unless a later process is the one of the node, or the node
     /// was removed.
     pub(super) async fn begin(&mut self, node: NodeEpoch) -> Result<Transaction<'_>, StoreError> {
-        let tx = self.begin_unfenced().await?;
         // A take-over and a removal wait for this transaction, because they change the key.
-        let sql = "SELECT epoch FROM nodes WHERE id = $1 AND epoch = $2 AND removed_at IS NULL \
+        let lock = "SELECT epoch FROM nodes WHERE id = $1 AND epoch = $2 AND removed_at IS NULL \
             FOR KEY SHARE";
-        match tx.query_opt(sql, parameters![node.id, node.epoch]).await? {
+        self.begin_locking(lock, node).await
+    }
+
+    /// Like [`begin`](Self::begin), but first waits for all other writing transactions of the
+    /// process. One that it no longer waits for may still be about to commit.
+    pub(super) async fn begin_alone(
+        &mut self,
+        node: NodeEpoch,
+    ) -> Result<Transaction<'_>, StoreError> {
+        let lock = "SELECT epoch FROM nodes WHERE id = $1 AND epoch = $2 AND removed_at IS NULL \
+            FOR UPDATE";
+        self.begin_locking(lock, node).await
+    }
+
+    async fn begin_locking(
+        &mut self,
+        lock: &str,
+        node: NodeEpoch,
+    ) -> Result<Transaction<'_>, StoreError> {
+        let tx = self.begin_unfenced().await?;
+        match tx.query_opt(lock, parameters![node.id, node.epoch]).await? {
             Some(_) => Ok(tx),
             None => Err(StoreError::Unavailable(FencedError.into())),
         }

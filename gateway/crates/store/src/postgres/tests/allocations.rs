@@ -68,6 +68,37 @@ async fn a_balance_is_divided_between_gateways_and_reduced_by_their_records() {
     database.remove(store).await;
 }
 
+/// Regression test: an allocation that committed after everything was given back remained allocated to
+/// a gateway that had stopped.
+#[tokio::test]
+async fn giving_everything_back_waits_for_abandoned_allocations() {
+    let Some(database) = Database::create("abandoned").await else { return };
+    let store = database.open(1).await.unwrap();
+    let payer = batch(0..1)[0].account;
+    let (abandoned, observer) = (database.connect().await, database.connect().await);
+    let (node, epoch) = store.node();
+    let allocate = format!(
+        "BEGIN; SELECT FROM nodes WHERE id = '{node}' AND epoch = {epoch} FOR KEY SHARE; \
+         INSERT INTO allocations VALUES ('balance', '{payer}', 0, '{node}', {epoch}, 5, NULL)"
+    );
+    abandoned.batch_execute(&allocate).await.unwrap();
+    let commit = async {
+        let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity \
+            WHERE datname = current_database() AND wait_event_type = 'Lock')";
+        while !observer.query_one(waits, &[]).await.unwrap().get::<_, bool>(0) {}
+        abandoned.batch_execute("COMMIT").await.unwrap();
+    };
+    let mut giving_back = store.give_back_all();
+    tokio::select! {
+        biased;
+        done = &mut giving_back => panic!("{done:?}"),
+        () = commit => {}
+    }
+    giving_back.await.unwrap();
+    assert_eq!(store.allocated(&[Pool::Balance(payer)]).await.unwrap(), [0]);
+    database.remove(store).await;
+}
+
 #[tokio::test]
 async fn quotas_and_caps_are_what_was_not_used_and_rates_expire_after_a_minute() {
     let Some(database) = Database::create("quotas").await else { return };

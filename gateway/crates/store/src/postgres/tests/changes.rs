@@ -54,7 +54,7 @@ async fn a_change_must_be_based_on_all_earlier_ones() {
     // A failed change leaves no trace.
     assert_eq!(one.load().await.unwrap().plans.len(), 3);
     assert_eq!(one.unapplied_changes().await.unwrap().newest, ChangeSeq(3));
-    two.close().await;
+    two.close();
     database.remove(one).await;
 }
 
@@ -74,6 +74,6 @@ async fn changes_are_notified_and_a_lost_connection_is_reported() {
     database.connect().await.batch_execute(terminate).await.unwrap();
     let lost = timeout(LIMIT, watch).await.expect("the loss is noticed").unwrap();
     assert!(matches!(lost, StoreError::Unavailable(_)), "{lost:?}");
-    two.close().await;
+    two.close();
     database.remove(one).await;
 }

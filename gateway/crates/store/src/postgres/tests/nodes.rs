@@ -43,7 +43,7 @@ async fn several_nodes_write_to_one_log() {
     assert_eq!(two.commit(Arc::new(batch(0..2))).await.unwrap(), Cursor(2));
     let expected = Heartbeat { is_draining: false, newest: Cursor(2) };
     assert_eq!(beat(&one).await, HeartbeatOutcome::Recorded(expected));
-    two.close().await;
+    two.leave().await.unwrap();
     let nodes = one.nodes().await.unwrap();
     let states: Vec<_> = nodes.iter().map(|node| (node.name.as_str(), node.state())).collect();
     assert_eq!(states, [("node-1", NodeState::Serving), ("node-2", NodeState::Stopped)]);
@@ -71,7 +71,7 @@ async fn a_later_process_of_a_node_fences_the_earlier_one() {
     let second = database.open(1).await.unwrap();
     expect_fenced(&first, Fenced::Superseded).await;
     // Leaving does not concern the later process.
-    first.close().await;
+    first.leave().await.unwrap();
     assert_eq!(second.nodes().await.unwrap()[0].state(), NodeState::Serving);
     assert_eq!(second.commit(Arc::new(batch(1..2))).await.unwrap(), Cursor(2));
     database.remove(second).await;
@@ -102,7 +102,7 @@ async fn a_removed_node_is_fenced_and_cannot_return() {
     // Its name is free for another node.
     let address = super::PostgresAddress::parse(&database.url).unwrap();
     let successor = crate::fleet::JoiningNode { name: name.clone(), ..node(3) };
-    PostgresStore::open(&address, &successor).await.unwrap().close().await;
+    PostgresStore::open(&address, &successor).await.unwrap().leave().await.unwrap();
     remove(NodeRemoval::Stopped).await.unwrap();
     database.remove(one).await;
 }
