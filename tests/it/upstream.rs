@@ -214,8 +214,8 @@ async fn a_plain_answer_without_a_finish_reason_is_not_completed() {
         (stopped.replace("stop", ""), 200, "completed"),
         (open.to_owned(), 200, "incomplete"),
         (format!("{stopped},{open_too}"), 200, "incomplete"),
-        (r#"{"index":0}"#.to_owned(), 502, "failed"),
-        (r#"{"index":0,"message":{"content":""},"finish_reason":null}"#.to_owned(), 502, "failed"),
+        (r#"{"index":0}"#.to_owned(), 200, "incomplete"),
+        (open.replace("hi", ""), 200, "incomplete"),
         (String::new(), 502, "failed"),
     ] {
         for (path, body) in [("/v1/chat/completions", &chat), ("/v1/responses", &response)] {

@@ -24,12 +24,13 @@ use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, RecallScop
 use store::{Allocations, StoreError};
 
 /// The pauses before what another gateway may have given back is requested again.
-const RECALL_PAUSES: [Duration; 5] = [
+const RECALL_PAUSES: [Duration; 6] = [
     Duration::from_millis(15),
     Duration::from_millis(30),
     Duration::from_millis(60),
     Duration::from_millis(120),
     Duration::from_millis(240),
+    Duration::from_millis(480),
 ];
 /// The pause after a failure of the store.
 const FAILURE_PAUSE: Duration = Duration::from_millis(200);

@@ -58,6 +58,11 @@ impl Choices {
         self.all(|state| matches!(state, ChoiceState::Ended | ChoiceState::Unnamed))
     }
 
+    /// Returns whether no choice has begun.
+    pub(super) fn is_empty(&self) -> bool {
+        self.states.is_empty()
+    }
+
     fn all(&self, has_ended: impl Fn(ChoiceState) -> bool) -> bool {
         let mut begun =
             self.states.iter().filter(|state| **state != ChoiceState::Absent).peekable();

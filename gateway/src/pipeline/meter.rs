@@ -92,6 +92,11 @@ impl Meter {
         self.choices.is_finished(self.requested_choices as usize)
     }
 
+    /// Returns whether no choice has begun.
+    pub fn has_no_choice(&self) -> bool {
+        self.choices.is_empty()
+    }
+
     /// Returns whether all choices have ended given the end marker of a stream or the end of a plain answer.
     pub fn is_finished_by_marker(&self) -> bool {
         self.choices.is_finished_by_marker()

@@ -63,9 +63,8 @@ pub(super) async fn answer(
             .map_err(|_| UpstreamError::Invalid("its answer is not valid UTF-8".to_owned()))?;
         let checked = plain.check(json, meter)?;
         meter.check_choices()?;
-        if !meter.is_finished_by_marker() && meter.produced_bytes() == 0 {
-            let message = "its answer has neither content nor a `finish_reason`";
-            return Err(UpstreamError::Invalid(message.to_owned()).into());
+        if meter.has_no_choice() {
+            return Err(UpstreamError::Invalid("its answer has no choice".to_owned()).into());
         }
         upstream_client.check_no_credential(&body)?;
         Ok((checked, body))

@@ -337,7 +337,7 @@
 //! - `null` and `none` are no reason. Without a reason, a stream is a violation, with or without
 //!   `[DONE]`. A non-streaming answer is `incomplete`, with `incomplete_details: null`: it has
 //!   arrived in full, but its server may have broken it off (Ollama sends `null` when its model
-//!   process ends early). Without content as well, it is a violation *(caller)*.
+//!   process ends early). Without any choice, it is a violation *(caller)*.
 //!
 //! The last item of an incomplete answer is `incomplete`, and so is every call in it with
 //! incomplete arguments; other items are `completed`.

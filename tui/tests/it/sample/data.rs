@@ -146,7 +146,11 @@ pub(super) fn health(index: usize, state: Sample) -> Health {
         last_error_at: ago(70),
         check: (index == 2).then_some(CheckState::Passing),
         credentials: vec![
-            CredentialHealth { requests: 3_400, ..CredentialHealth::default() },
+            CredentialHealth {
+                requests: 3_400,
+                problem: (index == 2).then(|| "the variable `LOCAL_KEY` is not set".to_owned()),
+                ..CredentialHealth::default()
+            },
             CredentialHealth {
                 paused_until: ago(0),
                 requests: 56,
