@@ -236,7 +236,9 @@ async fn what_a_killed_gateway_had_returns_with_its_restart_or_its_removal() {
 /// so that other gateways could use what these had been paid from.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_keeps_what_the_records_in_its_journal_were_paid_from() {
-    let Some(fleet) = Fleet::create("shared_unwritten", PATIENCE_SECONDS).await else { return };
+    let Some(fleet) = GatewayFleet::create("shared_unwritten", PATIENCE_SECONDS).await else {
+        return;
+    };
     let (mut gateways, operator) = start(&fleet).await;
     let key = operator.key().await;
     wait_for_key(&gateways, &key.secret).await;

@@ -38,7 +38,7 @@ pub(crate) enum Transaction {
 
 /// Everything that can differ between two moments of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Fleet {
+pub(crate) struct GatewayFleet {
     /// The store.
     pub(crate) store: Store,
     /// The nodes.
@@ -59,7 +59,7 @@ impl Call {
     }
 }
 
-impl Fleet {
+impl GatewayFleet {
     /// Creates the first state: all nodes serve and have nothing.
     pub(crate) fn new(scenario: &Scenario) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::fleet::{Fleet, Transaction};
+use super::fleet::{GatewayFleet, Transaction};
 use super::node::Phase;
 use super::properties;
 use super::scenario::{AccountIndex, Bug, NodeIndex, RequestIndex, Scenario};
@@ -49,14 +49,14 @@ pub(crate) enum Action {
 }
 
 impl Model for Scenario {
-    type State = Fleet;
+    type State = GatewayFleet;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<Fleet> {
-        vec![Fleet::new(self)]
+    fn init_states(&self) -> Vec<GatewayFleet> {
+        vec![GatewayFleet::new(self)]
     }
 
-    fn actions(&self, fleet: &Fleet, actions: &mut Vec<Action>) {
+    fn actions(&self, fleet: &GatewayFleet, actions: &mut Vec<Action>) {
         for (index, request) in self.requests.iter().enumerate() {
             let node = &fleet.nodes[request.node];
             if node.held.contains(&index) {
@@ -94,7 +94,7 @@ impl Model for Scenario {
         }
     }
 
-    fn next_state(&self, fleet: &Fleet, action: Action) -> Option<Fleet> {
+    fn next_state(&self, fleet: &GatewayFleet, action: Action) -> Option<GatewayFleet> {
         let mut next = fleet.clone();
         match action {
             Action::Admit(index) => {
@@ -202,7 +202,7 @@ impl Model for Scenario {
 
 impl Scenario {
     /// Adds the actions of one node that belong to no request.
-    fn node_actions(&self, fleet: &Fleet, index: NodeIndex, actions: &mut Vec<Action>) {
+    fn node_actions(&self, fleet: &GatewayFleet, index: NodeIndex, actions: &mut Vec<Action>) {
         let (node, row) = (&fleet.nodes[index], &fleet.store.nodes[index]);
         let can_give_back = !allocator_waits(fleet, index);
         let can_write = !node.has_given_up
@@ -269,12 +269,12 @@ impl Scenario {
     }
 
     /// Returns whether a transaction that changes the key of a node's row waits for others.
-    fn must_wait(&self, fleet: &Fleet, node: NodeIndex, without: Bug) -> bool {
+    fn must_wait(&self, fleet: &GatewayFleet, node: NodeIndex, without: Bug) -> bool {
         self.bug != Some(without) && fleet.has_begun_calls(node)
     }
 
     /// Returns whether a call waits for a lock of another one.
-    fn is_blocked(&self, fleet: &Fleet, index: usize) -> bool {
+    fn is_blocked(&self, fleet: &GatewayFleet, index: usize) -> bool {
         let call = &fleet.calls[index];
         let others = || {
             let others = fleet.calls.iter().enumerate();
@@ -307,7 +307,7 @@ impl Scenario {
     }
 
     /// Lets a node treat a call as failed.
-    fn time_out(&self, fleet: &mut Fleet, index: usize) {
+    fn time_out(&self, fleet: &mut GatewayFleet, index: usize) {
         fleet.left.timeouts -= 1;
         let mut call = fleet.calls.remove(index);
         let node = call.process.node;
@@ -332,7 +332,7 @@ impl Scenario {
 }
 
 /// Returns whether the allocator of a node waits for the store. It sends one call at a time.
-fn allocator_waits(fleet: &Fleet, node: NodeIndex) -> bool {
+fn allocator_waits(fleet: &GatewayFleet, node: NodeIndex) -> bool {
     let is_its = |call: &Transaction| {
         matches!(call, Transaction::Allocate { .. } | Transaction::GiveBack { .. })
     };

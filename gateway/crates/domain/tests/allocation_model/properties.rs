@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::fleet::{Fleet, Transaction};
+use super::fleet::{GatewayFleet, Transaction};
 use super::model::Action;
 use super::node::{JournalEntry, Node, Phase};
 use super::scenario::{ACCOUNTS, AccountIndex, Bounds, NodeIndex, Scenario};
@@ -32,7 +32,7 @@ pub(crate) const RELEASED: &str =
 /// anything.
 pub(crate) fn all(bounds: Bounds) -> Vec<Property<Scenario>> {
     let mut properties = vec![
-        Property::always(CONSERVED, |scenario: &Scenario, fleet: &Fleet| {
+        Property::always(CONSERVED, |scenario: &Scenario, fleet: &GatewayFleet| {
             let charges = |account| {
                 let records = fleet.store.records.iter();
                 let of = records.filter(|(id, _)| scenario.requests[**id].account == account);
@@ -41,11 +41,11 @@ pub(crate) fn all(bounds: Bounds) -> Vec<Property<Scenario>> {
             let store = &fleet.store;
             (0..ACCOUNTS).all(|of| store.balances[of] == store.deposits[of] - charges(of))
         }),
-        Property::always(AVAILABLE, |_: &Scenario, fleet: &Fleet| {
+        Property::always(AVAILABLE, |_: &Scenario, fleet: &GatewayFleet| {
             let store = &fleet.store;
             (0..ACCOUNTS).all(|account| store.available(account) >= -store.shortfalls[account])
         }),
-        Property::always(COVERED, |scenario: &Scenario, fleet: &Fleet| {
+        Property::always(COVERED, |scenario: &Scenario, fleet: &GatewayFleet| {
             let mut members =
                 fleet.store.nodes.iter().enumerate().filter(|(_, row)| !row.is_removed);
             members.all(|(node, _)| {
@@ -55,7 +55,7 @@ pub(crate) fn all(bounds: Bounds) -> Vec<Property<Scenario>> {
                 })
             })
         }),
-        Property::always(NOT_USED_TWICE, |scenario: &Scenario, fleet: &Fleet| {
+        Property::always(NOT_USED_TWICE, |scenario: &Scenario, fleet: &GatewayFleet| {
             (0..ACCOUNTS).all(|account| {
                 let store = &fleet.store;
                 let members = (0..scenario.nodes).filter(|node| !store.nodes[*node].is_removed);
@@ -63,10 +63,10 @@ pub(crate) fn all(bounds: Bounds) -> Vec<Property<Scenario>> {
                 used <= store.balances[account] + store.shortfalls[account]
             })
         }),
-        Property::always(RECORDED_ONCE, |_: &Scenario, fleet: &Fleet| {
+        Property::always(RECORDED_ONCE, |_: &Scenario, fleet: &GatewayFleet| {
             fleet.store.records.values().all(|record| record.times == 1)
         }),
-        Property::always(RECORDED, |scenario: &Scenario, fleet: &Fleet| {
+        Property::always(RECORDED, |scenario: &Scenario, fleet: &GatewayFleet| {
             !is_final(scenario, fleet)
                 || scenario.requests.iter().enumerate().all(|(index, request)| {
                     !fleet.admitted[index]
@@ -74,20 +74,20 @@ pub(crate) fn all(bounds: Bounds) -> Vec<Property<Scenario>> {
                         || fleet.store.records.contains_key(&index)
                 })
         }),
-        Property::always(RELEASED, |scenario: &Scenario, fleet: &Fleet| {
+        Property::always(RELEASED, |scenario: &Scenario, fleet: &GatewayFleet| {
             !is_final(scenario, fleet) || fleet.store.allocations.is_empty()
         }),
     ];
     let reachable: [(bool, Property<Scenario>); 5] = [
         (
             bounds.allocations > 2,
-            Property::sometimes("a node is recalled", |_, fleet: &Fleet| {
+            Property::sometimes("a node is recalled", |_, fleet: &GatewayFleet| {
                 fleet.nodes.iter().any(|node| !node.recalls.is_empty())
             }),
         ),
         (
             bounds.timeouts > 0,
-            Property::sometimes("a call is abandoned", |_, fleet: &Fleet| {
+            Property::sometimes("a call is abandoned", |_, fleet: &GatewayFleet| {
                 fleet.calls.iter().any(|call| !call.is_awaited)
             }),
         ),
@@ -95,7 +95,7 @@ pub(crate) fn all(bounds: Bounds) -> Vec<Property<Scenario>> {
             bounds.crashes > 0,
             Property::sometimes(
                 "a replay charges less than the cost",
-                |scenario: &Scenario, fleet: &Fleet| {
+                |scenario: &Scenario, fleet: &GatewayFleet| {
                     fleet.calls.iter().any(|call| match &call.transaction {
                         Transaction::Commit(batch)
                             if fleet.nodes[call.process.node].phase == Phase::ReplayingOpen =>
@@ -111,14 +111,14 @@ pub(crate) fn all(bounds: Bounds) -> Vec<Property<Scenario>> {
         ),
         (
             bounds.removals > 0,
-            Property::sometimes("a removed node still acts", |_, fleet: &Fleet| {
+            Property::sometimes("a removed node still acts", |_, fleet: &GatewayFleet| {
                 let rows = fleet.store.nodes.iter();
                 rows.zip(&fleet.nodes).any(|(row, node)| row.is_removed && !node.queue.is_empty())
             }),
         ),
         (
             bounds.changes > 0,
-            Property::sometimes("a debit takes what is allocated", |_, fleet: &Fleet| {
+            Property::sometimes("a debit takes what is allocated", |_, fleet: &GatewayFleet| {
                 (0..ACCOUNTS).any(|account| fleet.store.available(account) < 0)
             }),
         ),
@@ -131,7 +131,12 @@ pub(crate) fn all(bounds: Bounds) -> Vec<Property<Scenario>> {
 
 /// Returns what a node has of an account: in memory, held, and charged without a record. Of a
 /// process that does not serve, this is what its journal has.
-fn in_use(scenario: &Scenario, fleet: &Fleet, index: NodeIndex, account: AccountIndex) -> i64 {
+fn in_use(
+    scenario: &Scenario,
+    fleet: &GatewayFleet,
+    index: NodeIndex,
+    account: AccountIndex,
+) -> i64 {
     let node = &fleet.nodes[index];
     let charges = fleet.unrecorded(index).filter_map(|(request, entry)| match entry {
         JournalEntry::Closed(charge) if scenario.requests[request].account == account => {
@@ -145,7 +150,7 @@ fn in_use(scenario: &Scenario, fleet: &Fleet, index: NodeIndex, account: Account
 }
 
 /// Returns whether nothing more can happen, except for actions of an operator.
-fn is_final(scenario: &Scenario, fleet: &Fleet) -> bool {
+fn is_final(scenario: &Scenario, fleet: &GatewayFleet) -> bool {
     let has_ended = |node: &Node| !node.is_running();
     if !fleet.calls.is_empty() || !fleet.nodes.iter().all(has_ended) {
         return false;
