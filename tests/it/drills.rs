@@ -8,6 +8,7 @@ use tests::drill::clients_gone::{ClientCounts, ClientsGone};
 use tests::drill::deployment::Transport;
 use tests::drill::edge::{EdgeSettings, HostileClients};
 use tests::drill::failover::{Failover, FailoverSettings};
+use tests::drill::fleet::{Fault, FleetDrill, FleetSettings};
 use tests::drill::hostile::{Attack, AttackKind, Hostile};
 use tests::drill::overspend::Overspend;
 use tests::drill::round::{Drill, Figure, Round};
@@ -64,6 +65,19 @@ async fn no_client_notices_that_one_of_two_deployments_fails() {
         let settings = FailoverSettings { clients: 2, phase, deadline_ms, transport };
         check(&Failover::prepare(settings).await.round().await);
     }
+}
+
+/// Needs a PostgreSQL server.
+#[tokio::test(flavor = "multi_thread")]
+async fn gateways_on_one_database_survive_a_kill_a_partition_and_a_removal() {
+    let faults = vec![Fault::Partition, Fault::Removal, Fault::Kill];
+    let store_down = Duration::ZERO;
+    let settings = FleetSettings { clients: 3, store_down, faults, faketime: None };
+    let Some(mut drill) = FleetDrill::prepare(settings).await else { return };
+    for _ in 0..3 {
+        check(&drill.round().await);
+    }
+    drill.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

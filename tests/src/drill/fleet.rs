@@ -282,7 +282,8 @@ impl Drill for FleetDrill {
         let victim = 1 + self.rounds % 2;
         let name = format!("account-{}", self.rounds);
         let mut customer = self.customer(&name).await;
-        if self.rounds.is_multiple_of(2) {
+        // Each fault meets both.
+        if (self.rounds / self.settings.faults.len()) % 2 == 1 {
             let more = SMALL_BALANCE + -customer.credit;
             self.operator().await.credit(&name, &more.to_string()).await;
             customer.credit = SMALL_BALANCE;
