@@ -9,6 +9,12 @@ pub const GATEWAY_FULL: &str = include_str!("../gateway.full.toml");
 /// A systemd unit.
 pub const SYSTEMD_UNIT: &str = include_str!("../tollgate.service");
 
+/// A systemd unit for one gateway of several.
+pub const FLEET_SYSTEMD_UNIT: &str = include_str!("../fleet/tollgate@.service");
+
+/// The variables of gateways on one database.
+pub const FLEET_ENVIRONMENT: &str = include_str!("../fleet/fleet.env");
+
 /// A catalogue for `ctl apply`.
 pub const CATALOGUE: &str = include_str!("../catalogue.toml");
 

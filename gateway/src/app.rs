@@ -3,6 +3,7 @@
 //! This is the only file that chooses concrete types, and it owns the trackers that all tasks run on.
 
 mod backend;
+mod migrate;
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::backend::Backend;
+pub use self::migrate::migrate;
 use crate::admin;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -39,7 +41,7 @@ use crate::http::receive::BodyReceiver;
 use crate::http::worker::{Worker, WorkerContext};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use crate::ledger::Ledger;
-use crate::ledger::journal::Journal;
+use crate::ledger::journal::{Journal, Recovered};
 use crate::limits::{self, Limiter};
 pub use crate::listeners::{AdminListener, Listeners};
 use crate::memory_budget::MemoryBudget;
@@ -144,8 +146,7 @@ pub async fn run(
         if config.simulator { catalogue::simulated(seams.clock.now()) } else { Seed::default() };
     let journal_dir = config.data_dir.join(JOURNAL);
     let opening = || format!("opening the journal in `{}`", journal_dir.display());
-    let recovered = Journal::recover(&journal_dir).with_context(opening)?;
-    recovered.check_accounts(&*store).await.with_context(opening)?;
+    let recovered = recover_journal(&journal_dir, &*store).await?;
     let journal = Journal::create(&journal_dir, &recovered).with_context(opening)?;
     let journal = match config.durability {
         Durability::Process => journal,
@@ -462,6 +463,14 @@ pub async fn run_simulator(
             simulator.serve(accepted.stream).await;
         });
     }
+}
+
+/// Reads what an earlier process left in the journal in `dir`, and checks that it belongs to `store`.
+async fn recover_journal(dir: &Path, store: &dyn Store) -> Result<Recovered> {
+    let opening = || format!("opening the journal in `{}`", dir.display());
+    let recovered = Journal::recover(dir).with_context(opening)?;
+    recovered.check_accounts(store).await.with_context(opening)?;
+    Ok(recovered)
 }
 
 /// Creates the replay table from the requests that an earlier process answered.

@@ -6,6 +6,7 @@
 mod address;
 mod edge;
 mod environment_proxies;
+mod migrate;
 mod responses;
 mod store;
 
@@ -32,6 +33,7 @@ use domain::durability::Durability;
 use domain::money::Nanos;
 use domain::node::NodeName;
 pub use edge::{EdgeConfig, EdgeSettings};
+pub use migrate::{MigrateArgs, Migration};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 pub use store::{DurabilitySetting, StoreConfig};
 

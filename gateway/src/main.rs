@@ -4,11 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use gateway::app::{self, Listeners, Seams};
-use gateway::config::{Settings, listen_address};
+use gateway::clock::SystemEntropy;
+use gateway::config::{MigrateArgs, Settings, listen_address};
 use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
 use gateway::programs::Programs;
@@ -42,6 +44,8 @@ enum Command {
     Serve(Box<ServeArgs>),
     /// Demonstrate the gateway with the built-in simulator, then keep serving
     Demo(DemoArgs),
+    /// Copy the SQLite database of a stopped gateway into an empty PostgreSQL database
+    Migrate(MigrateArgs),
     /// Serve only the built-in simulator, as an upstream for tests
     Simulator(SimulatorArgs),
     /// Write the manual: a page for each command into a directory, or only that of `gateway` to stdout
@@ -114,6 +118,12 @@ async fn run() -> Result<()> {
         Some(Command::Serve(args)) => serve(*args, shutdown).await,
         Some(Command::Demo(args)) => {
             Box::pin(demo::run(args, &programs(), &mut std::io::stdout(), shutdown)).await
+        }
+        Some(Command::Migrate(args)) => {
+            let (migration, mut out) = (args.resolve()?, std::io::stdout());
+            let migrating = app::migrate(&migration, Arc::new(SystemEntropy), &mut out);
+            let ended = shutdown.run_until_cancelled(Box::pin(migrating)).await;
+            ended.unwrap_or_else(|| Err(anyhow::anyhow!("stopped by a signal")))
         }
         Some(Command::Simulator(args)) => simulate(args, shutdown).await,
         Some(Command::Man(args)) => manual(args.dir.as_deref()),

@@ -23,6 +23,7 @@ fn help_lists_commands_and_settings() {
     for word in [
         "serve",
         "demo",
+        "migrate",
         "simulator",
         "--config",
         "--data-dir",
@@ -40,6 +41,36 @@ fn help_lists_commands_and_settings() {
     ] {
         assert!(help.contains(word), "{word} is not in:\n{help}");
     }
+}
+
+#[test]
+fn migrate_has_a_help_text() {
+    let help = gateway(&["migrate", "--help"]);
+    assert!(help.status.success());
+    insta::assert_snapshot!(text(&help.stdout));
+}
+
+#[test]
+fn migrate_needs_a_database_on_both_sides() {
+    let dir = tempfile::tempdir().unwrap();
+    let migrate = |to: &str| {
+        let dir = dir.path().to_str().unwrap();
+        let output = gateway(&["migrate", "--data-dir", dir, "--to", to]);
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stderr)
+    };
+    let wrong = migrate("mysql://tg:hunter2@h/db");
+    assert!(
+        wrong.contains("postgres://user@host/database") && !wrong.contains("hunter2"),
+        "{wrong}"
+    );
+    assert!(migrate("sqlite").contains("--to must be a URL like"), "{wrong}");
+    let nothing = migrate("postgres://tg@127.0.0.1:1/db");
+    assert!(
+        nothing.contains("there is no database") && nothing.contains("tollgate.db"),
+        "{nothing}"
+    );
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is created");
 }
 
 #[test]
@@ -79,7 +110,7 @@ fn man_writes_a_page_per_command_with_flags_and_variables() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let page = std::fs::read_to_string(dir.path().join("gateway.1")).unwrap();
     assert_eq!(page, text(&gateway(&["man"]).stdout));
-    for name in ["gateway-serve.1", "gateway-demo.1", "gateway-simulator.1"] {
+    for name in ["gateway-serve.1", "gateway-demo.1", "gateway-migrate.1", "gateway-simulator.1"] {
         assert!(dir.path().join(name).is_file(), "{name}");
     }
     for word in

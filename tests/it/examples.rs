@@ -47,15 +47,55 @@ fn the_minimal_configuration_keeps_the_admin_plane_on_loopback() {
 }
 
 #[tokio::test]
-async fn the_command_line_in_the_systemd_unit_is_valid() {
-    let unit = examples::SYSTEMD_UNIT;
-    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
-    let mut arguments: Vec<_> = start.split_whitespace().skip(1).collect();
-    let data = tempfile::tempdir().unwrap();
-    let index = arguments.iter().position(|argument| *argument == "--data-dir").unwrap() + 1;
-    let dir = data.path().display().to_string();
-    arguments[index] = &dir;
-    // with --help the command line is parsed and nothing is started
-    let help = tests::process::command("gateway").args(arguments).arg("--help").output().await;
-    assert!(help.unwrap().status.success());
+async fn the_command_lines_in_the_systemd_units_are_valid() {
+    for unit in [examples::SYSTEMD_UNIT, examples::FLEET_SYSTEMD_UNIT] {
+        let start = value(unit, "ExecStart").replace("%i", "gate-1");
+        let mut arguments: Vec<_> = start.split_whitespace().skip(1).collect();
+        let data = tempfile::tempdir().unwrap();
+        let index = arguments.iter().position(|argument| *argument == "--data-dir").unwrap() + 1;
+        let dir = data.path().display().to_string();
+        arguments[index] = &dir;
+        // with --help the command line is parsed and nothing is started
+        let mut gateway = tests::process::command("gateway");
+        let help = gateway.args(arguments).arg("--help").output().await;
+        assert!(help.unwrap().status.success());
+    }
+}
+
+/// Returns the value of a key in a systemd unit or an environment file.
+fn value<'a>(text: &'a str, key: &str) -> &'a str {
+    let value = |line: &'a str| line.strip_prefix(key)?.strip_prefix('=');
+    text.lines().find_map(value).unwrap_or_else(|| panic!("there is no `{key}`"))
+}
+
+#[test]
+fn the_variables_of_several_gateways_are_settings() {
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        settings: Settings,
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, contents: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, contents).unwrap();
+        path.display().to_string()
+    };
+    let environment = examples::FLEET_ENVIRONMENT
+        .replace("/etc/tollgate/db-ca.pem", &file("ca", &tests::Certificate::of_process().pem))
+        .replace("/etc/tollgate/db.password", &file("password", "secret"));
+    let command = <Flags as clap::CommandFactory>::command();
+    let variables = environment.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let flags = variables.map(|line| {
+        let (name, value) = line.split_once('=').unwrap();
+        let argument = command.get_arguments().find(|it| it.get_env() == Some(name.as_ref()));
+        let argument = argument.unwrap_or_else(|| panic!("`{name}` is no setting"));
+        format!("--{}={value}", argument.get_long().unwrap())
+    });
+    let flags = std::iter::once("gateway".to_owned()).chain(flags);
+    let config = Flags::try_parse_from(flags).unwrap().settings.resolve().unwrap();
+    assert!(matches!(config.store, gateway::config::StoreConfig::Postgres(_)));
+    assert!(config.tls.is_some() && !config.listen.ip().is_loopback());
+    let stop: u64 = value(examples::FLEET_SYSTEMD_UNIT, "TimeoutStopSec").parse().unwrap();
+    assert!(stop > (config.drain_delay + config.drain).as_secs(), "requests are killed");
 }

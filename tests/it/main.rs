@@ -37,6 +37,7 @@ mod input_bounds;
 mod isolation;
 mod ledger;
 mod limits;
+mod migrate;
 mod output_caps;
 mod postgres;
 mod power_durability;

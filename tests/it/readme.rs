@@ -15,12 +15,13 @@ use tests::with_timeout;
 use tokio::process::Command;
 
 /// All documents of the repository, by their path from the root.
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 7] = [
     "README.md",
     "gateway/README.md",
     "gateway/ARCHITECTURE.md",
     "gateway/CHANGELOG.md",
     "ctl/README.md",
+    "examples/fleet/README.md",
     "tui/README.md",
 ];
 

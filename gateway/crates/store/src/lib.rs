@@ -38,6 +38,7 @@ pub mod consumption;
 pub mod fleet;
 pub mod ledger;
 pub mod maintenance;
+pub mod migration;
 mod objects;
 pub mod postgres;
 mod predicates;

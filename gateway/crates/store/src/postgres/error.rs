@@ -27,6 +27,19 @@ pub(super) struct NewerSchemaError {
 )]
 pub(super) struct AsynchronousCommitError;
 
+/// A migration into the database did not end, or its result differs from its source.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it is the result of an incomplete migration (`gateway migrate`, begun at {0}); delete it, create an empty \
+     database, and migrate again"
+)]
+pub(super) struct IncompleteMigrationError(pub(super) String);
+
+/// The target of a migration is in use.
+#[derive(Debug, thiserror::Error)]
+#[error("it is not empty (table `{0}` has rows); migrate into an empty database")]
+pub(super) struct NotEmptyError(pub(super) &'static str);
+
 /// This process is no longer the one of its node, and must not write any more.
 #[derive(Debug, thiserror::Error)]
 #[error("another gateway has taken over this node, or it was removed")]

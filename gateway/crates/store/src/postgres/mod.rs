@@ -18,6 +18,7 @@ mod entries;
 mod error;
 mod filter;
 mod identities;
+mod import;
 mod keys;
 mod maintenance;
 mod migrations;
@@ -54,6 +55,7 @@ use super::fleet::JoiningNode;
 use domain::node::NodeId;
 
 pub use self::address::{AddressError, PostgresAddress};
+pub(crate) use self::import::Import;
 
 /// The number of connections, without those of heartbeats and notifications.
 const CONNECTIONS: usize = 8;
@@ -105,12 +107,7 @@ impl PostgresStore {
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let pool = create_pool(address, CONNECTIONS)?;
         let mut connection = Connection::of(&pool).await.map_err(cause)?;
-        let commits = connection.begin_unfenced().await?;
-        let sql = "SELECT current_setting('synchronous_commit') = 'off'";
-        if commits.query_one("pg_settings", sql, &[]).await?.column(0)? {
-            return Err(AsynchronousCommitError.into());
-        }
-        drop(commits);
+        refuse_asynchronous_commits(&mut connection).await?;
         migrations::run(&mut connection).await.map_err(cause)?;
         let epoch = nodes::join(&mut connection, node).await?;
         let heartbeats = create_pool(address, 1)?;
@@ -145,6 +142,18 @@ impl PostgresStore {
     async fn connection(&self) -> Result<Connection, StoreError> {
         Connection::of(&self.pool).await
     }
+}
+
+/// Returns an error if the server acknowledges commits that a crash can lose.
+async fn refuse_asynchronous_commits(
+    connection: &mut Connection,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let tx = connection.view().await?;
+    let sql = "SELECT current_setting('synchronous_commit') = 'off'";
+    if tx.query_one("pg_settings", sql, &[]).await?.column(0)? {
+        return Err(AsynchronousCommitError.into());
+    }
+    Ok(())
 }
 
 fn create_pool(

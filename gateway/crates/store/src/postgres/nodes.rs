@@ -15,7 +15,7 @@ use tokio_postgres::Row;
 use super::codec::{ReadColumn, parameters};
 use super::error::{Constrained, HeartbeatTimeoutError, expect_changed};
 use super::transaction::{Connection, Transaction};
-use super::{PostgresStore, allocations};
+use super::{PostgresStore, allocations, cause, import};
 use crate::codec::{At, Count, Micros};
 use crate::fleet::{Fenced, Heartbeat, HeartbeatOutcome, JoiningNode, Membership, Nodes};
 use crate::{Cursor, StoreError};
@@ -79,6 +79,8 @@ pub(super) async fn join(
     match tx.query_opt(sql, values).await.or_conflict(String::new) {
         Ok(Some(row)) => {
             let epoch = row.column(0)?;
+            // After the insertion, which waits for a migration that begins at the same time.
+            import::refuse_incomplete(&tx).await.map_err(cause)?;
             tx.commit().await?;
             Ok(NodeEpoch { id: node.id, epoch })
         }

@@ -6,6 +6,7 @@
 mod allocations;
 mod changes;
 mod ledger;
+mod migration;
 mod nodes;
 
 use std::sync::Arc;

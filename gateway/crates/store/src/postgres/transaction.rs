@@ -2,11 +2,12 @@
 //! entry.
 
 use std::ops::DerefMut;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 
 use deadpool_postgres::{ClientWrapper, Object, Pool};
 use futures_util::TryStreamExt;
 use futures_util::stream::Stream;
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::{IsolationLevel, Row};
 
 use super::audit;
@@ -14,6 +15,7 @@ use super::codec::{AnyParameter, Parameter, ReadColumn, parameters};
 use super::error::{FencedError, MissingRowError};
 use super::nodes::NodeEpoch;
 use crate::StoreError;
+use crate::codec::Encode;
 use crate::condition::Condition;
 use domain::audit::AuditEntry;
 
@@ -153,6 +155,24 @@ impl Transaction<'_> {
         let statement = self.0.prepare_cached(sql).await?;
         let rows = self.0.query_raw(&statement, values.iter().copied()).await?;
         Ok(Box::pin(rows.map_err(StoreError::from)))
+    }
+
+    /// Writes rows of `table` with COPY, which also sets identity columns.
+    pub(super) async fn copy_in<T: Encode + Sync>(
+        &self,
+        table: &str,
+        columns: &str,
+        rows: &[Vec<T>],
+    ) -> Result<(), StoreError> {
+        let types = self.0.prepare_cached(&format!("SELECT {columns} FROM {table}")).await?;
+        let types: Vec<_> = types.columns().iter().map(|column| column.type_().clone()).collect();
+        let copy = format!("COPY {table} ({columns}) FROM STDIN BINARY");
+        let mut writer = pin!(BinaryCopyInWriter::new(self.0.copy_in(&copy).await?, &types));
+        for row in rows {
+            writer.as_mut().write_raw(row.iter().map(Parameter)).await?;
+        }
+        writer.finish().await?;
+        Ok(())
     }
 
     /// Claims the deletion of old rows until the transaction ends. Returns whether no other gateway

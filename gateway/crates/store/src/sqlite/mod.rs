@@ -16,6 +16,7 @@ mod commit;
 mod consumption;
 mod copy;
 mod error;
+mod export;
 mod filter;
 mod fingerprint;
 mod fleet;
@@ -147,6 +148,12 @@ impl SqliteStore {
         let writer = Arc::clone(&self.writer);
         // This fails only if the runtime is shutting down; dropping the store then does the same.
         let _ = tokio::task::spawn_blocking(move || writer.end()).await;
+    }
+
+    /// Changes the database as the store never does.
+    #[cfg(test)]
+    pub(crate) async fn tamper(&self, sql: &'static str) -> Result<(), StoreError> {
+        self.write(|tx| Ok(tx.execute_batch(sql)?)).await
     }
 
     async fn read<T: Send + 'static>(

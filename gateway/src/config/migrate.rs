@@ -1,0 +1,53 @@
+//! The arguments of `gateway migrate`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use secrecy::SecretString;
+
+use super::{Settings, StoreConfig, default_data_dir, store};
+use ::store::postgres::PostgresAddress;
+
+/// The arguments of `gateway migrate`.
+#[derive(Args, Clone, Debug)]
+pub struct MigrateArgs {
+    /// The empty database: `postgres://USER@HOST/DATABASE`
+    #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true, value_parser = store::secret_parser())]
+    to: SecretString,
+    /// A file with the password of the database, instead of one in the URL
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE")]
+    store_password_file: Option<PathBuf>,
+    /// Data directory of the stopped gateway [default: the XDG data home, `tollgate` in it]
+    #[arg(long, value_name = "DIR", env = "TOLLGATE_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// The TOML file of the gateway, for its `data_dir`; other settings are ignored
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+/// What is migrated where.
+#[derive(Clone, Debug)]
+pub struct Migration {
+    /// The data directory with the `SQLite` database.
+    pub data_dir: PathBuf,
+    /// The database that receives the copy.
+    pub target: PostgresAddress,
+}
+
+impl MigrateArgs {
+    /// Validates the arguments. Errors do not show the URL, which may contain a password.
+    ///
+    /// # Errors
+    /// The URL or a file is not usable, or no data directory is known.
+    pub fn resolve(self) -> Result<Migration> {
+        let file = self.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
+        let data_dir = self.data_dir.or(file.data_dir);
+        let data_dir = data_dir.filter(|dir| !dir.as_os_str().is_empty());
+        let target = StoreConfig::resolve(Some(&self.to), self.store_password_file.as_deref());
+        let StoreConfig::Postgres(target) = target.context("reading --to")? else {
+            bail!("--to must be a URL like `postgres://user@host/database`")
+        };
+        Ok(Migration { data_dir: data_dir.map_or_else(default_data_dir, Ok)?, target })
+    }
+}
