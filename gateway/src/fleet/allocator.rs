@@ -4,9 +4,8 @@
 //! [`Shortages`], asks other gateways to give back what they do not need when the store has too little, answers such
 //! recalls, and gives back the parts of pools that are no longer used.
 //!
-//! An amount is added to memory after the store has granted it, and removed from memory before it is given back. If
-//! the answer of the store is lost, the amount remains allocated to this gateway and cannot be used until it stops
-//! or starts: nothing is used twice.
+//! An amount is added to memory after the store has granted it, and removed from memory before it is given back, so
+//! nothing is used twice. An operation whose answer is lost is repeated under its number, so nothing is stranded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep, timeout};
 use tokio_util::time::DelayQueue;
 
 use crate::clock::Clock;
@@ -55,6 +54,8 @@ pub struct Allocator {
     /// The pools of which this gateway has a part.
     held: HashMap<Pool, Held, RandomState>,
     timers: DelayQueue<Timer>,
+    /// The number of operations so far.
+    operations: u64,
 }
 
 /// A pool of which this gateway has a part.
@@ -87,7 +88,14 @@ impl Allocator {
         shortages: Arc<Shortages>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { store, shortages, clock, held: HashMap::default(), timers: DelayQueue::new() }
+        Self {
+            store,
+            shortages,
+            clock,
+            held: HashMap::default(),
+            timers: DelayQueue::new(),
+            operations: 0,
+        }
     }
 
     /// Serves the pools and the `recalls` of other gateways, without an end.
@@ -136,15 +144,10 @@ impl Allocator {
         while !batch.is_empty() {
             let rest = batch.split_off(batch.len().min(MAX_BATCH));
             let (lacking, requests): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-            match with_timeout(self.store.allocate(&requests)).await {
-                Ok(allocations) => self.add(lacking, requests, allocations).await,
-                Err(error) => {
-                    tracing::warn!(%error, pools = requests.len(), "cannot obtain parts of shared balances or limits");
-                    for lacking in lacking {
-                        self.timers.insert(Timer::Retry(lacking), FAILURE_PAUSE);
-                    }
-                }
-            }
+            let store = self.store.clone();
+            let operation = self.next_operation();
+            let allocations = repeat(|| store.allocate(operation, &requests)).await;
+            self.add(lacking, requests, allocations).await;
             batch = rest;
         }
     }
@@ -192,7 +195,7 @@ impl Allocator {
     }
 
     /// Gives back what other gateways lack.
-    async fn answer(&self, recalls: impl Iterator<Item = Recall>) {
+    async fn answer(&mut self, recalls: impl Iterator<Item = Recall>) {
         let now = self.clock.monotonic();
         let mut amounts = HashMap::<Pool, i64, RandomState>::default();
         for Recall { pool, needed, from: _ } in recalls {
@@ -227,16 +230,39 @@ impl Allocator {
         }
     }
 
-    async fn give_back(&self, amounts: Vec<(Pool, i64)>) {
+    async fn give_back(&mut self, amounts: Vec<(Pool, i64)>) {
         if amounts.is_empty() {
             return;
         }
-        if let Err(error) = with_timeout(self.store.give_back(&amounts)).await {
-            tracing::warn!(
-                %error,
-                pools = amounts.len(),
-                "cannot give back parts of shared balances or limits; other gateways get them when this one stops"
-            );
+        let operation = self.next_operation();
+        repeat(|| self.store.give_back(operation, &amounts)).await;
+    }
+
+    fn next_operation(&mut self) -> u64 {
+        self.operations += 1;
+        self.operations
+    }
+}
+
+/// Repeats an operation until it succeeds: only then is it known what this gateway has.
+async fn repeat<T, F>(operation: impl Fn() -> F) -> T
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let mut is_failing = false;
+    loop {
+        match operation().await {
+            Ok(done) => return done,
+            Err(error) => {
+                if !std::mem::replace(&mut is_failing, true) {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::warn!(
+                        error,
+                        "cannot obtain or give back parts of shared balances and limits"
+                    );
+                }
+                sleep(FAILURE_PAUSE).await;
+            }
         }
     }
 }

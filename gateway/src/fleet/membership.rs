@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::contact::StoreContact;
 use crate::ledger::Ledger;
 use domain::node::NodeFigures;
-use store::fleet::{Fenced, Heartbeat, HeartbeatOutcome, Membership};
+use store::fleet::{ChangeSeq, Fenced, Heartbeat, HeartbeatOutcome, Membership};
 use store::{Cursor, StoreError};
 
 /// The time between two heartbeats.
@@ -78,6 +78,7 @@ impl Heartbeats {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last = LastReading { at: Instant::now(), ended_requests: 0 };
         let mut is_failing = false;
+        let mut previous = None;
         loop {
             ticks.tick().await;
             let started = Instant::now();
@@ -90,7 +91,8 @@ impl Heartbeats {
                     if std::mem::take(&mut is_failing) {
                         tracing::info!("the database is reached again");
                     }
-                    self.accept(answer, started);
+                    self.accept(answer, started, previous);
+                    previous = Some((answer.newest_change, started));
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut is_failing, true) {
@@ -101,8 +103,17 @@ impl Heartbeats {
         }
     }
 
-    fn accept(&self, answer: Heartbeat, sent_at: Instant) {
-        self.contact.record(sent_at);
+    /// Records what a heartbeat that was sent at `sent_at` has learned. A node that does not apply the changes of
+    /// others has no contact: keys may have been revoked. `previous` is the newest change at the heartbeat before, which
+    /// must be applied by now, and the time of that heartbeat.
+    fn accept(&self, answer: Heartbeat, sent_at: Instant, previous: Option<(ChangeSeq, Instant)>) {
+        if answer.applied_change >= answer.newest_change {
+            self.contact.record(sent_at);
+        } else if let Some((_, then)) =
+            previous.filter(|(newest, _)| answer.applied_change >= *newest)
+        {
+            self.contact.record(then);
+        }
         if self.contact.set_draining(answer.is_draining) {
             let draining = answer.is_draining;
             tracing::info!(draining, "an operator changed whether this node drains");
@@ -174,7 +185,8 @@ mod tests {
     }
 
     fn recorded(is_draining: bool, newest: i64) -> HeartbeatOutcome {
-        HeartbeatOutcome::Recorded(Heartbeat { is_draining, newest: Cursor(newest) })
+        let newest = Cursor(newest);
+        HeartbeatOutcome::Recorded(Heartbeat { is_draining, newest, ..Heartbeat::default() })
     }
 
     #[tokio::test(start_paused = true)]
@@ -201,5 +213,26 @@ mod tests {
         // The third reports two seconds: the second was not recorded.
         assert_eq!(rates, [0, 10, 10, 10]);
         assert_eq!((figures[3].in_flight, figures[3].waiting_records), (3, 4));
+    }
+
+    /// Regression test: a gateway that did not learn of revoked keys served them as long as its heartbeats succeeded.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_does_not_apply_changes_has_no_contact() {
+        let script = Arc::new(Script::default());
+        let beat = |newest, applied| {
+            let (newest_change, applied_change) = (ChangeSeq(newest), ChangeSeq(applied));
+            let heartbeat = Heartbeat { newest_change, applied_change, ..Heartbeat::default() };
+            Ok(HeartbeatOutcome::Recorded(heartbeat))
+        };
+        let contact = Arc::new(StoreContact::new(Some(2 * INTERVAL)));
+        let check = async |outcomes: Vec<_>, is_recent| {
+            *script.outcomes.lock().unwrap() = outcomes.into();
+            Heartbeats::new(script.clone(), contact.clone(), PATIENCE).run().await;
+            assert_eq!(contact.is_recent(), is_recent);
+        };
+        check(vec![beat(5, 5)], true).await;
+        // It is one heartbeat late at most.
+        check(vec![beat(6, 5), beat(7, 6), beat(8, 7), beat(9, 8)], true).await;
+        check(vec![beat(9, 8), beat(9, 8), beat(9, 8), beat(9, 8)], false).await;
     }
 }

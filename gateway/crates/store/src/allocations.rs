@@ -11,14 +11,20 @@ use domain::allocation::{Allocation, AllocationRequest, Pool, Recall};
 /// Invariant: a [`commit`](super::Requests::commit) takes charges and tokens from the allocations of
 /// this gateway, in the transaction that writes them. Hence an allocation is at least what the
 /// gateway has in memory, plus what it has used and not yet committed.
+///
+/// A process numbers its operations, beginning with 1, and runs one at a time. It repeats one that
+/// failed under the same number until it succeeds: the store executes each number once.
 #[async_trait]
 pub trait Allocations: Send + Sync {
     /// Moves a part of each pool to this gateway, as [`grant`](domain::allocation::grant) decides.
     /// Returns one allocation per request, in their order. No pool may occur twice.
-    async fn allocate(&self, requests: &[AllocationRequest])
-    -> Result<Vec<Allocation>, StoreError>;
+    async fn allocate(
+        &self,
+        operation: u64,
+        requests: &[AllocationRequest],
+    ) -> Result<Vec<Allocation>, StoreError>;
     /// Gives back amounts that this gateway no longer has in memory, in units of each pool.
-    async fn give_back(&self, amounts: &[(Pool, i64)]) -> Result<(), StoreError>;
+    async fn give_back(&self, operation: u64, amounts: &[(Pool, i64)]) -> Result<(), StoreError>;
     /// Gives back everything that this gateway, or an earlier process with its data directory, has.
     /// All its records must have been committed. Waits for its transactions under way, also those that
     /// were abandoned. What was used of a limit per minute remains

@@ -155,6 +155,10 @@ pub struct Heartbeat {
     pub is_draining: bool,
     /// The cursor of the newest request record of any node.
     pub newest: Cursor,
+    /// The newest change that any node has committed.
+    pub newest_change: ChangeSeq,
+    /// The newest change that this node has applied.
+    pub applied_change: ChangeSeq,
 }
 
 /// The reason why a process may no longer write, and must stop.

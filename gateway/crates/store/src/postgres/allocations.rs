@@ -9,12 +9,15 @@
 //! Transactions lock rows of `allocations` in the order of their key, which rules out deadlocks.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use foldhash::fast::RandomState;
+use tokio::time::timeout;
 
 use super::PostgresStore;
 use super::codec::{ReadColumn, arrays, parameters};
+use super::operations;
 use super::pools::{self, PoolRow};
 use super::recalls;
 use super::transaction::Transaction;
@@ -22,6 +25,8 @@ use crate::{Allocations, StoreError};
 use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, grant};
 use domain::node::NodeId;
 
+/// The time after which an operation has failed: a connection can stall without an error.
+const OPERATION_LIMIT: Duration = Duration::from_secs(5);
 /// The time after its last use for which the allocation of an earlier process still counts under a
 /// limit per minute: a minute, and some seconds of tolerance.
 const MINUTE_SECONDS: i64 = 65;
@@ -30,57 +35,37 @@ const MINUTE_SECONDS: i64 = 65;
 impl Allocations for PostgresStore {
     async fn allocate(
         &self,
+        operation: u64,
         requests: &[AllocationRequest],
     ) -> Result<Vec<Allocation>, StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
-        let rows: Vec<_> = requests.iter().map(|request| PoolRow::of(&request.pool)).collect();
-        let mut sorted: Vec<_> = rows.iter().collect();
-        sorted.sort_unstable();
-        pools::lock(&tx, &sorted).await?;
-        self.lock_rows(&tx, &sorted).await?;
-        let allocated = self.allocated_sums(&tx, &sorted).await?;
-        let sizes = pools::sizes(&tx, requests).await?;
-        let mut found = Vec::with_capacity(requests.len());
-        for ((request, row), size) in requests.iter().zip(&rows).zip(sizes) {
-            let (own, others) = allocated.get(row).copied().unwrap_or_default();
-            let available = size.saturating_sub(own).saturating_sub(others);
-            let granted = grant(available, request.needed);
-            found.push(Allocation { granted, available: available - granted, elsewhere: others });
-        }
-        let granted: HashMap<_, _, RandomState> =
-            rows.iter().zip(&found).map(|(row, found)| (row, found.granted)).collect();
-        self.add(&tx, &sorted, &granted).await?;
-        tx.commit().await?;
-        Ok(found)
+        let outcome = timeout(OPERATION_LIMIT, async {
+            let tx = connection.begin(self.epoch).await?;
+            if let Some(answer) = operations::find(&tx, self.epoch, operation).await? {
+                return operations::decode(&answer);
+            }
+            let found = self.grant_parts(&tx, requests).await?;
+            operations::record(&tx, self.epoch, operation, &operations::encode(&found)).await?;
+            tx.commit().await?;
+            Ok(found)
+        })
+        .await;
+        connection.check_time(outcome)
     }
 
-    async fn give_back(&self, amounts: &[(Pool, i64)]) -> Result<(), StoreError> {
+    async fn give_back(&self, operation: u64, amounts: &[(Pool, i64)]) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
-        let mut rows: Vec<_> =
-            amounts.iter().map(|(pool, amount)| (PoolRow::of(pool), *amount)).collect();
-        rows.sort_unstable();
-        let pools: Vec<_> = rows.iter().map(|(row, _)| row).collect();
-        self.lock_rows(&tx, &pools).await?;
-        let sql = "UPDATE allocations AS stored \
-            SET amount = greatest(stored.amount - returned.amount, 0) \
-            FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
-            AS returned (kind, subject, month, amount) \
-            WHERE (stored.kind, stored.subject, stored.month) \
-            = (returned.kind, returned.subject, returned.month) \
-            AND stored.node = $5 AND stored.epoch = $6";
-        let columns = arrays!(rows, |row| row.0.kind, row.0.subject.as_str(), row.0.month, row.1);
-        let own = parameters![self.epoch.id, self.epoch.epoch];
-        tx.execute(sql, &[columns, own].concat()).await?;
-        let sql = "DELETE FROM allocations USING unnest($1::text[], $2::text[], $3::bigint[]) \
-            AS returned (kind, subject, month) \
-            WHERE (allocations.kind, allocations.subject, allocations.month) \
-            = (returned.kind, returned.subject, returned.month) \
-            AND node = $4 AND epoch = $5 AND amount = 0";
-        let columns = arrays!(rows, |row| row.0.kind, row.0.subject.as_str(), row.0.month);
-        tx.execute(sql, &[columns, own].concat()).await?;
-        tx.commit().await
+        let outcome = timeout(OPERATION_LIMIT, async {
+            let tx = connection.begin(self.epoch).await?;
+            if operations::find(&tx, self.epoch, operation).await?.is_none() {
+                self.reduce_parts(&tx, amounts).await?;
+                operations::record(&tx, self.epoch, operation, "").await?;
+                tx.commit().await?;
+            }
+            Ok(())
+        })
+        .await;
+        connection.check_time(outcome)
     }
 
     async fn give_back_all(&self) -> Result<(), StoreError> {
@@ -127,6 +112,61 @@ impl Allocations for PostgresStore {
 }
 
 impl PostgresStore {
+    async fn grant_parts(
+        &self,
+        tx: &Transaction<'_>,
+        requests: &[AllocationRequest],
+    ) -> Result<Vec<Allocation>, StoreError> {
+        let rows: Vec<_> = requests.iter().map(|request| PoolRow::of(&request.pool)).collect();
+        let mut sorted: Vec<_> = rows.iter().collect();
+        sorted.sort_unstable();
+        pools::lock(tx, &sorted).await?;
+        self.lock_rows(tx, &sorted).await?;
+        let allocated = self.allocated_sums(tx, &sorted).await?;
+        let sizes = pools::sizes(tx, requests).await?;
+        let mut found = Vec::with_capacity(requests.len());
+        for ((request, row), size) in requests.iter().zip(&rows).zip(sizes) {
+            let (own, others) = allocated.get(row).copied().unwrap_or_default();
+            let available = size.saturating_sub(own).saturating_sub(others);
+            let granted = grant(available, request.needed);
+            found.push(Allocation { granted, available: available - granted, elsewhere: others });
+        }
+        let granted: HashMap<_, _, RandomState> =
+            rows.iter().zip(&found).map(|(row, found)| (row, found.granted)).collect();
+        self.add(tx, &sorted, &granted).await?;
+        Ok(found)
+    }
+
+    async fn reduce_parts(
+        &self,
+        tx: &Transaction<'_>,
+        amounts: &[(Pool, i64)],
+    ) -> Result<(), StoreError> {
+        let mut rows: Vec<_> =
+            amounts.iter().map(|(pool, amount)| (PoolRow::of(pool), *amount)).collect();
+        rows.sort_unstable();
+        let pools: Vec<_> = rows.iter().map(|(row, _)| row).collect();
+        self.lock_rows(tx, &pools).await?;
+        let sql = "UPDATE allocations AS stored \
+            SET amount = greatest(stored.amount - returned.amount, 0) \
+            FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
+            AS returned (kind, subject, month, amount) \
+            WHERE (stored.kind, stored.subject, stored.month) \
+            = (returned.kind, returned.subject, returned.month) \
+            AND stored.node = $5 AND stored.epoch = $6";
+        let columns = arrays!(rows, |row| row.0.kind, row.0.subject.as_str(), row.0.month, row.1);
+        let own = parameters![self.epoch.id, self.epoch.epoch];
+        tx.execute(sql, &[columns, own].concat()).await?;
+        let sql = "DELETE FROM allocations USING unnest($1::text[], $2::text[], $3::bigint[]) \
+            AS returned (kind, subject, month) \
+            WHERE (allocations.kind, allocations.subject, allocations.month) \
+            = (returned.kind, returned.subject, returned.month) \
+            AND node = $4 AND epoch = $5 AND amount = 0";
+        let columns = arrays!(rows, |row| row.0.kind, row.0.subject.as_str(), row.0.month);
+        tx.execute(sql, &[columns, own].concat()).await?;
+        Ok(())
+    }
+
     /// Locks the rows of this gateway in the order of `sorted`, which is that of their key.
     async fn lock_rows(&self, tx: &Transaction<'_>, sorted: &[&PoolRow]) -> Result<(), StoreError> {
         let sql = "SELECT stored.amount FROM allocations AS stored \

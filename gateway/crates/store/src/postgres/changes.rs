@@ -8,8 +8,10 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::timeout;
 
 use super::codec::{ReadColumn, arrays, parameters};
 use super::transaction::{Connection, Transaction};
@@ -20,6 +22,8 @@ use crate::objects;
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, ModelId, PlanName, UpstreamName};
 
+/// The time after which a question for changes has failed.
+const READ_LIMIT: Duration = Duration::from_secs(5);
 /// The channel of notifications.
 pub(super) const CHANNEL: &str = "tollgate_changes";
 
@@ -51,24 +55,12 @@ impl PostgresStore {
         self.lock_changes(connection.begin(self.epoch).await?).await
     }
 
-    /// Continues a transaction as one that changes the directory.
-    pub(super) async fn lock_changes<'a>(
-        &'a self,
-        transaction: Transaction<'a>,
-    ) -> Result<ChangeTransaction<'a>, StoreError> {
-        let end = end(&transaction, "SELECT seq FROM change_log_end FOR UPDATE").await?;
-        if end > self.applied.load(Ordering::Acquire) {
-            return Err(StoreError::Stale);
-        }
-        Ok(ChangeTransaction { transaction, end, objects: Vec::new(), applied: &self.applied })
-    }
-}
-
-#[async_trait]
-impl Changes for PostgresStore {
-    async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError> {
-        let applied = self.applied.load(Ordering::Acquire);
-        let mut connection = self.connection().await?;
+    /// Reads all objects with changes after `applied`.
+    async fn read_changes(
+        &self,
+        connection: &mut Connection,
+        applied: i64,
+    ) -> Result<UnappliedChanges, StoreError> {
         let tx = connection.view().await?;
         let newest = newest(&tx).await?;
         let mut changes = UnappliedChanges { newest, ..UnappliedChanges::default() };
@@ -93,6 +85,29 @@ impl Changes for PostgresStore {
             });
         }
         Ok(changes)
+    }
+
+    /// Continues a transaction as one that changes the directory.
+    pub(super) async fn lock_changes<'a>(
+        &'a self,
+        transaction: Transaction<'a>,
+    ) -> Result<ChangeTransaction<'a>, StoreError> {
+        let end = end(&transaction, "SELECT seq FROM change_log_end FOR UPDATE").await?;
+        if end > self.applied.load(Ordering::Acquire) {
+            return Err(StoreError::Stale);
+        }
+        Ok(ChangeTransaction { transaction, end, objects: Vec::new(), applied: &self.applied })
+    }
+}
+
+#[async_trait]
+impl Changes for PostgresStore {
+    async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError> {
+        let applied = self.applied.load(Ordering::Acquire);
+        let mut connection = self.connection().await?;
+        let reading = self.read_changes(&mut connection, applied);
+        let outcome = timeout(READ_LIMIT, reading).await;
+        connection.check_time(outcome)
     }
 
     fn mark_applied(&self, newest: ChangeSeq) {

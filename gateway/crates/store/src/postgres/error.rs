@@ -50,6 +50,16 @@ pub(super) struct FencedError;
 #[error("the server did not answer within {} ms", .0.as_millis())]
 pub(super) struct HeartbeatTimeoutError(pub(super) Duration);
 
+/// A later operation on the allocations of this process was executed.
+#[derive(Debug, thiserror::Error)]
+#[error("a later operation was executed")]
+pub(super) struct SupersededOperationError;
+
+/// The database did not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the database did not answer in time")]
+pub(super) struct StalledError;
+
 /// A row that always exists is missing.
 #[derive(Debug, thiserror::Error)]
 #[error("the database was changed by another program: `{0}` is empty")]

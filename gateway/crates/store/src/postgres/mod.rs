@@ -25,6 +25,7 @@ mod migrations;
 mod models;
 mod nodes;
 mod notifications;
+mod operations;
 mod pools;
 mod recalls;
 mod requests;

@@ -6,6 +6,7 @@
 //! ([`Connection::begin`](super::transaction::Connection::begin)). Invariant: once a node was taken
 //! over or removed, no transaction of its former process commits. Times are those of the database.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,7 +18,9 @@ use super::error::{Constrained, HeartbeatTimeoutError, expect_changed};
 use super::transaction::{Connection, Transaction};
 use super::{PostgresStore, allocations, cause, import};
 use crate::codec::{At, Count, Micros};
-use crate::fleet::{Fenced, Heartbeat, HeartbeatOutcome, JoiningNode, Membership, Nodes};
+use crate::fleet::{
+    ChangeSeq, Fenced, Heartbeat, HeartbeatOutcome, JoiningNode, Membership, Nodes,
+};
 use crate::{Cursor, StoreError};
 use domain::audit::AuditEntry;
 use domain::node::{NodeFigures, NodeId, NodeName, NodeRemoval, NodeStatus};
@@ -163,7 +166,10 @@ impl Membership for PostgresStore {
         let timed_out = |_| StoreError::Unavailable(HeartbeatTimeoutError(limit).into());
         let opening = timeout_at(deadline, Connection::of(&self.heartbeats));
         let mut connection = opening.await.map_err(timed_out)??;
-        let beating = timeout_at(deadline, beat(&mut connection, self.epoch, figures));
+        let beating = timeout_at(
+            deadline,
+            beat(&mut connection, self.epoch, figures, self.applied.load(Ordering::Acquire)),
+        );
         let outcome = beating.await.map_err(timed_out).flatten();
         if outcome.is_err() {
             // It may have lost its peer without notice.
@@ -177,11 +183,12 @@ async fn beat(
     connection: &mut Connection,
     NodeEpoch { id, epoch }: NodeEpoch,
     figures: NodeFigures,
+    applied: i64,
 ) -> Result<HeartbeatOutcome, StoreError> {
     let tx = connection.begin_unfenced().await?;
     let sql = "UPDATE nodes SET heard_at = now(), in_flight = $3, requests_per_second = $4, \
         waiting_records = $5 WHERE id = $1 AND epoch = $2 AND removed_at IS NULL \
-        RETURNING draining, (SELECT seq FROM log_end)";
+        RETURNING draining, (SELECT seq FROM log_end), (SELECT seq FROM change_log_end)";
     let values = parameters![
         id,
         epoch,
@@ -195,7 +202,12 @@ async fn beat(
         let reason = if is_member { Fenced::Superseded } else { Fenced::Removed };
         return Ok(HeartbeatOutcome::Fenced(reason));
     };
-    let answer = Heartbeat { is_draining: row.column(0)?, newest: Cursor(row.column(1)?) };
+    let answer = Heartbeat {
+        is_draining: row.column(0)?,
+        newest: Cursor(row.column(1)?),
+        newest_change: ChangeSeq(row.column(2)?),
+        applied_change: ChangeSeq(applied),
+    };
     tx.commit().await?;
     Ok(HeartbeatOutcome::Recorded(answer))
 }

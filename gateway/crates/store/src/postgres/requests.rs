@@ -1,9 +1,11 @@
 //! The request log: single records, pages in both directions, counts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use tokio::time::timeout;
 
 use super::PostgresStore;
 use super::audit::rows;
@@ -22,6 +24,9 @@ use domain::ledger::Entry;
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 
+/// The time after which the commit of a batch has failed.
+const COMMIT_LIMIT: Duration = Duration::from_secs(20);
+
 /// The order of a page.
 #[derive(Clone, Copy)]
 enum Order {
@@ -33,10 +38,15 @@ enum Order {
 impl Requests for PostgresStore {
     async fn commit(&self, batch: Arc<Vec<RequestRecord>>) -> Result<Cursor, StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
-        let newest = commit::commit(&tx, self.epoch.id, &batch).await?;
-        tx.commit().await?;
-        Ok(newest)
+        // A batch can be sent again, so a stalled connection does not stop the writing of records.
+        let outcome = timeout(COMMIT_LIMIT, async {
+            let tx = connection.begin(self.epoch).await?;
+            let newest = commit::commit(&tx, self.epoch.id, &batch).await?;
+            tx.commit().await?;
+            Ok(newest)
+        })
+        .await;
+        connection.check_time(outcome)
     }
 
     async fn add_entry(&self, entry: &Entry, audit: &AuditEntry) -> Result<(), StoreError> {

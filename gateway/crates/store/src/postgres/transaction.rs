@@ -7,12 +7,13 @@ use std::pin::{Pin, pin};
 use deadpool_postgres::{ClientWrapper, Object, Pool};
 use futures_util::TryStreamExt;
 use futures_util::stream::Stream;
+use tokio::time::error::Elapsed;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::{IsolationLevel, Row};
 
 use super::audit;
 use super::codec::{AnyParameter, Parameter, ReadColumn, parameters};
-use super::error::{FencedError, MissingRowError};
+use super::error::{FencedError, MissingRowError, StalledError};
 use super::nodes::NodeEpoch;
 use crate::StoreError;
 use crate::codec::Encode;
@@ -35,6 +36,18 @@ impl Connection {
     /// Takes a connection from the pool, or opens one.
     pub(super) async fn of(pool: &Pool) -> Result<Self, StoreError> {
         Ok(Self(pool.get().await?))
+    }
+
+    /// Returns the outcome of work on the connection. If it did not end in time, the connection may have
+    /// lost its peer without notice, and is closed.
+    pub(super) fn check_time<T>(
+        self,
+        outcome: Result<Result<T, StoreError>, Elapsed>,
+    ) -> Result<T, StoreError> {
+        outcome.unwrap_or_else(|_| {
+            drop(self.detach());
+            Err(StoreError::Unavailable(StalledError.into()))
+        })
     }
 
     /// Removes the connection from the pool, for statements that can take long.

@@ -17,6 +17,15 @@ CREATE TABLE allocations (
 ) WITH (fillfactor = 50);
 CREATE INDEX allocations_by_node ON allocations (node);
 
+-- The last operation of each process on its allocations, and its answer: an operation whose answer
+-- was lost is sent again, and must not be executed twice.
+CREATE TABLE allocation_operations (
+    node      uuid PRIMARY KEY,
+    epoch     bigint NOT NULL,
+    operation bigint NOT NULL,
+    answer    text NOT NULL
+);
+
 -- What a key with a spending cap has spent, and what a model has used in a month.
 CREATE INDEX key_days_by_key ON key_days (key, day);
 CREATE INDEX key_days_by_model ON key_days (model, day);

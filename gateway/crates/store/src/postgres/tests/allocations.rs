@@ -37,14 +37,14 @@ async fn a_balance_is_divided_between_gateways_and_reduced_by_their_records() {
     store.add_entry(&credit(1_000), &audit_entry("a")).await.unwrap();
     let pool = Pool::Balance(payer);
     let needs = |needed| request(&pool, None, needed);
-    assert_eq!(store.allocate(&[needs(10)]).await.unwrap(), [found(250, 750, 0)]);
+    assert_eq!(store.allocate(1, &[needs(10)]).await.unwrap(), [found(250, 750, 0)]);
     let client = database.connect().await;
     let other = format!(
         "INSERT INTO allocations VALUES ('balance', '{payer}', 0, gen_random_uuid(), 9, 700, NULL)"
     );
     client.batch_execute(&other).await.unwrap();
-    assert_eq!(store.allocate(&[needs(60)]).await.unwrap(), [found(50, 0, 700)]);
-    store.give_back(&[(pool.clone(), 100)]).await.unwrap();
+    assert_eq!(store.allocate(2, &[needs(60)]).await.unwrap(), [found(50, 0, 700)]);
+    store.give_back(3, &[(pool.clone(), 100)]).await.unwrap();
     assert_eq!(store.allocated(std::slice::from_ref(&pool)).await.unwrap(), [200]);
 
     let spent: i64 = records.iter().map(|record| record.cost.unwrap_or_default().0).sum();
@@ -58,11 +58,11 @@ async fn a_balance_is_divided_between_gateways_and_reduced_by_their_records() {
         );
     }
     assert_eq!(store.balance(payer).await.unwrap(), Nanos(1_000 - spent));
-    assert_eq!(store.allocate(&[needs(500)]).await.unwrap(), [found(100, 0, 700)]);
+    assert_eq!(store.allocate(4, &[needs(500)]).await.unwrap(), [found(100, 0, 700)]);
 
     // A debit may take what gateways have; nothing is available until they have given it back.
     store.add_entry(&credit(-900), &audit_entry("a")).await.unwrap();
-    assert_eq!(store.allocate(&[needs(1)]).await.unwrap(), [found(0, -900, 700)]);
+    assert_eq!(store.allocate(5, &[needs(1)]).await.unwrap(), [found(0, -900, 700)]);
     store.give_back_all().await.unwrap();
     assert_eq!(store.allocated(&[pool]).await.unwrap(), [0]);
     database.remove(store).await;
@@ -96,6 +96,30 @@ async fn giving_everything_back_waits_for_abandoned_allocations() {
     }
     giving_back.await.unwrap();
     assert_eq!(store.allocated(&[Pool::Balance(payer)]).await.unwrap(), [0]);
+    database.remove(store).await;
+}
+
+/// Regression test: an operation whose answer was lost left its amount unusable until a restart.
+#[tokio::test]
+async fn a_repeated_operation_is_executed_once_and_answered_again() {
+    let Some(database) = Database::create("operations").await else { return };
+    let store = database.open(1).await.unwrap();
+    let pool = Pool::Concurrency(LimitSubject::Key(KeyId::new("k")));
+    let asked = [request(&pool, Some(100), 40)];
+    for _ in 0..3 {
+        assert_eq!(store.allocate(1, &asked).await.unwrap(), [found(40, 60, 0)]);
+        assert_eq!(store.allocated(std::slice::from_ref(&pool)).await.unwrap(), [40]);
+    }
+    for _ in 0..3 {
+        store.give_back(2, &[(pool.clone(), 10)]).await.unwrap();
+        assert_eq!(store.allocated(std::slice::from_ref(&pool)).await.unwrap(), [30]);
+    }
+    assert!(store.allocate(1, &asked).await.is_err(), "a late attempt changes nothing");
+    assert_eq!(store.allocated(std::slice::from_ref(&pool)).await.unwrap(), [30]);
+    // A later process begins with the first number.
+    store.close().await;
+    let store = database.open(1).await.unwrap();
+    assert_eq!(store.allocate(1, &asked).await.unwrap(), [found(40, 30, 30)]);
     database.remove(store).await;
 }
 
@@ -136,20 +160,20 @@ async fn quotas_and_caps_are_what_was_not_used_and_rates_expire_after_a_minute()
         let pools: Vec<_> = subjects.iter().map(pool).collect();
         pools.iter().map(|pool| request(pool, Some(tokens + 40), 1)).collect::<Vec<_>>()
     };
-    let november = store.allocate(&of_month("2026-11-01T00:00:00Z")).await.unwrap();
+    let november = store.allocate(6, &of_month("2026-11-01T00:00:00Z")).await.unwrap();
     assert_eq!(november, vec![found(10, 30, 0); 3]);
-    let december = store.allocate(&of_month("2026-12-01T00:00:00Z")).await.unwrap();
+    let december = store.allocate(7, &of_month("2026-12-01T00:00:00Z")).await.unwrap();
     assert!(december.iter().all(|it| it.granted == (tokens + 40) / 4), "{december:?}");
     let cap = request(&Pool::SpendCap(owned.origin), Some(spent + 8), 1);
-    assert_eq!(store.allocate(&[cap]).await.unwrap(), [found(2, 6, 0)]);
+    assert_eq!(store.allocate(8, &[cap]).await.unwrap(), [found(2, 6, 0)]);
 
     let rates = [Pool::Requests(subjects[1].clone()), Pool::Concurrency(subjects[1].clone())];
     let asked: Vec<_> = rates.iter().map(|pool| request(pool, Some(100), 90)).collect();
-    assert_eq!(store.allocate(&asked).await.unwrap(), vec![found(90, 10, 0); 2]);
-    store.give_back(&[(rates[0].clone(), 50)]).await.unwrap();
+    assert_eq!(store.allocate(9, &asked).await.unwrap(), vec![found(90, 10, 0); 2]);
+    store.give_back(10, &[(rates[0].clone(), 50)]).await.unwrap();
     store.give_back_all().await.unwrap();
     // What was used in the last minute still counts.
-    let again = store.allocate(&asked).await.unwrap();
+    let again = store.allocate(11, &asked).await.unwrap();
     assert_eq!(again, [found(60, 0, 0), found(90, 10, 0)]);
     database.remove(store).await;
 }
