@@ -30,6 +30,7 @@ mod errors;
 mod examples;
 mod filter;
 mod fleet;
+mod fleet_idempotency;
 mod health_check;
 mod hold_growth;
 mod http2_frames;
