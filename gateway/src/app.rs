@@ -200,7 +200,9 @@ pub async fn run(
     let (merging, stop) = (ledger.clone(), recorder_stop.clone());
     writing.spawn(async move { merging.record_merged_until(stop).await });
     let response_store = config.responses.retention.map(|keep| {
-        let (state, task) = State::new(store.clone(), keep.account_bytes);
+        // As for limits and balances, only a database that gateways share has others.
+        let clock_of_shared = allocations.is_some().then(|| seams.clock.clone());
+        let (state, task) = State::new(store.clone(), keep.account_bytes, clock_of_shared);
         writing.spawn(task.run(recorder_stop.clone()));
         state
     });
