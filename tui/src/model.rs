@@ -131,7 +131,7 @@ pub struct Data {
     pub plans: List<Plan>,
     /// The audit log.
     pub audit: List<AuditEntry>,
-    /// The gateways of the database; empty if the gateway has a database of its own.
+    /// The gateways of the database; empty on SQLite.
     pub nodes: List<Node>,
 }
 
