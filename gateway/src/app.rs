@@ -34,7 +34,7 @@ use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
 use crate::data_dir::JOURNAL;
 use crate::directory::Directory;
-use crate::fleet::{Allocator, Follower, Heartbeats, Load, StoreContact, publish_commits};
+use crate::fleet::{Allocator, Claims, Follower, Heartbeats, Load, StoreContact, publish_commits};
 use crate::http::handler::{EdgeState, Handler};
 use crate::http::listen::{Port, Stop};
 use crate::http::receive::BodyReceiver;
@@ -159,6 +159,11 @@ pub async fn run(
         // What an earlier process had; its records are stored now.
         allocations.give_back_all().await.context("giving back shared balances and limits")?;
     }
+    // Without replay, idempotency keys are ignored.
+    let claims = backend.claims().filter(|_| !config.idempotency.is_zero());
+    if let Some(claims) = &claims {
+        claims.release_earlier_claims().await.context("releasing claims of idempotency keys")?;
+    }
     let dir = &config.data_dir;
     let prepared = bootstrap::prepare(dir, &*store, &*seams.clock, &seams.entropy, &seed).await;
     if prepared.is_err() {
@@ -199,13 +204,16 @@ pub async fn run(
     let (merging, stop) = (ledger.clone(), recorder_stop.clone());
     writing.spawn(async move { merging.record_merged_until(stop).await });
     let response_store = config.responses.retention.map(|keep| {
-        let (state, task) = State::new(store.clone(), keep.account_bytes);
+        // As for limits and balances, only a database that gateways share has others.
+        let clock_of_shared = allocations.is_some().then(|| seams.clock.clone());
+        let (state, task) = State::new(store.clone(), keep.account_bytes, clock_of_shared);
         writing.spawn(task.run(recorder_stop.clone()));
         state
     });
     let retention = RetentionTask {
         records: config.records,
         responses: config.responses.retention,
+        claims: claims.clone().map(|claims| (claims, config.idempotency)),
         store: store.clone(),
         clock: seams.clock.clone(),
     };
@@ -215,7 +223,12 @@ pub async fn run(
     let credentials = Arc::new(Credentials::new(sealer.clone()));
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
-    let replays = replays(config, &*store, &seams.clock).await?;
+    let claims = claims.map(|claims| {
+        let (claims, task) = Claims::new(claims, config.idempotency);
+        writing.spawn(task.run(recorder_stop.clone()));
+        claims
+    });
+    let replays = replays(config, &*store, &seams.clock, claims).await?;
     let (recalls, recalled) = mpsc::channel(MAX_WAITING_RECALLS);
     let limiter = match &allocations {
         Some(_) => Limiter::sharing(shortages.clone()),
@@ -478,6 +491,7 @@ async fn replays(
     config: &Config,
     store: &dyn Store,
     clock: &Arc<dyn Clock>,
+    claims: Option<Claims>,
 ) -> Result<Option<Arc<Replays>>> {
     if config.idempotency.is_zero() {
         return Ok(None);
@@ -485,7 +499,7 @@ async fn replays(
     let since = clock.now().checked_sub(config.idempotency).unwrap_or(Timestamp::MIN);
     let answered = store.answered_since(since, MAX_ENTRIES).await;
     let answered = answered.context("reading what was answered before")?;
-    Ok(Some(Replays::new(config.idempotency, &answered, clock.clone())))
+    Ok(Some(Replays::new(config.idempotency, &answered, clock.clone(), claims)))
 }
 
 /// Connects to the simulator over a socket pair, which needs no port. The simulator runs on the current runtime,

@@ -1,5 +1,5 @@
-//! Deletes request records that are too old or too many, expired responses, and the admin plane's idempotency
-//! keys after a day.
+//! Deletes request records that are too old or too many, expired responses, expired claims of idempotency keys,
+//! and the admin plane's idempotency keys after a day.
 //!
 //! If several gateways share the database, the store lets one of them delete at a time; a sweep of another one
 //! finds nothing to do. Deletion proceeds in small steps with pauses, so that commits do not wait long. Aggregates and ledger entries
@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use store::{RetentionCutoff, Store, StoreError};
+use store::{IdempotencyClaims, RetentionCutoff, Store, StoreError};
 
 /// The number of records deleted per step, which takes some milliseconds of the writer's time.
 const MAX_ROWS_PER_STEP: usize = 1_000;
@@ -55,6 +55,8 @@ pub struct RetentionTask {
     pub records: RecordRetention,
     /// The settings for responses; `None` if responses are not stored.
     pub responses: Option<ResponseRetention>,
+    /// The claims of idempotency keys and how long they are in force; `None` if there are no other gateways.
+    pub claims: Option<(Arc<dyn IdempotencyClaims>, Duration)>,
     /// The store.
     pub store: Arc<dyn Store>,
     /// The clock.
@@ -91,6 +93,12 @@ impl RetentionTask {
                     self.sweep_records().await;
                 }
                 self.sweep_calls().await;
+                if let Some((claims, window)) = &self.claims {
+                    in_steps("old claims of idempotency keys", || {
+                        claims.delete_old_claims(*window, MAX_ROWS_PER_STEP)
+                    })
+                    .await;
+                }
                 if let Some(keep) = self.responses
                     && sweep.is_multiple_of(RESPONSES_EVERY)
                 {
@@ -203,6 +211,7 @@ mod tests {
         let task = RetentionTask {
             records: RecordRetention::default(),
             responses: Some(keep),
+            claims: None,
             store: store.clone(),
             clock: Arc::new(StoppedClock),
         };

@@ -1,7 +1,8 @@
 //! Stored responses that later requests may reference. They are written behind the answer.
 //!
 //! [`State::keep`] never waits. Responses on their way to the store are found in memory, so that a client can
-//! continue at once.
+//! continue at once. Those of other gateways are not in memory: what is not found there is looked up again for a
+//! moment ([`WriteDelay`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,10 +14,15 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use crate::write_behind::WriteBehind;
 use domain::id::{AccountId, RequestId};
 use domain::response::{FoundItems, StoredResponse, Turn, item_id};
 use store::{Store, StoreError};
+
+pub use write_delay::WriteDelay;
+
+mod write_delay;
 
 #[cfg(test)]
 mod tests;
@@ -27,13 +33,14 @@ const MAX_BATCH: usize = 64;
 /// The items that one request may reference. An agent that stores nothing itself references everything that
 /// its model ever said; each item costs the store a search of some microseconds.
 const MAX_ITEMS: usize = 4_096;
-
 /// The stored responses.
 pub struct State {
     pending: papaya::HashMap<RequestId, Arc<StoredResponse>>,
     waiting_bytes: Arc<AtomicU64>,
     queue: UnboundedSender<Change>,
     store: Arc<dyn Store>,
+    /// The clock, if other gateways write to the store.
+    clock_of_shared: Option<Arc<dyn Clock>>,
 }
 
 /// The background work. Must be run until it returns.
@@ -75,14 +82,20 @@ pub enum Limit {
 // === impl State ===
 
 impl State {
-    /// Opens the state on `store`. Each account may store `account_bytes`.
-    pub fn new(store: Arc<dyn Store>, account_bytes: u64) -> (Arc<Self>, StateTask) {
+    /// Opens the state on `store`. Each account may store `account_bytes`. `clock_of_shared` is the clock if other
+    /// gateways write to the store.
+    pub fn new(
+        store: Arc<dyn Store>,
+        account_bytes: u64,
+        clock_of_shared: Option<Arc<dyn Clock>>,
+    ) -> (Arc<Self>, StateTask) {
         let (sender, queue) = mpsc::unbounded_channel();
         let state = Arc::new(Self {
             pending: papaya::HashMap::new(),
             waiting_bytes: Arc::default(),
             queue: sender,
             store,
+            clock_of_shared,
         });
         (state.clone(), StateTask { state, queue, account_bytes })
     }
@@ -104,7 +117,15 @@ impl State {
         }
     }
 
-    /// Returns one response of `account`.
+    /// Returns the delay for response `id`, which is over at once unless another gateway may be writing it.
+    pub fn write_delay(&self, id: RequestId) -> WriteDelay {
+        match &self.clock_of_shared {
+            Some(clock) => WriteDelay::of_response(id, clock.now()),
+            None => WriteDelay::over(),
+        }
+    }
+
+    /// Returns one response of `account`. Callers look again during its [delay](Self::write_delay).
     ///
     /// # Errors
     /// [`StateError::NotFound`], or the store's error.
@@ -119,12 +140,22 @@ impl State {
         self.store.find_response(account, id).await?.ok_or(StateError::NotFound(id))
     }
 
-    /// Returns all items of the chain that ends with `last`, oldest first.
+    /// Returns all items of the chain that ends with `last`, oldest first. Waits while another gateway may be
+    /// writing it.
     ///
     /// # Errors
     /// [`StateError::NotFound`] for a missing response, [`StateError::TooLong`] beyond `max_bytes`, or the
     /// store's error.
     pub async fn chain(
+        &self,
+        account: AccountId,
+        last: RequestId,
+        max_bytes: u64,
+    ) -> Result<Vec<Box<RawValue>>, StateError> {
+        self.write_delay(last).repeat(|| self.find_chain(account, last, max_bytes)).await
+    }
+
+    async fn find_chain(
         &self,
         account: AccountId,
         last: RequestId,
@@ -155,7 +186,8 @@ impl State {
         }
     }
 
-    /// Returns the items among `ids` that a response of `account` contains.
+    /// Returns the items among `ids` that a response of `account` contains. Waits for those that are missing while
+    /// another gateway may be writing them.
     ///
     /// # Errors
     /// [`StateError::TooLong`] for too many items or more than `max_bytes`, or the store's error.
@@ -171,10 +203,19 @@ impl State {
         }
         // Memory is read before the store: an item that has left it is in the store by then.
         let mut found = self.find_pending_items(account, &wanted);
-        wanted.retain(|id| !found.has(id));
-        if found.bytes() <= max_bytes && !wanted.is_empty() {
+        // The ids of items do not tell their age.
+        let mut delay =
+            if self.clock_of_shared.is_some() { WriteDelay::whole() } else { WriteDelay::over() };
+        loop {
+            wanted.retain(|id| !found.has(id));
+            if found.bytes() > max_bytes || wanted.is_empty() {
+                break;
+            }
             let left = max_bytes - found.bytes();
-            found.extend(self.store.find_items(account, wanted, left).await?);
+            found.extend(self.store.find_items(account, wanted.clone(), left).await?);
+            if wanted.iter().all(|id| found.has(id)) || !delay.wait().await {
+                break;
+            }
         }
         if found.bytes() > max_bytes {
             return Err(StateError::TooLong(Limit::Bytes(max_bytes)));
@@ -182,11 +223,15 @@ impl State {
         Ok(found.into_map())
     }
 
-    /// Deletes a response of `account`.
+    /// Deletes a response of `account`. Waits while another gateway may be writing it.
     ///
     /// # Errors
     /// [`StateError::NotFound`], or the store's error.
     pub async fn remove(&self, account: AccountId, id: RequestId) -> Result<(), StateError> {
+        self.write_delay(id).repeat(|| self.try_remove(account, id)).await
+    }
+
+    async fn try_remove(&self, account: AccountId, id: RequestId) -> Result<(), StateError> {
         let (reply, answer) = oneshot::channel();
         // The deletion is queued behind pending writes, which may include the response.
         if self.queue.send(Change::Remove(account, id, reply)).is_err() {

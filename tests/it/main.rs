@@ -30,6 +30,8 @@ mod errors;
 mod examples;
 mod filter;
 mod fleet;
+mod fleet_idempotency;
+mod fleet_responses;
 mod health_check;
 mod hold_growth;
 mod http2_frames;

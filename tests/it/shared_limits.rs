@@ -7,7 +7,7 @@ use proto::v1;
 use serde_json::{Value, json};
 use tests::http::{Answer, Request};
 use tests::process::Gateway;
-use tests::{GatewayFleet, Session, priced_model, question, with_timeout};
+use tests::{GatewayFleet, Session, priced_model, question, wait_for_model, with_timeout};
 use tokio::task::JoinSet;
 
 const PATIENCE_SECONDS: u64 = 60;
@@ -31,17 +31,6 @@ async fn ask_all(gateways: &[Gateway], key: &str, body: &Value, count: usize) ->
         requests.spawn(async move { request.answer().await });
     }
     requests.join_all().await
-}
-
-/// Waits until all gateways know a key, and with it the models that were added before.
-async fn wait_for_key(gateways: &[Gateway], key: &str) {
-    for gateway in gateways {
-        let is_known = async {
-            let list = || Request::get(gateway.http, "/v1/models").bearer(key).answer();
-            while !list().await.text().contains("priced") {}
-        };
-        with_timeout("a key on every gateway", is_known).await;
-    }
 }
 
 /// Sends requests to each gateway until it refuses several in turn: one refusal may mean that another
@@ -107,7 +96,7 @@ async fn three_gateways_spend_a_balance_to_its_end_and_no_further() {
     operator.credit("alice", "-4.998").await;
     assert_eq!(balance(&alice).await, Nanos(2_000_000));
     let key = alice.key().await;
-    wait_for_key(&gateways, &key.secret).await;
+    wait_for_model(&gateways, &key.secret, "priced").await;
     let mut all = Vec::new();
     // Each costs some 50,000 nanodollars.
     for _ in 0..3 {
@@ -145,7 +134,7 @@ async fn limits_per_minute_hold_over_all_gateways_and_one_can_use_them_whole() {
     let (gateways, operator) = start(&fleet).await;
     let limits = v1::Limits { rpm: Some(30), ..Default::default() };
     let key = operator.key_with(|key| key.limits = Some(limits)).await.secret;
-    wait_for_key(&gateways, &key).await;
+    wait_for_model(&gateways, &key, "priced").await;
     let first = ask_all(&gateways, &key, &question("sim-chat", "hi"), 2).await;
     assert_eq!(succeeded(&first), 6, "{first:?}");
     let hot = ask_all(&gateways[2..], &key, &question("sim-chat", "hi"), 60).await;
@@ -170,7 +159,7 @@ async fn a_single_place_is_passed_from_one_gateway_to_the_next() {
     let (gateways, operator) = start(&fleet).await;
     let limits = v1::Limits { concurrency: Some(1), ..Default::default() };
     let key = operator.key_with(|key| key.limits = Some(limits)).await.secret;
-    wait_for_key(&gateways, &key).await;
+    wait_for_model(&gateways, &key, "priced").await;
     for round in 0..3 {
         for gateway in &gateways {
             let answer = ask(gateway, &key, &question("sim-chat", "hi")).answer().await;
@@ -186,7 +175,7 @@ async fn caps_and_quotas_hold_over_all_gateways() {
     let (gateways, operator) = start(&fleet).await;
     operator.credit("operator", "100").await;
     let capped = operator.key_with(|key| key.spend_cap_usd = "0.001".to_owned()).await;
-    wait_for_key(&gateways, &capped.secret).await;
+    wait_for_model(&gateways, &capped.secret, "priced").await;
     let answers = ask_all(&gateways, &capped.secret, &cheap("hi"), 20).await;
     let count = succeeded(&answers);
     exhaust(&gateways, &capped.secret).await;
@@ -196,7 +185,7 @@ async fn caps_and_quotas_hold_over_all_gateways() {
 
     let limits = v1::Limits { monthly_tokens: Some(500), ..Default::default() };
     let limited = operator.key_with(|key| key.limits = Some(limits)).await;
-    wait_for_key(&gateways, &limited.secret).await;
+    wait_for_model(&gateways, &limited.secret, "priced").await;
     let answers = ask_all(&gateways, &limited.secret, &cheap("hi"), 20).await;
     let count = succeeded(&answers);
     exhaust(&gateways, &limited.secret).await;
@@ -216,7 +205,7 @@ async fn what_a_killed_gateway_had_returns_with_its_restart_or_its_removal() {
     let (mut gateways, operator) = start(&fleet).await;
     let alice = Session::register(&gateways[0].admin, "alice", "correct horse battery alice").await;
     let key = alice.key().await;
-    wait_for_key(&gateways, &key.secret).await;
+    wait_for_model(&gateways, &key.secret, "priced").await;
     let answers = ask_all(&gateways, &key.secret, &cheap("hi"), 5).await;
     assert_eq!(succeeded(&answers), 15);
     gateways.pop().unwrap().kill().await;
@@ -241,7 +230,7 @@ async fn a_stop_keeps_what_the_records_in_its_journal_were_paid_from() {
     };
     let (mut gateways, operator) = start(&fleet).await;
     let key = operator.key().await;
-    wait_for_key(&gateways, &key.secret).await;
+    wait_for_model(&gateways, &key.secret, "priced").await;
     // Commits wait for this lock.
     fleet.database.client.batch_execute("BEGIN; SELECT FROM log_end FOR UPDATE").await.unwrap();
     let answer = ask(&gateways[2], &key.secret, &cheap("hi")).answer().await;

@@ -10,6 +10,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::http::Request;
 use crate::process::{self, Gateway};
 use crate::{PostgresDatabase, Session, with_timeout};
 
@@ -118,6 +119,21 @@ impl GatewayFleet {
                 std::fs::copy(other.join(name), data.join(name)).unwrap();
             }
         }
+    }
+}
+
+/// Waits until each gateway knows a key and a model that it may use.
+///
+/// # Panics
+/// If that takes too long.
+pub async fn wait_for_model(gateways: impl IntoIterator<Item = &Gateway>, key: &str, model: &str) {
+    let model = format!("\"{model}\"");
+    for gateway in gateways {
+        let is_known = async {
+            let list = || Request::get(gateway.http, "/v1/models").bearer(key).answer();
+            while !list().await.text().contains(&model) {}
+        };
+        with_timeout("a model on every gateway", is_known).await;
     }
 }
 

@@ -24,7 +24,7 @@ mod upstream;
 use std::time::Duration;
 
 pub use clock::ManualClock;
-pub use fleet::{GatewayFleet, Link};
+pub use fleet::{GatewayFleet, Link, wait_for_model};
 pub use postgres::PostgresDatabase;
 pub use product::{Home, Product, Setup, priced_model};
 pub use session::{NewKey, Session, requests_of};

@@ -9,6 +9,7 @@ use crate::model::catalogue::CatalogueModel;
 use crate::model::change::ChangeOutcome;
 use crate::model::fetched::FetchState;
 use crate::model::keys::Key;
+use crate::model::nodes::Node;
 use crate::model::plans::Plan;
 use crate::model::record::LogBatch;
 use crate::model::subscription::Topic;
@@ -74,6 +75,8 @@ pub enum Loaded {
     Plans(Vec<Plan>),
     /// The audit log.
     Audit(Vec<AuditEntry>),
+    /// The gateways of the database.
+    Nodes(Vec<Node>),
     /// The traffic of the last hour.
     Traffic(Traffic),
 }

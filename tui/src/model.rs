@@ -16,6 +16,7 @@ pub mod form;
 pub mod keys;
 pub mod log;
 pub mod money;
+pub mod nodes;
 pub mod overlay;
 pub mod overview;
 pub mod plans;
@@ -40,6 +41,7 @@ use self::fetched::{Fetched, List};
 pub use self::focus::Focus;
 use self::keys::Key;
 use self::log::RequestLog;
+use self::nodes::Node;
 use self::overlay::Overlay;
 use self::overview::Overview;
 use self::plans::Plan;
@@ -129,6 +131,8 @@ pub struct Data {
     pub plans: List<Plan>,
     /// The audit log.
     pub audit: List<AuditEntry>,
+    /// The gateways of the database; empty on SQLite.
+    pub nodes: List<Node>,
 }
 
 /// The state of the connection to the gateway.
@@ -210,10 +214,15 @@ impl Model {
         self.data.account.value.as_ref().is_some_and(|it| it.role == Some(Role::Operator))
     }
 
-    /// Returns the screens available to the account, in tab order.
+    /// Returns the screens available to the account, in tab order. The nodes have a tab if there are
+    /// any.
     pub fn tabs(&self) -> impl Iterator<Item = Screen> {
         let operator = self.is_operator();
-        Screen::TABS.into_iter().filter(move |screen| operator || !screen.is_for_operators())
+        let has_nodes = self.screen == Screen::Nodes || !self.data.nodes.entries.is_empty();
+        Screen::TABS
+            .into_iter()
+            .filter(move |screen| operator || !screen.is_for_operators())
+            .filter(move |screen| has_nodes || *screen != Screen::Nodes)
     }
 
     /// Returns whether the signed-in account may perform `action` on the open screen.

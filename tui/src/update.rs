@@ -12,6 +12,7 @@ mod incoming;
 mod keys;
 mod list;
 mod models;
+mod nodes;
 mod overlay;
 mod palette;
 mod plans;
@@ -83,6 +84,7 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
         Screen::Upstreams => upstreams::act(model, action),
         Screen::Plans => plans::act(model, action),
         Screen::Audit => list::copy_id(model, action),
+        Screen::Nodes => nodes::act(model, action),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
     }
 }

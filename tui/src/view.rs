@@ -10,6 +10,7 @@ mod help;
 mod keys;
 mod live;
 mod models;
+mod nodes;
 mod overlay;
 mod overview;
 mod panes;
@@ -51,6 +52,7 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Screen::Upstreams => upstreams::render(model, buffer, body),
         Screen::Plans => plans::render(model, buffer, body),
         Screen::Audit => audit::render(model, buffer, body),
+        Screen::Nodes => nodes::render(model, buffer, body),
     }
     if model.is_stale() {
         buffer.set_style(body, model.theme.faint());
@@ -76,6 +78,7 @@ pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action>
         Screen::Upstreams => panes::list_area(model, &model.data.upstreams, body),
         Screen::Plans => panes::list_area(model, &model.data.plans, body),
         Screen::Audit => panes::list_area(model, &model.data.audit, body),
+        Screen::Nodes => panes::list_area(model, &model.data.nodes, body),
         Screen::SignIn | Screen::Overview | Screen::Live => return None,
     };
     let rows = widget::table::body_area(widget::frame::inner_area(list))?;

@@ -16,7 +16,7 @@ use domain::node::{NodeId, NodeName};
 use store::fleet::{JoiningNode, Membership, Notifications};
 use store::postgres::{PostgresAddress, PostgresStore};
 use store::sqlite::SqliteStore;
-use store::{Allocations, Store, StoreError};
+use store::{Allocations, IdempotencyClaims, Store, StoreError};
 
 /// The file with the id of the data directory, by which a database recognises its gateway.
 const NODE_FILE: &str = "node.id";
@@ -63,6 +63,14 @@ impl Backend {
 
     /// Returns the pools that several gateways share; `None` if only one gateway can use the store.
     pub(super) fn allocations(&self) -> Option<Arc<dyn Allocations>> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(store) => Some(store.clone()),
+        }
+    }
+
+    /// Returns the claims of idempotency keys; `None` if no other gateway can use the store.
+    pub(super) fn claims(&self) -> Option<Arc<dyn IdempotencyClaims>> {
         match self {
             Self::Sqlite(_) => None,
             Self::Postgres(store) => Some(store.clone()),

@@ -14,9 +14,10 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{interval, sleep};
 use tokio_util::time::DelayQueue;
 
+use super::with_timeout;
 use crate::clock::Clock;
 use crate::shared_pool::{LocalPool, Phase, Shortages};
 use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, RecallScope};
@@ -37,8 +38,6 @@ const FAILURE_PAUSE: Duration = Duration::from_millis(200);
 const EXHAUSTED_ELSEWHERE: Duration = Duration::from_millis(500);
 /// The time for which a pool counts as exhausted of which this gateway has all.
 const EXHAUSTED: Duration = Duration::from_secs(2);
-/// The time after which a transaction counts as failed.
-const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval at which unused parts of pools are looked for.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// The number of scans without use after which a part of a pool is given back.
@@ -264,14 +263,5 @@ where
                 sleep(FAILURE_PAUSE).await;
             }
         }
-    }
-}
-
-async fn with_timeout<T>(
-    work: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    match timeout(STORE_TIMEOUT, work).await {
-        Ok(done) => done,
-        Err(elapsed) => Err(StoreError::Unavailable(elapsed.into())),
     }
 }

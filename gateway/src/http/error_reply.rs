@@ -257,7 +257,7 @@ impl From<&Refusal> for ErrorReply {
                 refusal.to_string(),
             )
             .retry_after(Duration::from_secs(1)),
-            Refusal::DatabaseUnreachable => Self::new(
+            Refusal::DatabaseUnreachable | Refusal::IdempotencyUnavailable => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "server_error",
                 "database_unreachable",

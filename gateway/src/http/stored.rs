@@ -59,8 +59,7 @@ pub(super) async fn retrieve(
         let message = "a stored response cannot be streamed again; leave `stream` out";
         return Err(Refusal::invalid(RequestFault::UnsupportedParameter, Some("stream"), message));
     }
-    let object = || async { Ok(find(app, account, id).await?.object) };
-    let (object, memory) = reader.read(account, object).await?;
+    let (object, memory) = read(app, reader, account, id, |response| response.object).await?;
     Ok(respond::json(memory.attach(Arc::<[u8]>::from(object))))
 }
 
@@ -90,17 +89,33 @@ pub(super) async fn input_items(
     query: Option<&str>,
 ) -> Result<Response<Reply>, Refusal> {
     let request = PageRequest::parse(query)?;
-    let input = || async { Ok(find(app, account, id).await?.input) };
-    let (input, memory) = reader.read(account, input).await?;
+    let (input, memory) = read(app, reader, account, id, |response| response.input).await?;
     // The gateway wrote this JSON itself.
     let items: Vec<&RawValue> = serde_json::from_str(&input).unwrap_or_default();
     let page = to_json(&page(items, &request)?);
     Ok(respond::json(memory.attach(page)))
 }
 
-async fn find(app: &AppState, account: AccountId, id: &str) -> Result<StoredResponse, Refusal> {
+/// Reads a part of a stored response. Waits while another gateway may be writing it, without a turn to read.
+async fn read(
+    app: &AppState,
+    reader: &StoredReader,
+    account: AccountId,
+    id: &str,
+    part: impl Fn(StoredResponse) -> Arc<str>,
+) -> Result<(Arc<str>, MemoryGuard), Refusal> {
     let (state, known) = place(app, id)?;
-    state.find(account, known).await.map_err(|error| refusal(&error, id))
+    let find = || async {
+        let response = state.find(account, known).await.map_err(|error| refusal(&error, id))?;
+        Ok(part(response))
+    };
+    let mut delay = state.write_delay(known);
+    loop {
+        match reader.read(account, find).await {
+            Err(Refusal::ResponseNotFound { .. }) if delay.wait().await => {}
+            read => return read,
+        }
+    }
 }
 
 fn place<'a>(app: &'a AppState, id: &str) -> Result<(&'a State, RequestId), Refusal> {

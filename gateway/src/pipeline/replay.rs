@@ -4,6 +4,9 @@
 //! its answer is replayed for a while. An attempt that ends without a complete answer, because it was
 //! refused, failed or lost its client, frees the key: the next attempt is served like a first one. A replay
 //! costs nothing and is recorded like every request. Start with [`begin`]; `table.rs` is the memory.
+//!
+//! If several gateways share the database, a first attempt also claims the key there ([`Claims`]), so that no
+//! other gateway serves it. Answers are not shared: a retry at another gateway is refused.
 
 mod table;
 
@@ -18,8 +21,9 @@ use super::authenticate::Principal;
 use super::open_request::OpenRequest;
 use super::{AppState, rate_limit_headers};
 use crate::clock::Clock;
+use crate::fleet::{Claims, StoreContact};
 use domain::endpoint::Endpoint;
-use domain::idempotency::{Answered, IdempotencyDigest};
+use domain::idempotency::{Answered, Claim, ClaimOutcome, IdempotencyDigest};
 use domain::refusal::{Refusal, RequestFault};
 use table::{Role, Table};
 
@@ -34,6 +38,8 @@ const MAX_KEPT_BYTES: usize = 1024 * 1024;
 pub struct Replays {
     table: Mutex<Table>,
     clock: Arc<dyn Clock>,
+    /// The claims among the gateways of the database; `None` if there are no others.
+    claims: Option<Claims>,
 }
 
 /// The role of a request among those with its idempotency key.
@@ -48,6 +54,8 @@ pub enum Attempt {
 pub struct AnswerRecorder {
     replays: Arc<Replays>,
     digest: IdempotencyDigest,
+    /// The claim among all gateways, once it is made.
+    claim: Option<Claim>,
     /// The bytes of a stream so far.
     taken: Vec<u8>,
     headers: HeaderMap,
@@ -59,7 +67,8 @@ pub struct AnswerRecorder {
 /// Determines whether the request is a retry, and waits while an earlier attempt is in progress.
 ///
 /// # Errors
-/// The key is malformed or belongs to another request, or there is no answer to replay.
+/// The key is malformed or belongs to another request, there is no answer to replay, or the database that other
+/// gateways share cannot be reached.
 pub async fn begin(
     app: &AppState,
     principal: &Principal,
@@ -83,8 +92,12 @@ pub async fn begin(
         let found = replays.table().begin(digest, body_digest, open.id(), replays.clock.now());
         return match found {
             Role::First => {
+                let account = principal.account.id;
+                let claim = Claim { account, digest, request: open.id(), body: body_digest };
+                let mut recorder = AnswerRecorder::new(replays.clone(), digest);
+                recorder.claim(claim, &app.contact).await?;
                 open.set_idempotency_digest(digest);
-                Ok(Attempt::First(Some(AnswerRecorder::new(replays.clone(), digest))))
+                Ok(Attempt::First(Some(recorder)))
             }
             Role::Waiting(over) => {
                 over.cancelled().await;
@@ -105,9 +118,14 @@ pub async fn begin(
 
 impl Replays {
     /// Creates a table that remembers requests for `window`, beginning with those that an earlier process
-    /// answered.
-    pub fn new(window: Duration, answered: &[Answered], clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { table: Mutex::new(Table::new(window, answered)), clock })
+    /// answered. `claims` excludes other gateways, if there are any.
+    pub fn new(
+        window: Duration,
+        answered: &[Answered],
+        clock: Arc<dyn Clock>,
+        claims: Option<Claims>,
+    ) -> Arc<Self> {
+        Arc::new(Self { table: Mutex::new(Table::new(window, answered)), clock, claims })
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -121,7 +139,25 @@ impl AnswerRecorder {
     fn new(replays: Arc<Replays>, digest: IdempotencyDigest) -> Box<Self> {
         let (taken, headers) = (Vec::new(), HeaderMap::new());
         let (is_too_long, is_answered) = (false, false);
-        Box::new(Self { replays, digest, taken, headers, is_too_long, is_answered })
+        Box::new(Self { replays, digest, claim: None, taken, headers, is_too_long, is_answered })
+    }
+
+    /// Claims the key among all gateways.
+    ///
+    /// # Errors
+    /// Another gateway serves the key or has answered it, or the database cannot be reached.
+    async fn claim(&mut self, claim: Claim, contact: &StoreContact) -> Result<(), Refusal> {
+        let Some(claims) = &self.replays.claims else { return Ok(()) };
+        match claims.claim(claim).await.ok_or(Refusal::IdempotencyUnavailable)? {
+            ClaimOutcome::Claimed => self.claim = Some(claim),
+            ClaimOutcome::InProgress(first) => {
+                return Err(Refusal::IdempotencyInProgress { first });
+            }
+            ClaimOutcome::Answered(first) => return Err(Refusal::IdempotentAnswerGone { first }),
+            ClaimOutcome::KeyReused(first) => return Err(Refusal::IdempotencyKeyReused { first }),
+        }
+        // A process that was suspended meanwhile may have lost the claim to another gateway.
+        if contact.is_recent() { Ok(()) } else { Err(Refusal::DatabaseUnreachable) }
     }
 
     /// Records a plain answer.
@@ -165,8 +201,13 @@ impl AnswerRecorder {
 
 impl Drop for AnswerRecorder {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.replays.table().release(self.digest);
+        if self.is_answered {
+            return;
         }
+        // Before the key is free in memory: a next attempt of this gateway makes a claim after this release.
+        if let (Some(claims), Some(claim)) = (&self.replays.claims, self.claim) {
+            claims.release(claim);
+        }
+        self.replays.table().release(self.digest);
     }
 }

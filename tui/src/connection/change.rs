@@ -6,6 +6,7 @@ use proto::v1;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
+use proto::v1::node_service_client::NodeServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use secrecy::{ExposeSecret, SecretString};
@@ -50,6 +51,19 @@ async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutco
         | Change::UpdateUpstream(_)
         | Change::RemoveUpstream { .. }) => {
             upstream(UpstreamServiceClient::new(channel), change).await
+        }
+        Change::DrainNode { name, is_draining } => {
+            let now = if is_draining { "drains" } else { "gets requests again" };
+            let notice = format!("node `{name}` {now}");
+            let request = v1::DrainNodeRequest { name, draining: is_draining };
+            with_timeout(NodeServiceClient::new(channel).drain_node(request)).await?;
+            Ok(notice_only(notice))
+        }
+        Change::RemoveNode { name, is_lost } => {
+            let notice = format!("node `{name}` is removed");
+            let request = v1::RemoveNodeRequest { name, lost: is_lost };
+            with_timeout(NodeServiceClient::new(channel).remove_node(request)).await?;
+            Ok(notice_only(notice))
         }
         change => account(AccountServiceClient::new(channel), change).await,
     }

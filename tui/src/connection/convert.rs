@@ -14,6 +14,7 @@ use proto::v1;
 use crate::model::accounts::{Account, Role};
 use crate::model::audit::AuditEntry;
 use crate::model::keys::Key;
+use crate::model::nodes::{Node, NodeState};
 use crate::model::plans::{Limits, Plan};
 
 pub(super) use self::catalogue::{
@@ -81,6 +82,27 @@ pub(super) fn audit(entry: v1::AuditEntry) -> AuditEntry {
         object: entry.object,
         account: present(entry.account),
         details: entry.details,
+    }
+}
+
+pub(super) fn node(node: v1::Node) -> Node {
+    Node {
+        state: match node.state() {
+            v1::NodeState::Unspecified => None,
+            v1::NodeState::Serving => Some(NodeState::Serving),
+            v1::NodeState::Draining => Some(NodeState::Draining),
+            v1::NodeState::Silent => Some(NodeState::Silent),
+            v1::NodeState::Stopped => Some(NodeState::Stopped),
+        },
+        name: node.name,
+        epoch: node.epoch,
+        version: node.version,
+        address: node.address,
+        started_at: time(node.started_at),
+        silent_ms: node.silent_ms,
+        in_flight: node.in_flight,
+        requests_per_second: node.requests_per_second,
+        waiting_records: node.waiting_records,
     }
 }
 

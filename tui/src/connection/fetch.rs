@@ -7,6 +7,7 @@ use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::audit_service_client::AuditServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
+use proto::v1::node_service_client::NodeServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
@@ -96,6 +97,11 @@ async fn answer(channel: client::Connection, topic: Topic, range: Range) -> Resu
             let request = v1::ListAuditRequest { page_size: PAGE_SIZE, ..Default::default() };
             let answer = with_timeout(audit.list_audit(request)).await?;
             Ok(Loaded::Audit(answer.entries.into_iter().map(convert::audit).collect()))
+        }
+        Topic::Nodes => {
+            let mut nodes = NodeServiceClient::new(channel);
+            let answer = with_timeout(nodes.list_nodes(v1::ListNodesRequest {})).await?;
+            Ok(Loaded::Nodes(answer.nodes.into_iter().map(convert::node).collect()))
         }
         Topic::Traffic | Topic::Log => Err(Status::internal("this topic is a stream")),
     }

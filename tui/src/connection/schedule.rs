@@ -88,7 +88,7 @@ impl Schedule {
 /// Returns the polling interval of `topic`.
 fn refresh_interval(topic: Topic) -> Duration {
     let seconds = match topic {
-        Topic::Limits | Topic::Health => 2,
+        Topic::Limits | Topic::Health | Topic::Nodes => 2,
         Topic::Accounts | Topic::Audit | Topic::Keys => 10,
         Topic::Account | Topic::Usage | Topic::Upstreams => 30,
         Topic::Models | Topic::Plans => 60,

@@ -10,7 +10,7 @@ use super::binding::{Binding, row};
 use crate::model::Action::{
     self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Last, Modify, Mouse, Move,
     New, Open, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, SetPlan, SignOut,
-    Submit, Suspend, Tab, ToggleRegistration, ToggleSuspension,
+    Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension,
 };
 use crate::model::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, Screen};
@@ -33,16 +33,18 @@ const ACCOUNTS: Focus = Focus::Screen(Screen::Accounts);
 const UPSTREAMS: Focus = Focus::Screen(Screen::Upstreams);
 const PLANS: Focus = Focus::Screen(Screen::Plans);
 const AUDIT: Focus = Focus::Screen(Screen::Audit);
+const NODES: Focus = Focus::Screen(Screen::Nodes);
 
 /// All screens of a signed-in account.
-const SCREENS: &[Focus] = &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT];
+const SCREENS: &[Focus] =
+    &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES];
 /// Every focus.
 const EVERYWHERE: &[Focus] = &[
-    SIGN_IN, OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, Filter,
+    SIGN_IN, OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, Filter,
     Palette, Form, Confirm, Secret, Help,
 ];
 /// Screens with a row cursor.
-const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT];
+const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES];
 /// Where typed characters are text.
 const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette];
 /// Where the user moves between fields.
@@ -100,7 +102,9 @@ pub const TABLE: &[Binding] = &[
     row(&[UPSTREAMS, PLANS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[UPSTREAMS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
-    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT], &[(NONE, Char('y'))], Copy, "copy its id"),
+    row(&[NODES], &[(NONE, Char('d'))], ToggleDraining, "drain it, or end that").hint("drain").command("drain"),
+    row(&[NODES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
+    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES], &[(NONE, Char('y'))], Copy, "copy its id"),
 
     // list navigation
     row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
@@ -123,6 +127,7 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[(NONE, Char('7'))], Open(Screen::Upstreams), "upstreams").command("upstreams"),
     row(SCREENS, &[(NONE, Char('8'))], Open(Screen::Plans), "plans").command("plans"),
     row(SCREENS, &[(NONE, Char('9'))], Open(Screen::Audit), "audit").command("audit"),
+    row(SCREENS, &[(NONE, Char('0'))], Open(Screen::Nodes), "nodes").command("nodes"),
     row(SCREENS, &[(NONE, KeyCode::Tab)], Tab(1), "next screen").hint("next"),
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),
     row(SCREENS, &[(NONE, Char('r')), (CTRL, Char('l'))], Refresh, "refresh, or reconnect now").command("refresh"),

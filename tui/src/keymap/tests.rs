@@ -61,7 +61,7 @@ fn every_binding_is_reachable_and_documented() {
 fn tab_keys_match_the_tab_order() {
     for (place, screen) in Screen::TABS.into_iter().enumerate() {
         let row = TABLE.iter().find(|row| row.action == Action::Open(screen)).unwrap();
-        assert_eq!(row.labels().next(), Some((place + 1).to_string()));
+        assert_eq!(row.labels().next(), Some(((place + 1) % 10).to_string()));
         assert_eq!(row.command, Some(screen.name()));
     }
 }

@@ -59,6 +59,8 @@ pub enum Action {
     Credit,
     /// Suspends or resumes the selected account.
     ToggleSuspension,
+    /// Asks to drain the selected node, or to end that.
+    ToggleDraining,
     /// Opens the form to change the plan of the selected account.
     SetPlan,
     /// Copies the text that the selected row offers: an id, a key or a curl command.

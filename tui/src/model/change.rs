@@ -91,6 +91,20 @@ pub enum Change {
         /// The upstream's name.
         name: String,
     },
+    /// Sets whether a node drains.
+    DrainNode {
+        /// The node's name.
+        name: String,
+        /// Whether it drains from now on.
+        is_draining: bool,
+    },
+    /// Removes a node.
+    RemoveNode {
+        /// The node's name.
+        name: String,
+        /// Whether its data directory is lost.
+        is_lost: bool,
+    },
     /// Changes the password of the signed-in account.
     ChangePassword {
         /// The current password.

@@ -23,11 +23,13 @@ pub enum Screen {
     Plans,
     /// The audit log.
     Audit,
+    /// The gateways that share the database.
+    Nodes,
 }
 
 impl Screen {
-    /// The screens with a tab, in order. The number of a tab is its one-based index.
-    pub const TABS: [Self; 9] = [
+    /// The screens with a tab, in order. The number of a tab is the last digit of its one-based index.
+    pub const TABS: [Self; 10] = [
         Self::Overview,
         Self::Keys,
         Self::Models,
@@ -37,6 +39,7 @@ impl Screen {
         Self::Upstreams,
         Self::Plans,
         Self::Audit,
+        Self::Nodes,
     ];
 
     /// Returns the name shown on the tab and in the palette.
@@ -52,11 +55,15 @@ impl Screen {
             Self::Upstreams => "upstreams",
             Self::Plans => "plans",
             Self::Audit => "audit",
+            Self::Nodes => "nodes",
         }
     }
 
     /// Returns whether only operators may open it.
     pub fn is_for_operators(self) -> bool {
-        matches!(self, Self::Live | Self::Accounts | Self::Upstreams | Self::Plans | Self::Audit)
+        matches!(
+            self,
+            Self::Live | Self::Accounts | Self::Upstreams | Self::Plans | Self::Audit | Self::Nodes
+        )
     }
 }

@@ -26,6 +26,8 @@ pub enum Topic {
     Plans,
     /// The audit log.
     Audit,
+    /// The gateways of the database.
+    Nodes,
     /// The traffic of the last hour; a stream.
     Traffic,
     /// The request log; a stream.
@@ -56,10 +58,16 @@ pub struct Subscription {
 
 /// Returns the subscription for the open screen.
 pub fn subscription(model: &Model) -> Subscription {
-    use Topic::{Account, Accounts, Audit, Health, Keys, Limits, Models, Plans, Upstreams, Usage};
+    use Topic::{
+        Account, Accounts, Audit, Health, Keys, Limits, Models, Nodes, Plans, Upstreams, Usage,
+    };
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
-        // The limits of a key contain its id only; the label comes from `Keys`.
+        // The limits of a key contain its id only; the label comes from `Keys`. There is a tab for
+        // nodes if there are any.
+        Screen::Overview if model.is_operator() => {
+            &[Account, Limits, Keys, Models, Usage, Plans, Nodes]
+        }
         Screen::Overview => &[Account, Limits, Keys, Models, Usage, Plans],
         Screen::Keys => &[Account, Keys],
         // The health of a model derives from its upstreams, which only operators may see.
@@ -71,6 +79,7 @@ pub fn subscription(model: &Model) -> Subscription {
         Screen::Upstreams => &[Account, Upstreams, Health],
         Screen::Plans => &[Account, Plans],
         Screen::Audit => &[Account, Audit],
+        Screen::Nodes => &[Account, Nodes],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.is_operator() { TrafficScope::Gateway } else { TrafficScope::Account };

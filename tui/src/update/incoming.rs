@@ -95,6 +95,7 @@ fn store(data: &mut Data, loaded: Loaded) {
         }
         Loaded::Plans(plans) => data.plans.set(plans),
         Loaded::Audit(entries) => data.audit.set(entries),
+        Loaded::Nodes(nodes) => data.nodes.set(nodes),
         Loaded::Traffic(traffic) => data.traffic.set(traffic),
     }
 }
@@ -122,6 +123,7 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Health => return,
         Topic::Plans => &mut data.plans.fetch,
         Topic::Audit => &mut data.audit.fetch,
+        Topic::Nodes => &mut data.nodes.fetch,
         Topic::Traffic => &mut data.traffic.fetch,
         Topic::Log => {
             // The existing records belong to the previous filter.

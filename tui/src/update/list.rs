@@ -118,6 +118,7 @@ pub(super) fn filter(model: &Model) -> &str {
         Screen::Upstreams => &data.upstreams.filter,
         Screen::Plans => &data.plans.filter,
         Screen::Audit => &data.audit.filter,
+        Screen::Nodes => &data.nodes.filter,
         Screen::SignIn | Screen::Overview | Screen::Live => "",
     }
 }
@@ -136,6 +137,7 @@ pub(super) fn set_filter(model: &mut Model, filter: &str) {
         Screen::Upstreams => data.upstreams.set_filter(filter),
         Screen::Plans => data.plans.set_filter(filter),
         Screen::Audit => data.audit.set_filter(filter),
+        Screen::Nodes => data.nodes.set_filter(filter),
         Screen::Usage | Screen::SignIn | Screen::Overview | Screen::Live => {}
     }
 }
@@ -151,6 +153,7 @@ fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
         Screen::Upstreams => Some(&mut data.upstreams),
         Screen::Plans => Some(&mut data.plans),
         Screen::Audit => Some(&mut data.audit),
+        Screen::Nodes => Some(&mut data.nodes),
         Screen::SignIn | Screen::Overview | Screen::Live => None,
     }
 }

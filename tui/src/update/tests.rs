@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod log;
+mod nodes;
 mod screens;
 mod sign_in;
 

@@ -74,7 +74,8 @@ pub(super) fn tab_at(model: &Model, area: Rect, position: Position) -> Option<Sc
 
 /// Returns the tabs with their labels and areas. Labels are shortened if not all fit.
 fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
-    let number = |screen| Screen::TABS.iter().position(|it| *it == screen).map_or(0, |it| it + 1);
+    let number =
+        |screen| Screen::TABS.iter().position(|it| *it == screen).map_or(0, |it| (it + 1) % 10);
     let open = model.screen;
     let padded = |it: Screen| format!(" {} {} ", number(it), it.name());
     let compact = |it: Screen| format!("{} {}", number(it), it.name());

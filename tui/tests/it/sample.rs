@@ -84,7 +84,11 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     load(model, Loaded::Upstreams(many.clone().map(|it| data::upstream(it, state)).collect()));
     load(model, Loaded::Health(many.clone().map(|it| data::health(it, state)).collect()));
     load(model, Loaded::Plans(many.clone().map(|it| data::plan(it, state)).collect()));
-    load(model, Loaded::Audit(many.map(|it| data::entry(it, state)).collect()));
+    load(model, Loaded::Audit(many.clone().map(|it| data::entry(it, state)).collect()));
+    // Their tab exists only if there are any, and leaves no room for the names of all tabs.
+    if model.screen == Screen::Nodes {
+        load(model, Loaded::Nodes(many.map(|it| data::node(it, state)).collect()));
+    }
     load(model, Loaded::Traffic(data::traffic(state)));
     let records = (0..count * 10).map(|it| match state {
         Sample::Full => overlong_record(it),
@@ -105,6 +109,7 @@ fn fail(model: &mut Model) {
         Topic::Upstreams,
         Topic::Plans,
         Topic::Audit,
+        Topic::Nodes,
         Topic::Log,
     ] {
         update(model, Message::NotLoaded(topic, FetchState::Failed(problem.clone())));

@@ -51,6 +51,31 @@ fn the_detail_covers_a_narrow_screen() {
 }
 
 #[test]
+fn nodes_are_shown_with_their_questions() {
+    let mut model = open(Screen::Nodes, Sample::Normal);
+    let check = |name: &str, model: &mut Model| {
+        check(name, model);
+        update(model, Message::Resized(120, 36));
+        insta::assert_snapshot!(format!("{name}_120x36"), draw(model, (120, 36)));
+    };
+    check("nodes", &mut model);
+    act(&mut model, Action::ToggleDraining);
+    check("nodes_drain", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Move(2));
+    act(&mut model, Action::Detail);
+    check("nodes_detail", &mut model);
+    act(&mut model, Action::Remove);
+    check("nodes_remove", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Help);
+    check("help_nodes", &mut model);
+    let mut alone = open(Screen::Nodes, Sample::Empty);
+    update(&mut alone, Message::NotLoaded(Topic::Nodes, FetchState::Unsupported));
+    check("nodes_alone", &mut alone);
+}
+
+#[test]
 fn members_see_no_operator_tabs_and_columns() {
     let mut model = signed_in(account(0, Role::Member, Sample::Normal));
     act(&mut model, Action::Open(Screen::Usage));

@@ -5,7 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use uuid::Uuid;
+use jiff::Timestamp;
+use uuid::{Uuid, Version};
 
 use super::ValidationError;
 
@@ -163,9 +164,29 @@ fn check(
     }
 }
 
+impl RequestId {
+    /// Returns the time at which the request arrived, by the clock of the gateway that made the id;
+    /// `None` if no gateway made it.
+    pub fn arrived_at(self) -> Option<Timestamp> {
+        let made =
+            self.0.get_timestamp().filter(|_| self.0.get_version() == Some(Version::SortRand))?;
+        let (seconds, nanoseconds) = made.to_unix();
+        Timestamp::new(i64::try_from(seconds).ok()?, i32::try_from(nanoseconds).ok()?).ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_id_tells_when_the_request_arrived() {
+        let id = |text| RequestId(Uuid::try_parse(text).unwrap());
+        // The example of RFC 9562, A.6.
+        let at = id("017f22e2-79b0-7cc3-98c4-dc0c0c07398f").arrived_at();
+        assert_eq!(at, Some("2022-02-22T19:22:22Z".parse().unwrap()));
+        assert_eq!(id("919108f7-52d1-4320-9bac-f847db4148a8").arrived_at(), None);
+    }
 
     #[test]
     fn names_are_validated() {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::id::{KeyId, RequestId};
+use super::id::{AccountId, KeyId, RequestId};
 
 /// SHA-256 of an `Idempotency-Key` and the id of the API key that sent it. Only the digest is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,47 @@ pub struct Answered {
     pub id: RequestId,
     /// The time at which the request ended.
     pub at: Timestamp,
+}
+
+/// SHA-256 of a request's endpoint and body.
+pub type BodyDigest = [u8; 32];
+
+/// The claim of a request to be the only attempt with its idempotency key, among all gateways of a
+/// database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The account of the API key.
+    pub account: AccountId,
+    /// The digest of the idempotency key.
+    pub digest: IdempotencyDigest,
+    /// The request.
+    pub request: RequestId,
+    /// The digest of its endpoint and body.
+    pub body: BodyDigest,
+}
+
+/// An earlier claim of the same idempotency key, which is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarlierClaim {
+    /// The request.
+    pub request: RequestId,
+    /// The digest of its endpoint and body.
+    pub body: BodyDigest,
+    /// Whether it was answered completely.
+    pub is_answered: bool,
+}
+
+/// The outcome of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimOutcome {
+    /// The request may be served. Its claim must be released if it is not answered completely.
+    Claimed,
+    /// Another gateway is serving this request.
+    InProgress(RequestId),
+    /// This request was answered.
+    Answered(RequestId),
+    /// The idempotency key belongs to this request, whose endpoint or body is another.
+    KeyReused(RequestId),
 }
 
 /// An admin call with an idempotency key, which the caller may safely repeat.
@@ -46,5 +87,18 @@ impl IdempotencyDigest {
     pub fn of(key: &KeyId, text: &[u8]) -> Self {
         let digest = Sha256::new().chain_update(key.as_str()).chain_update([0]).chain_update(text);
         Self(digest.finalize().into())
+    }
+}
+
+impl Claim {
+    /// Returns the outcome of the claim while an earlier one is in force.
+    pub fn after(&self, earlier: &EarlierClaim) -> ClaimOutcome {
+        if self.body != earlier.body {
+            ClaimOutcome::KeyReused(earlier.request)
+        } else if earlier.is_answered {
+            ClaimOutcome::Answered(earlier.request)
+        } else {
+            ClaimOutcome::InProgress(earlier.request)
+        }
     }
 }

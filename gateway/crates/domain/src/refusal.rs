@@ -203,6 +203,13 @@ pub enum Refusal {
         /// The other request.
         first: RequestId,
     },
+    /// The gateway shares a database, and cannot reach it to find out whether another gateway serves
+    /// or has answered this request. Retryable.
+    #[error(
+        "the gateway cannot reach its database, which it needs for a request with an idempotency key; \
+         try again soon"
+    )]
+    IdempotencyUnavailable,
     /// The gateway is shutting down, and the request exceeded the drain timeout. Retryable.
     #[error("the gateway is shutting down and ended this request; send it again")]
     ShuttingDown,

@@ -29,6 +29,7 @@ use domain::upstream::Upstream;
 
 pub mod allocations;
 pub mod audit;
+pub mod claims;
 mod codec;
 mod codes;
 mod condition;
@@ -53,6 +54,7 @@ pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
 pub use allocations::Allocations;
 pub use audit::{AuditFilter, AuditLog};
+pub use claims::IdempotencyClaims;
 
 /// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]

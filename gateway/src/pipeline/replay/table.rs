@@ -12,15 +12,12 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use domain::id::RequestId;
-use domain::idempotency::{Answered, IdempotencyDigest};
+use domain::idempotency::{Answered, BodyDigest, IdempotencyDigest};
 
 /// The number of answered requests that are remembered; at about 300 bytes each, 30 MB.
 pub const MAX_ENTRIES: usize = 100_000;
 /// The total of the answers that are kept, in bytes.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-
-/// The SHA-256 of a request's endpoint and body.
-pub(super) type BodyDigest = [u8; 32];
 
 /// An answer that can be replayed.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use tui::model::accounts::{Account, Role};
 use tui::model::audit::AuditEntry;
 use tui::model::catalogue::{Ability, CatalogueModel, Deployment, Modality, Price};
 use tui::model::keys::Key;
+use tui::model::nodes::{Node, NodeState};
 use tui::model::plans::{Limits, Plan};
 use tui::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
 use tui::model::traffic::{
@@ -67,6 +68,24 @@ pub(crate) fn key(index: usize, state: Sample) -> Key {
         expires_at: if index == 1 { ago(9) } else { None },
         revoked_at: if index == 2 { ago(100) } else { None },
         successor: None,
+    }
+}
+
+pub(super) fn node(index: usize, state: Sample) -> Node {
+    let states = [NodeState::Serving, NodeState::Draining, NodeState::Silent, NodeState::Stopped];
+    let number = u64::try_from(index).unwrap();
+    let scale = if state == Sample::Full { 1_234_567_890 } else { 1 };
+    Node {
+        name: name("gate", index, state),
+        state: states.get(index).copied(),
+        epoch: number + 1,
+        version: name("0.1.0", 0, state),
+        address: name("10.0.0.7:8080", 0, state),
+        started_at: ago(86_400 * (index + 1)),
+        silent_ms: 400 + number * 65_000 * scale,
+        in_flight: 41 * scale,
+        requests_per_second: 12 * number * scale,
+        waiting_records: number * scale,
     }
 }
 

@@ -10,7 +10,7 @@ use futures_util::future;
 
 use super::codec::{ReadColumn, arrays, parameters};
 use super::transaction::Transaction;
-use super::{allocation_use, entries, keys, sums};
+use super::{allocation_use, claims, entries, keys, sums};
 use crate::codec::{At, List, Micros};
 use crate::summary::day_of;
 use crate::{Cursor, StoreError};
@@ -82,7 +82,11 @@ pub(super) async fn commit(
     let record =
         future::try_join3(insert_records(tx, &fresh), move_end(tx, end), touch_keys(tx, &fresh));
     let count = future::try_join(sums::add(tx, &hours), entries::add(tx, &charges));
-    future::try_join3(record, count, allocation_use::reduce(tx, node, &fresh)).await?;
+    let release = future::try_join(
+        allocation_use::reduce(tx, node, &fresh),
+        claims::mark_answered(tx, &fresh),
+    );
+    future::try_join3(record, count, release).await?;
     Ok(Cursor(end))
 }
 

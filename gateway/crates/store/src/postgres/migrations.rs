@@ -9,6 +9,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0001_init.sql"),
     include_str!("migrations/0002_nodes.sql"),
     include_str!("migrations/0003_allocations.sql"),
+    include_str!("migrations/0004_idempotency_claims.sql"),
 ];
 
 /// The advisory lock of a running migration. `transaction.rs` has another one.

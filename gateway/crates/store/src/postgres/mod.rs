@@ -11,6 +11,7 @@ mod allocations;
 mod audit;
 mod catalogue;
 mod changes;
+mod claims;
 mod codec;
 mod commit;
 mod consumption;

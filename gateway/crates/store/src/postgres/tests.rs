@@ -5,6 +5,7 @@
 
 mod allocations;
 mod changes;
+mod claims;
 mod ledger;
 mod migration;
 mod nodes;

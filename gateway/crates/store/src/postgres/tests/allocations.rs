@@ -117,7 +117,8 @@ async fn a_repeated_operation_is_executed_once_and_answered_again() {
     assert!(store.allocate(1, &asked).await.is_err(), "a late attempt changes nothing");
     assert_eq!(store.allocated(std::slice::from_ref(&pool)).await.unwrap(), [30]);
     // A later process begins with the first number.
-    store.close().await;
+    store.leave().await.unwrap();
+    store.close();
     let store = database.open(1).await.unwrap();
     assert_eq!(store.allocate(1, &asked).await.unwrap(), [found(40, 30, 30)]);
     database.remove(store).await;

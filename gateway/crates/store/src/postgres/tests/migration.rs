@@ -16,8 +16,16 @@ use crate::{Cursor, Identities, LedgerEntries, Requests, RetentionCutoff, StoreM
 use domain::money::Nanos;
 
 /// Tables of which SQLite has nothing: those of several gateways, and the ends of logs.
-const OWN_TABLES: [&str; 6] =
-    ["allocations", "change_log_end", "changes", "log_end", "nodes", "schema_version"];
+const OWN_TABLES: [&str; 8] = [
+    "allocation_operations",
+    "allocations",
+    "change_log_end",
+    "changes",
+    "idempotency_claims",
+    "log_end",
+    "nodes",
+    "schema_version",
+];
 
 async fn copy(source: &SqliteStore, database: &Database) -> Result<Comparison, MigrationError> {
     let address = PostgresAddress::parse(&database.url).unwrap();

@@ -41,7 +41,7 @@ async fn several_nodes_write_to_one_log() {
     one.commit(Arc::new(batch(0..1))).await.unwrap();
     // The second delivery of a record changes nothing, whichever node it comes from.
     assert_eq!(two.commit(Arc::new(batch(0..2))).await.unwrap(), Cursor(2));
-    let expected = Heartbeat { is_draining: false, newest: Cursor(2) };
+    let expected = Heartbeat { newest: Cursor(2), ..Heartbeat::default() };
     assert_eq!(beat(&one).await, HeartbeatOutcome::Recorded(expected));
     two.leave().await.unwrap();
     let nodes = one.nodes().await.unwrap();
@@ -113,7 +113,7 @@ async fn a_node_learns_that_it_drains_and_a_start_resets_that() {
     let store = database.open(1).await.unwrap();
     let (name, audit) = (NodeName::new("node-1"), audit_entry("node-1"));
     store.set_draining(&name, true, &audit).await.unwrap();
-    let expected = Heartbeat { is_draining: true, newest: Cursor(0) };
+    let expected = Heartbeat { is_draining: true, ..Heartbeat::default() };
     assert_eq!(beat(&store).await, HeartbeatOutcome::Recorded(expected));
     let again = database.open(1).await.unwrap();
     assert_eq!(beat(&again).await, HeartbeatOutcome::Recorded(Heartbeat::default()));
