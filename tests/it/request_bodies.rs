@@ -135,7 +135,7 @@ async fn slow_bodies_of_four_accounts_leave_memory_for_a_fifth() {
         let member = product.member(name).await;
         let key = member.key_with(|key| key.limits = Some(one)).await.secret;
         let mut body = begin(product.http, &key, &format!("content-length: {BODY}")).await;
-        body.write_all(&b"a".repeat(2 * BODY / 3)).await.unwrap();
+        body.write_all(&b"a".repeat(BODY / 2)).await.unwrap();
         until_body_is_read(product.http, &key).await;
         slow.push(body);
     }

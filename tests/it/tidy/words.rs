@@ -17,7 +17,6 @@ const RETIRED: &[(&str, &str)] = &[
     ("Posted", "JournaledIo"),
     ("Departure", "FlushJournal"),
     ("Coalesced", "CoalescingWriter"),
-    ("Fleet", "UpstreamClients"),
     ("Vitals", "UpstreamStats"),
     ("Aside", "BackgroundReads"),
     ("Wanted", "CancelHandle"),

@@ -12,7 +12,7 @@ use domain::allocation::Allocation;
 /// an earlier attempt that is still in progress.
 ///
 /// # Errors
-/// [`StoreError::Unavailable`] if a later operation was executed, so that nobody waits for this one.
+/// [`StoreError::Unavailable`] if a later operation was executed: this is a late attempt of an earlier one.
 pub(super) async fn find(
     tx: &Transaction<'_>,
     node: NodeEpoch,
