@@ -11,7 +11,7 @@ use domain::refusal::Refusal;
 /// is kept until it is counted.
 pub(super) const EVENT_COPIES: usize = 3;
 
-/// The memory of one stream. Up to [`UNCOUNTED_BYTES`], which most streams do not exceed, it is not counted.
+/// The memory of one stream. Up to 256 KiB, which most streams do not exceed, it is not counted.
 #[derive(Default)]
 pub struct StreamMemory(Option<MemoryGuard>);
 
