@@ -34,6 +34,9 @@ const LIMITED_PAUSE: Duration = Duration::from_millis(20);
 /// The balance of the customer in every second round, which does not last for the round.
 const SMALL_BALANCE: Nanos = Nanos(20_000_000);
 
+/// The time after which refusals that share a record are stored; they are not in the journal before.
+const REFUSALS_RECORDED: Duration = Duration::from_millis(2_500);
+
 /// What happens to a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fault {
@@ -270,6 +273,7 @@ impl FleetDrill {
             }
         };
         let is_late = tokio::time::timeout(TEST_TIMEOUT, rest).await.is_err();
+        tokio::time::sleep(REFUSALS_RECORDED).await;
         is_late.then(|| "requests remain in flight".to_owned())
     }
 }
