@@ -18,7 +18,6 @@ use jiff::Timestamp;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -42,7 +41,7 @@ use crate::http::worker::{Worker, WorkerContext};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use crate::ledger::Ledger;
 use crate::ledger::journal::{Journal, Recovered};
-use crate::limits::{self, Limiter};
+use crate::limits::Limiter;
 pub use crate::listeners::{AdminListener, Listeners};
 use crate::memory_budget::MemoryBudget;
 use crate::pipeline::AppState;
@@ -58,23 +57,20 @@ use crate::workers::{WorkerRuntime, Workers};
 use domain::consumption::Consumption;
 use domain::durability::Durability;
 use domain::key::Key;
+use domain::month::month_start;
 use domain::upstream::Upstream;
 use simulator::{self, Simulator, TruthLog};
 use store::fleet::Fenced;
-use store::{Allocations, Store, StoreError};
+use store::{Allocations, IdempotencyClaims, Store};
 
 /// The lock file, held by the process that uses the data directory.
 const LOCK: &str = "lock";
 /// How long to wait for a process that is just ending to release the data directory.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a stop waits for the database to take back what this gateway has.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A fixed seed: the simulator answers the same request alike on every installation.
 const SIMULATOR_SEED: u64 = 1;
 /// The number of recalls by other gateways that may wait.
 const MAX_WAITING_RECALLS: usize = 4_096;
-/// One address gets at most this fraction of the connections that the descriptors allow.
-const ADDRESS_DIVISOR: usize = 4;
 
 /// What tests may replace.
 pub struct Seams {
@@ -128,7 +124,8 @@ pub async fn run(
     let backend = Backend::open(config, listen, &*seams.clock, &*seams.entropy).await?;
     let store = backend.store();
     let fenced = Arc::<OnceLock<Fenced>>::default();
-    let heartbeats = backend.membership().map(|membership| {
+    let shared = backend.shared();
+    let heartbeats = shared.clone().map(|membership| {
         Arc::new(Heartbeats::new(membership, contact.clone(), config.store_patience))
     });
     if let Some(heartbeats) = heartbeats.clone() {
@@ -152,7 +149,7 @@ pub async fn run(
         Durability::Process => journal,
         Durability::Power => journal.with_sync().context("starting to sync the journal")?,
     };
-    let allocations = backend.allocations();
+    let allocations = shared.clone().map(|store| store as Arc<dyn Allocations>);
     let replayed = recovered.commit(&*store, allocations.as_deref()).await;
     replayed.context("replaying the journal")?;
     if let Some(allocations) = &allocations {
@@ -160,7 +157,8 @@ pub async fn run(
         allocations.give_back_all().await.context("giving back shared balances and limits")?;
     }
     // Without replay, idempotency keys are ignored.
-    let claims = backend.claims().filter(|_| !config.idempotency.is_zero());
+    let claims = shared.clone().filter(|_| !config.idempotency.is_zero());
+    let claims = claims.map(|store| store as Arc<dyn IdempotencyClaims>);
     if let Some(claims) = &claims {
         claims.release_earlier_claims().await.context("releasing claims of idempotency keys")?;
     }
@@ -187,9 +185,14 @@ pub async fn run(
     });
     writing.spawn(recorder.run(recorder_stop.clone()));
     let now = seams.clock.now();
-    let used =
-        store.consumption(limits::month_start(now)).await.context("reading what was used")?;
-    resume_spend_caps(&ledger, &prepared.snapshot.keys, &used);
+    // Shared limits and caps are obtained in parts, from what the database knows at that time.
+    let used = match &allocations {
+        Some(_) => None,
+        None => Some(store.consumption(month_start(now)).await.context("reading what was used")?),
+    };
+    if let Some(used) = &used {
+        resume_spend_caps(&ledger, &prepared.snapshot.keys, used);
+    }
     let ledger = Arc::new(ledger);
     if let Some(heartbeats) = &heartbeats {
         let reporting = ledger.clone();
@@ -230,9 +233,9 @@ pub async fn run(
     });
     let replays = replays(config, &*store, &seams.clock, claims).await?;
     let (recalls, recalled) = mpsc::channel(MAX_WAITING_RECALLS);
-    let limiter = match &allocations {
-        Some(_) => Limiter::sharing(shortages.clone()),
-        None => Limiter::resume(&used, now),
+    let limiter = match &used {
+        Some(used) => Limiter::resume(used, now),
+        None => Limiter::sharing(shortages.clone()),
     };
     let limiter = Arc::new(limiter);
     if let Some(allocations) = &allocations {
@@ -309,7 +312,7 @@ pub async fn run(
         traffic,
     }));
 
-    if let Some(notifications) = backend.notifications() {
+    if let Some(notifications) = shared {
         let (control, entropy) = (control.clone(), seams.entropy);
         let follower = Follower { notifications, control, recalls, entropy };
         writing.spawn(recorder_stop.clone().run_until_cancelled_owned(follower.run()));
@@ -343,7 +346,7 @@ pub async fn run(
     let dropping = drop_removed_clients(directory, all_clients);
     writing.spawn(recorder_stop.clone().run_until_cancelled_owned(dropping));
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), workers = config.workers, "serving");
-    let slots = ConnectionSlots::new(api_limits(
+    let slots = ConnectionSlots::new(descriptors::api_limits(
         config.connections,
         descriptors::limit(),
         config.workers.get(),
@@ -380,38 +383,12 @@ pub async fn run(
     recorder_stop.cancel();
     writing.close();
     writing.wait().await;
-    leave(&ledger, allocations.as_deref(), &backend).await;
+    backend.leave(ledger.waiting_records()).await;
     backend.close().await;
     workers.stop().await;
     tracing::info!("stopped");
     fenced.get().map_or(Ok(()), |reason| Err(*reason))?;
     served.context("serving the admin plane")
-}
-
-/// Gives back what this gateway has of shared balances and limits, and leaves the other gateways.
-///
-/// Records that the store does not have are paid from what is allocated to this gateway. Others would use the same
-/// amounts if it were given back, and an operator could remove the node although its journal has these records.
-async fn leave(ledger: &Ledger, allocations: Option<&dyn Allocations>, backend: &Backend) {
-    let Some(allocations) = allocations else { return };
-    let waiting = ledger.waiting_records();
-    if waiting > 0 {
-        tracing::warn!(
-            waiting,
-            "request records are only in the journal; start this gateway again, so that they are stored and other \
-             gateways get its parts of balances and limits"
-        );
-        return;
-    }
-    let leaving = async {
-        allocations.give_back_all().await?;
-        backend.leave().await
-    };
-    let left = timeout(LEAVE_TIMEOUT, leaving).await;
-    if let Err(error) = left.unwrap_or_else(|elapsed| Err(StoreError::Unavailable(elapsed.into())))
-    {
-        tracing::warn!(%error, "other gateways get this one's parts of balances and limits after its next start");
-    }
 }
 
 /// Drops the clients of upstreams that were changed or removed, whenever the catalogue changes.
@@ -422,33 +399,6 @@ async fn drop_removed_clients(directory: Arc<Directory>, all_clients: Vec<Arc<Up
         for clients in &all_clients {
             clients.retain(&catalogue.upstreams);
         }
-    }
-}
-
-/// Lowers the limits of the API to what the process has descriptors for, besides those of the admin plane.
-fn api_limits(
-    configured: ConnectionLimits,
-    limit: Option<u64>,
-    workers: usize,
-) -> ConnectionLimits {
-    let Some(possible) = descriptors::max_api_connections(limit, workers) else {
-        return configured;
-    };
-    if configured.total.is_some_and(|total| total > possible) {
-        tracing::warn!(
-            max_connections = possible,
-            open_files = limit,
-            "the limit on open files allows fewer connections than `max_connections`; raise it \
-             (`ulimit -n`, systemd's LimitNOFILE)"
-        );
-    }
-    if configured.total.is_some_and(|total| total <= possible) {
-        return configured;
-    }
-    let share = (possible / ADDRESS_DIVISOR).max(1);
-    ConnectionLimits {
-        total: Some(possible),
-        per_address: configured.per_address.map(|limit| limit.min(share)),
     }
 }
 
@@ -553,23 +503,4 @@ fn make_private_dir(dir: &Path) -> Result<()> {
         .mode(0o700)
         .create(dir)
         .with_context(|| format!("making the data directory `{}`", dir.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_address_does_not_take_all_connections_that_there_are_descriptors_for() {
-        let api_limits = |configured, limit| api_limits(configured, limit, 2);
-        let limits = |total, per_address| ConnectionLimits { total, per_address };
-        let configured = limits(Some(8_192), Some(1_024));
-        assert_eq!(api_limits(configured, None), configured);
-        assert_eq!(api_limits(configured, Some(20_000)), configured);
-        assert_eq!(api_limits(configured, Some(1_024)), limits(Some(348), Some(87)));
-        assert_eq!(api_limits(limits(None, Some(1_024)), Some(1_024)), limits(Some(348), Some(87)));
-        assert_eq!(api_limits(limits(Some(8_192), None), Some(1_024)), limits(Some(348), None));
-        let few = limits(Some(9), Some(9));
-        assert_eq!(api_limits(few, Some(1_024)), few, "what was set is possible");
-    }
 }

@@ -105,7 +105,7 @@ impl Log {
 
     /// Returns the start of the month of the last request.
     pub(crate) fn month(&self) -> Timestamp {
-        gateway::limits::month_start(self.end())
+        domain::month::month_start(self.end())
     }
 
     /// Returns the records with these numbers.

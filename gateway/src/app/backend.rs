@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::clock::{Clock, Entropy};
@@ -13,13 +15,16 @@ use crate::config::{Config, StoreConfig};
 use crate::data_dir::{self, DATABASE};
 use crate::secrets::file;
 use domain::node::{NodeId, NodeName};
-use store::fleet::{JoiningNode, Membership, Notifications};
+use store::fleet::JoiningNode;
 use store::postgres::{PostgresAddress, PostgresStore};
 use store::sqlite::SqliteStore;
-use store::{Allocations, IdempotencyClaims, Store, StoreError};
+use store::{Allocations, Store, StoreError};
 
 /// The file with the id of the data directory, by which a database recognises its gateway.
 const NODE_FILE: &str = "node.id";
+
+/// How long a stop waits for the database to take back what this gateway has.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The store of a gateway.
 #[derive(Clone)]
@@ -61,43 +66,37 @@ impl Backend {
         }
     }
 
-    /// Returns the pools that several gateways share; `None` if only one gateway can use the store.
-    pub(super) fn allocations(&self) -> Option<Arc<dyn Allocations>> {
+    /// Returns the store that several gateways share; `None` if only this one can use it.
+    pub(super) fn shared(&self) -> Option<Arc<PostgresStore>> {
         match self {
             Self::Sqlite(_) => None,
             Self::Postgres(store) => Some(store.clone()),
         }
     }
 
-    /// Returns the claims of idempotency keys; `None` if no other gateway can use the store.
-    pub(super) fn claims(&self) -> Option<Arc<dyn IdempotencyClaims>> {
-        match self {
-            Self::Sqlite(_) => None,
-            Self::Postgres(store) => Some(store.clone()),
+    /// Gives back what this gateway has of shared balances and limits, and leaves the other gateways.
+    ///
+    /// The `waiting` records that the store does not have are paid from what is allocated to this gateway. Others
+    /// would use the same amounts if it were given back, and an operator could remove the node although its journal
+    /// has these records. With some, the node therefore stops as if it was killed.
+    pub(super) async fn leave(&self, waiting: u64) {
+        let Self::Postgres(store) = self else { return };
+        if waiting > 0 {
+            tracing::warn!(
+                waiting,
+                "request records are only in the journal; start this gateway again, so that they are stored and \
+                 other gateways get its parts of balances and limits"
+            );
+            return;
         }
-    }
-
-    /// Returns the membership of this node; `None` if no other gateway can use the store.
-    pub(super) fn membership(&self) -> Option<Arc<dyn Membership>> {
-        match self {
-            Self::Sqlite(_) => None,
-            Self::Postgres(store) => Some(store.clone()),
-        }
-    }
-
-    /// Returns the notifications by other gateways; `None` if there are no others.
-    pub(super) fn notifications(&self) -> Option<Arc<dyn Notifications>> {
-        match self {
-            Self::Sqlite(_) => None,
-            Self::Postgres(store) => Some(store.clone()),
-        }
-    }
-
-    /// Records that this gateway stops cleanly, if others can use the store.
-    pub(super) async fn leave(&self) -> Result<(), StoreError> {
-        match self {
-            Self::Sqlite(_) => Ok(()),
-            Self::Postgres(store) => store.leave().await,
+        let leaving = async {
+            store.give_back_all().await?;
+            store.leave().await
+        };
+        let left = timeout(LEAVE_TIMEOUT, leaving).await;
+        let left = left.unwrap_or_else(|elapsed| Err(StoreError::Unavailable(elapsed.into())));
+        if let Err(error) = left {
+            tracing::warn!(%error, "other gateways get this one's parts of balances and limits after its next start");
         }
     }
 

@@ -4,11 +4,12 @@ use jiff::Timestamp;
 
 use super::access::allows;
 use super::{Caller, Control, ControlError};
-use crate::limits::{LimitOwner, LimitUse, Moment, month_start};
+use crate::limits::{LimitOwner, LimitUse, Moment};
 use domain::allocation::Pool;
 use domain::key::Key;
 use domain::limit::{LimitKind, LimitScope, Limits};
 use domain::money::Nanos;
+use domain::month::month_start;
 
 /// A limit with its current usage.
 #[derive(Clone, Debug, PartialEq, Eq)]

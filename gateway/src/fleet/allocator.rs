@@ -17,7 +17,6 @@ use tokio::sync::mpsc;
 use tokio::time::{interval, sleep};
 use tokio_util::time::DelayQueue;
 
-use super::with_timeout;
 use crate::clock::Clock;
 use crate::shared_pool::{LocalPool, Phase, Shortages};
 use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, RecallScope};
@@ -187,7 +186,7 @@ impl Allocator {
             self.held.entry(request.pool).or_insert(held).quiet_scans = 0;
         }
         if !recalls.is_empty()
-            && let Err(error) = with_timeout(self.store.recall(&recalls)).await
+            && let Err(error) = self.store.recall(&recalls).await
         {
             tracing::debug!(%error, "cannot recall parts of shared balances or limits");
         }

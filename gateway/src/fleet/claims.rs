@@ -12,7 +12,6 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::with_timeout;
 use domain::idempotency::{Claim, ClaimOutcome};
 use store::{IdempotencyClaims, StoreError};
 
@@ -115,7 +114,7 @@ impl ClaimsTask {
         if self.release().await.is_err() || claims.is_empty() {
             return;
         }
-        match with_timeout(self.store.claim(&claims, self.window)).await {
+        match self.store.claim(&claims, self.window).await {
             Ok(outcomes) => {
                 self.is_failing = false;
                 for ((claim, reply), outcome) in claims.into_iter().zip(replies).zip(outcomes) {
@@ -136,7 +135,7 @@ impl ClaimsTask {
     async fn release(&mut self) -> Result<(), StoreError> {
         while !self.ended.is_empty() {
             let count = self.ended.len().min(MAX_BATCH);
-            let released = with_timeout(self.store.release_claims(&self.ended[..count])).await;
+            let released = self.store.release_claims(&self.ended[..count]).await;
             released.inspect_err(|error| self.log_failure(error))?;
             self.ended.drain(..count);
         }

@@ -152,9 +152,7 @@ impl Ledger {
 
     /// Sets the amount that the keys of this [origin](Key::origin) have `spent`, if they have a spending cap.
     pub fn resume_spend_cap(&self, key: &Key, spent: Nanos) {
-        if let Some(cap) = key.spend_cap
-            && self.shortages.is_none()
-        {
+        if let Some(cap) = key.spend_cap {
             let left = Arc::new(Balance::of_spend_cap(cap, spent));
             self.spend_caps.pin().insert(key.origin.clone(), left);
         }

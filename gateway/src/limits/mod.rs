@@ -34,7 +34,6 @@ use permit::Grant;
 use share::SharedSubject;
 
 pub use in_use::{LimitOwner, LimitUse};
-pub use month::month_start;
 pub use permit::{Permit, QuotaWaitGuard};
 pub use receive::ReceiveGuard;
 

@@ -20,8 +20,8 @@ const PAUSES: [Duration; 6] = [
     Duration::from_millis(320),
     Duration::from_millis(640),
 ];
-/// The age of a request from which on its response is not expected to be on its way to the store. An id tells when
-/// the request arrived, and answers take up to minutes.
+/// The age of a request after which its response is either stored or missing. The age is measured from the arrival of
+/// the request, which its id contains, and an answer can take minutes.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(10);
 
 /// The pauses that are left before something counts as missing.

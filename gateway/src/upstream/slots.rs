@@ -76,7 +76,7 @@ impl Slots {
         pools.push(Arc::downgrade(idle));
     }
 
-    /// Takes a slot for a request of `account`; waits for one up to `longest_wait`.
+    /// Takes a slot for a request of `account`. Waits for at most `max_wait`.
     ///
     /// # Errors
     /// [`UpstreamError::Overloaded`] if it got none in time, or had to leave its place to a request of an account with
@@ -84,7 +84,7 @@ impl Slots {
     pub(super) async fn take(
         self: &Arc<Self>,
         account: Option<AccountId>,
-        longest_wait: Duration,
+        max_wait: Duration,
     ) -> Result<Slot, UpstreamError> {
         let (ticket, receiver) = {
             let mut state = self.state();
@@ -98,7 +98,7 @@ impl Slots {
         };
         let _place = WaitingPlace { slots: self, account, ticket };
         // Boxed because it is rare: the future of every request would have to hold it.
-        match Box::pin(timeout(longest_wait, receiver)).await {
+        match Box::pin(timeout(max_wait, receiver)).await {
             Ok(Ok(slot)) => Ok(slot),
             Ok(Err(_)) | Err(_) => Err(UpstreamError::Overloaded),
         }

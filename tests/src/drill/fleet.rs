@@ -14,11 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::client::{Client, ObservedResponse, Shape};
 use super::load::Load;
 use super::reconcile::{self, Evidence, LedgerSnapshot};
-use super::rig::{self, Customer, MODEL};
+use super::rig::{self, MODEL};
 use super::round::{Drill, Figure, Round};
 use super::truth::TruthLogReader;
 use crate::process::{Gateway, Simulator};
-use crate::product::password_of;
 use crate::{GatewayFleet, Link, Session, TEST_TIMEOUT, with_timeout};
 
 /// The gateways, and the offsets of their clocks for libfaketime.
@@ -160,13 +159,6 @@ impl FleetDrill {
         self.fleet.operator(&self.nodes[0].name, self.gateway(0)).await
     }
 
-    async fn customer(&self, name: &str) -> Customer {
-        let session = Session::register(&self.gateway(0).admin, name, &password_of(name)).await;
-        let credit = rig::balance(&session).await;
-        let key = session.key().await.secret;
-        Customer { session, key, credit }
-    }
-
     fn client(&self, number: usize, key: &str) -> Client {
         Client { to: self.gateway(number).http, key: key.to_owned(), model: MODEL }
     }
@@ -285,7 +277,7 @@ impl Drill for FleetDrill {
         let fault = self.settings.faults[self.rounds % self.settings.faults.len()];
         let victim = 1 + self.rounds % 2;
         let name = format!("account-{}", self.rounds);
-        let mut customer = self.customer(&name).await;
+        let mut customer = rig::customer(self.gateway(0), &name).await;
         // Each fault meets both.
         if (self.rounds / self.settings.faults.len()) % 2 == 1 {
             let more = SMALL_BALANCE + -customer.credit;

@@ -197,10 +197,7 @@ impl Rig {
 
     /// Registers an account and creates a key.
     pub async fn customer(&self, name: &str) -> Customer {
-        let session = Session::register(&self.gateway().admin, name, &password_of(name)).await;
-        let credit = balance(&session).await;
-        let key = session.key().await.secret;
-        Customer { session, key, credit }
+        customer(self.gateway(), name).await
     }
 
     /// Credits or debits the account until its balance is `wanted`.
@@ -277,6 +274,14 @@ impl Rig {
 pub async fn operator(gateway: &Gateway, data: &Path) -> Session {
     let token = std::fs::read_to_string(data.join("operator.token")).unwrap();
     Session::with_token(&gateway.admin, "operator", token.trim()).await
+}
+
+/// Registers an account at a gateway and creates a key.
+pub(super) async fn customer(gateway: &Gateway, name: &str) -> Customer {
+    let session = Session::register(&gateway.admin, name, &password_of(name)).await;
+    let credit = balance(&session).await;
+    let key = session.key().await.secret;
+    Customer { session, key, credit }
 }
 
 pub(super) async fn balance(caller: &Session) -> Nanos {

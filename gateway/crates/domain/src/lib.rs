@@ -22,6 +22,7 @@ pub mod ledger;
 pub mod limit;
 pub mod model;
 pub mod money;
+pub mod month;
 pub mod node;
 pub mod plan;
 pub mod price;

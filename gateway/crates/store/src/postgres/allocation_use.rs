@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use super::codec::{arrays, parameters};
 use super::pools::PoolRow;
@@ -13,6 +12,7 @@ use crate::StoreError;
 use domain::allocation::LimitSubject;
 use domain::allocation::Pool;
 use domain::id::{AccountId, KeyId, ModelId};
+use domain::month::month_start;
 use domain::node::NodeId;
 use domain::record::RequestRecord;
 
@@ -81,7 +81,7 @@ impl<'a> Uses<'a> {
             let Some(usage) = record.usage else { continue };
             let tokens = usage.input.0.saturating_add(usage.output.0);
             let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
-            let month = month_of(record.started_at);
+            let month = month_start(record.started_at);
             add(uses.tokens_by_account.entry((record.account, month)).or_default(), tokens);
             add(uses.tokens_by_key.entry((&record.key, month)).or_default(), tokens);
             if let Some(model) = &record.model {
@@ -119,10 +119,4 @@ impl<'a> Uses<'a> {
 
 fn add(sum: &mut i64, amount: i64) {
     *sum = sum.saturating_add(amount);
-}
-
-/// Returns the start of the month of `at`, in UTC.
-fn month_of(at: Timestamp) -> Timestamp {
-    let first = at.to_zoned(TimeZone::UTC).date().first_of_month();
-    first.to_zoned(TimeZone::UTC).map_or(Timestamp::MIN, |start| start.timestamp())
 }

@@ -9,7 +9,6 @@
 //! Transactions lock rows of `allocations` in the order of their key, which rules out deadlocks.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use foldhash::fast::RandomState;
@@ -20,13 +19,11 @@ use super::codec::{ReadColumn, arrays, parameters};
 use super::operations;
 use super::pools::{self, PoolRow};
 use super::recalls;
-use super::transaction::Transaction;
+use super::transaction::{OPERATION_LIMIT, Transaction};
 use crate::{Allocations, StoreError};
 use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, grant};
 use domain::node::NodeId;
 
-/// The time after which an operation has failed: a connection can stall without an error.
-const OPERATION_LIMIT: Duration = Duration::from_secs(5);
 /// The time after its last use for which the allocation of an earlier process still counts under a
 /// limit per minute: a minute, and some seconds of tolerance.
 const MINUTE_SECONDS: i64 = 65;
@@ -105,9 +102,13 @@ impl Allocations for PostgresStore {
 
     async fn recall(&self, recalls: &[Recall]) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
-        recalls::send(&tx, self.epoch.id, recalls).await?;
-        tx.commit().await
+        let outcome = timeout(OPERATION_LIMIT, async {
+            let tx = connection.begin(self.epoch).await?;
+            recalls::send(&tx, self.epoch.id, recalls).await?;
+            tx.commit().await
+        })
+        .await;
+        connection.check_time(outcome)
     }
 }
 

@@ -8,13 +8,12 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::timeout;
 
 use super::codec::{ReadColumn, arrays, parameters};
-use super::transaction::{Connection, Transaction};
+use super::transaction::{Connection, OPERATION_LIMIT, Transaction};
 use super::{PostgresStore, audit, catalogue, models, upstreams};
 use crate::StoreError;
 use crate::fleet::{ChangeSeq, Changes, StoredCatalogue, UnappliedChanges};
@@ -22,8 +21,6 @@ use crate::objects;
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, ModelId, PlanName, UpstreamName};
 
-/// The time after which a question for changes has failed.
-const READ_LIMIT: Duration = Duration::from_secs(5);
 /// The channel of notifications.
 pub(super) const CHANNEL: &str = "tollgate_changes";
 
@@ -106,7 +103,7 @@ impl Changes for PostgresStore {
         let applied = self.applied.load(Ordering::Acquire);
         let mut connection = self.connection().await?;
         let reading = self.read_changes(&mut connection, applied);
-        let outcome = timeout(READ_LIMIT, reading).await;
+        let outcome = timeout(OPERATION_LIMIT, reading).await;
         connection.check_time(outcome)
     }
 

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use foldhash::fast::RandomState;
+use tokio::time::timeout;
 
 use super::PostgresStore;
 use super::audit::rows;
 use super::codec::{ReadColumn, arrays, parameters};
-use super::transaction::Transaction;
+use super::transaction::{OPERATION_LIMIT, Transaction};
 use crate::StoreError;
 use crate::claims::IdempotencyClaims;
 use crate::codec::Micros;
@@ -31,8 +32,6 @@ impl IdempotencyClaims for PostgresStore {
         claims: &[Claim],
         window: Duration,
     ) -> Result<Vec<ClaimOutcome>, StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
         let sql = format!(
             "INSERT INTO idempotency_claims AS claim \
             (account, digest, request, body, node, epoch, claimed_at) \
@@ -46,13 +45,20 @@ impl IdempotencyClaims for PostgresStore {
             THEN claim.answered_at <= now() - $7::bigint * interval '1 microsecond' \
             ELSE (claim.node, claim.epoch) = (excluded.node, excluded.epoch) OR NOT {IS_SERVED} END"
         );
-        let columns =
-            arrays!(claims, |claim| claim.account, claim.digest.0, claim.request, claim.body,);
-        let rest = parameters![self.epoch.id, self.epoch.epoch, Micros(window)];
-        tx.execute(&sql, &[columns, rest].concat()).await?;
-        // The statement locked the rows that it left as they were.
-        let in_force = find(&tx, claims).await?;
-        tx.commit().await?;
+        let mut connection = self.connection().await?;
+        let outcome = timeout(OPERATION_LIMIT, async {
+            let tx = connection.begin(self.epoch).await?;
+            let columns =
+                arrays!(claims, |claim| claim.account, claim.digest.0, claim.request, claim.body,);
+            let rest = parameters![self.epoch.id, self.epoch.epoch, Micros(window)];
+            tx.execute(&sql, &[columns, rest].concat()).await?;
+            // The statement locked the rows that it left as they were.
+            let in_force = find(&tx, claims).await?;
+            tx.commit().await?;
+            Ok(in_force)
+        })
+        .await;
+        let in_force = connection.check_time(outcome)?;
         let outcome = |claim: &Claim| match in_force.get(&claim.digest) {
             Some(earlier) if earlier.request != claim.request => claim.after(earlier),
             _ => ClaimOutcome::Claimed,
@@ -61,17 +67,21 @@ impl IdempotencyClaims for PostgresStore {
     }
 
     async fn release_claims(&self, claims: &[Claim]) -> Result<(), StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
         let sql = "DELETE FROM idempotency_claims AS claim USING (SELECT account, digest, request \
             FROM idempotency_claims \
             JOIN unnest($1::uuid[], $2::bytea[], $3::uuid[]) AS ended (account, digest, request) \
             USING (account, digest, request) WHERE answered_at IS NULL \
             ORDER BY account, digest FOR UPDATE OF idempotency_claims) AS ended \
             WHERE (claim.account, claim.digest) = (ended.account, ended.digest)";
-        let columns = arrays!(claims, |claim| claim.account, claim.digest.0, claim.request);
-        tx.execute(sql, columns).await?;
-        tx.commit().await
+        let mut connection = self.connection().await?;
+        let outcome = timeout(OPERATION_LIMIT, async {
+            let tx = connection.begin(self.epoch).await?;
+            let columns = arrays!(claims, |claim| claim.account, claim.digest.0, claim.request);
+            tx.execute(sql, columns).await?;
+            tx.commit().await
+        })
+        .await;
+        connection.check_time(outcome)
     }
 
     async fn release_earlier_claims(&self) -> Result<(), StoreError> {

@@ -6,7 +6,6 @@ use std::hash::Hash;
 use foldhash::fast::RandomState;
 use futures_util::future;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use super::codec::{ReadColumn, arrays};
 use super::transaction::Transaction;
@@ -16,6 +15,7 @@ use crate::summary::day_of;
 use domain::allocation::{AllocationRequest, LimitSubject, Pool};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::money::Nanos;
+use domain::month::month_of;
 
 /// The identity of a pool, as the first columns of `allocations`. Its order is that of the columns
 /// with the collation `C`.
@@ -169,10 +169,8 @@ async fn spent(
 
 impl<T> Quota<T> {
     fn of(owner: T, month: Timestamp) -> Self {
-        let date = month.to_zoned(TimeZone::UTC).date();
-        let days = i64::from(date.last_of_month().day() - date.first_of_month().day()) + 1;
-        let first_day = day_of(month);
-        Self { owner, first_day, end_day: first_day + days }
+        let (start, end) = month_of(month);
+        Self { owner, first_day: day_of(start), end_day: day_of(end) }
     }
 }
 

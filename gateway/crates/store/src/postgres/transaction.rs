@@ -3,11 +3,13 @@
 
 use std::ops::DerefMut;
 use std::pin::{Pin, pin};
+use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object, Pool};
 use futures_util::TryStreamExt;
 use futures_util::stream::Stream;
 use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::{IsolationLevel, Row};
 
@@ -23,6 +25,13 @@ use domain::audit::AuditEntry;
 /// The advisory lock of the gateway that deletes old rows. `migrations.rs` has another one.
 const RETENTION_LOCK: i64 = 0x746f_6c6c_0000_0002;
 
+/// The time after which an operation that other gateways or the requests of this one wait for has failed:
+/// a connection can stall without an error.
+pub(super) const OPERATION_LIMIT: Duration = Duration::from_secs(5);
+
+/// The time to wait for a connection: other operations may use all of them.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
+
 /// A connection. The default returns to the pool on drop.
 pub(super) struct Connection<C = Object>(C);
 
@@ -33,9 +42,10 @@ pub(super) type DetachedConnection = Connection<Box<ClientWrapper>>;
 pub(super) struct Transaction<'a>(deadpool_postgres::Transaction<'a>);
 
 impl Connection {
-    /// Takes a connection from the pool, or opens one.
+    /// Takes a connection from the pool, or opens one. Fails if there is none in time.
     pub(super) async fn of(pool: &Pool) -> Result<Self, StoreError> {
-        Ok(Self(pool.get().await?))
+        let taken = timeout(CONNECTION_LIMIT, pool.get()).await;
+        Ok(Self(taken.map_err(|_| StoreError::Unavailable(StalledError.into()))??))
     }
 
     /// Returns the outcome of work on the connection. If it did not end in time, the connection may have
