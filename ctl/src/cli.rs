@@ -201,6 +201,11 @@ pub(crate) enum Command {
         `seal.key`."
     )]
     Backup(Backup),
+    /// Read the gateway's settings, certificates and credential files again (operators only)
+    #[command(after_help = "Example:\n  ctl reload\n\n\
+        New connections get the new certificate. Changed settings are only validated and named: they take effect \
+        with the next start.")]
+    Reload,
     /// Print the shell completion script
     #[command(after_help = "Example:\n  \
         ctl completions bash > ~/.local/share/bash-completion/completions/ctl\n  \

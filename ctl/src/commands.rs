@@ -19,6 +19,7 @@ mod node;
 mod plan;
 mod profile;
 mod quickstart;
+mod reload;
 mod request;
 mod route;
 mod session;
@@ -63,6 +64,7 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Doctor(input) => doctor::run(shell, input).await,
         Command::Profile(command) => profile::run(shell, command),
         Command::Backup(input) => backup::run(shell, input).await,
+        Command::Reload => reload::run(shell).await,
         Command::Quickstart(input) => quickstart::run(shell, input).await,
         Command::AgentConfig(input) => agent_config::run(shell, input).await,
         Command::Completions(input) => completions::run(shell, input.shell),

@@ -17,6 +17,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::runtime::Handle;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -49,9 +50,10 @@ use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
 use crate::retention::RetentionTask;
 use crate::secrets::Credentials;
+use crate::service_manager;
 use crate::shared_pool::Shortages;
 use crate::state::State;
-use crate::tls::{TlsFiles, client_authorities};
+use crate::tls::ServerTls;
 use crate::upstream::{HealthChecks, SimulatorDialer, SlotsTable, StatsTable, UpstreamClients};
 use crate::workers::{WorkerRuntime, Workers};
 use domain::consumption::Consumption;
@@ -110,10 +112,8 @@ pub async fn run(
     let (serving, tasks, writing) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
     let (cut_off, recorder_stop) = (CancellationToken::new(), CancellationToken::new());
 
-    let tls = config.tls.as_ref();
-    let http_tls = tls.map(|files| files.acceptor(&["h2", "http/1.1"])).transpose()?;
-    let admin_tls = tls.map(TlsFiles::pem).transpose()?;
-    let client_ca = config.admin_client_ca.as_deref().map(client_authorities).transpose()?;
+    let read_tls = |files| ServerTls::read(files, config.admin_client_ca.clone());
+    let tls = config.tls.clone().map(read_tls).transpose()?.map(Arc::new);
 
     make_private_dir(&config.data_dir)?;
     let _lock = lock(&config.data_dir).await?;
@@ -305,7 +305,8 @@ pub async fn run(
         operator_token: prepared.operator_token,
         tasks: tasks.clone(),
         data_dir: config.data_dir.clone(),
-        tls: config.tls.clone(),
+        tls: tls.clone(),
+        start_settings: config.start_settings.clone(),
         api: ApiAddress { public_url: config.public_url.clone(), listen: http_address },
         upstream_clients: diagnostic_clients,
         limiter,
@@ -317,6 +318,11 @@ pub async fn run(
         let follower = Follower { notifications, control, recalls, entropy };
         writing.spawn(recorder_stop.clone().run_until_cancelled_owned(follower.run()));
     }
+    if let Some(tls) = tls.clone() {
+        writing.spawn(recorder_stop.clone().run_until_cancelled_owned(tls.follow()));
+    }
+    let reloading = reload_on_hangup(control.clone())?;
+    writing.spawn(recorder_stop.clone().run_until_cancelled_owned(reloading));
     let (reporting, stop) = (control.clone(), recorder_stop.clone());
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 
@@ -331,7 +337,7 @@ pub async fn run(
         all_clients.push(upstream_clients.clone());
         let app = Arc::new(AppState { upstream_clients, ..app.clone() });
         let (queue, worker) = Worker::new(WorkerContext {
-            tls: http_tls.clone(),
+            tls: tls.clone(),
             handler: Arc::new(Handler::new(app, edge.clone())),
             journal_barrier,
             tasks: tasks.clone(),
@@ -346,6 +352,14 @@ pub async fn run(
     let dropping = drop_removed_clients(directory, all_clients);
     writing.spawn(recorder_stop.clone().run_until_cancelled_owned(dropping));
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), workers = config.workers, "serving");
+    service_manager::ready();
+    let feeding = service_manager::feed_watchdog();
+    writing.spawn(recorder_stop.clone().run_until_cancelled_owned(feeding));
+    let stopping = shutdown.clone();
+    writing.spawn(async move {
+        stopping.cancelled().await;
+        service_manager::stopping();
+    });
     let slots = ConnectionSlots::new(descriptors::api_limits(
         config.connections,
         descriptors::limit(),
@@ -363,8 +377,7 @@ pub async fn run(
     // Boxed: this future would have to hold each of them.
     let http = Box::pin(port.serve(stop));
     let settings = admin::Settings {
-        tls: admin_tls,
-        client_ca,
+        tls,
         client_idle: config.client_idle,
         timeouts: config.edge.timeouts,
         proxies,
@@ -400,6 +413,20 @@ async fn drop_removed_clients(directory: Arc<Directory>, all_clients: Vec<Arc<Up
             clients.retain(&catalogue.upstreams);
         }
     }
+}
+
+/// Reads files again whenever the process gets SIGHUP.
+fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Output = ()>> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    Ok(async move {
+        while hangup.recv().await.is_some() {
+            service_manager::reloading();
+            if let Err(error) = control.reload_files().await {
+                tracing::warn!(%error, "nothing was reloaded");
+            }
+            service_manager::ready();
+        }
+    })
 }
 
 /// Sets what keys with a spending cap may still spend.

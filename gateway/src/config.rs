@@ -8,6 +8,7 @@ mod edge;
 mod environment_proxies;
 mod migrate;
 mod responses;
+mod source;
 mod store;
 
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use etcetera::BaseStrategy;
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::connections::ConnectionLimits;
 use crate::control::Registration;
@@ -35,6 +36,7 @@ use domain::node::NodeName;
 pub use edge::{EdgeConfig, EdgeSettings};
 pub use migrate::{MigrateArgs, Migration};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
+pub use source::{SettingsSource, StartSettings};
 pub use store::{DurabilitySetting, StoreConfig};
 
 /// The default listen address of the API.
@@ -63,7 +65,7 @@ const NANOS_PER_DOLLAR: i64 = 1_000_000_000;
 const DAY: Duration = Duration::from_hours(24);
 
 /// The settings of one source. `None` means that the source does not contain the setting.
-#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[derive(Args, Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Directory of the database, the operator token and the key that seals stored credentials
@@ -73,7 +75,7 @@ pub struct Settings {
     /// Database: `sqlite` in the data directory, or the URL of a PostgreSQL database,
     /// `postgres://USER@HOST/DATABASE`, which several gateways may share [default: sqlite]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true, value_parser = store::secret_parser())]
-    #[serde(deserialize_with = "store::deserialize_secret")]
+    #[serde(deserialize_with = "store::deserialize_secret", skip_serializing)]
     pub store: Option<SecretString>,
     /// File with the password of the PostgreSQL database, unless the URL has one
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE")]
@@ -182,7 +184,7 @@ pub struct Settings {
 }
 
 /// The registration mode, as written in a setting.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum RegistrationMode {
     /// All callers that can connect to the admin plane
@@ -250,6 +252,8 @@ pub struct Config {
     pub edge: EdgeConfig,
     /// The configuration of `/v1/responses`.
     pub responses: ResponsesConfig,
+    /// Where the settings came from, to read them again; `None` if they cannot be read again.
+    pub start_settings: Option<StartSettings>,
 }
 
 impl Settings {
@@ -443,6 +447,7 @@ impl Settings {
             )),
             edge: self.edge.resolve()?,
             responses: self.responses.resolve()?,
+            start_settings: None,
         })
     }
 }

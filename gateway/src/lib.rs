@@ -40,6 +40,7 @@ pub mod listeners;
 pub mod memory_budget;
 pub mod programs;
 pub mod secrets;
+mod service_manager;
 pub mod shared_pool;
 pub mod telemetry;
 pub mod tls;

@@ -10,10 +10,11 @@ use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use gateway::app::{self, Listeners, Seams};
 use gateway::clock::SystemEntropy;
-use gateway::config::{MigrateArgs, Settings, listen_address};
+use gateway::config::{Config, MigrateArgs, Settings, SettingsSource, listen_address};
 use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
 use gateway::programs::Programs;
+use gateway::tls::ServerTls;
 use gateway::{telemetry, welcome};
 use simulator::{Simulator, TruthLog};
 use tokio::runtime::{Builder, Runtime};
@@ -42,6 +43,8 @@ struct Cli {
 enum Command {
     /// Serve the API and the admin plane (the default without a command)
     Serve(Box<ServeArgs>),
+    /// Validate the settings and read the certificate, without starting
+    Check(Box<ServeArgs>),
     /// Demonstrate the gateway with the built-in simulator, then keep serving
     Demo(DemoArgs),
     /// Copy the SQLite database of a stopped gateway into an empty PostgreSQL database
@@ -65,6 +68,12 @@ struct ServeArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     settings: Settings,
+}
+
+impl ServeArgs {
+    fn source(self) -> SettingsSource {
+        SettingsSource { file: self.config, flags: self.settings }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -116,6 +125,7 @@ async fn run() -> Result<()> {
     match cli.command {
         None => serve(cli.serve, shutdown).await,
         Some(Command::Serve(args)) => serve(*args, shutdown).await,
+        Some(Command::Check(args)) => check(*args),
         Some(Command::Demo(args)) => {
             Box::pin(demo::run(args, &programs(), &mut std::io::stdout(), shutdown)).await
         }
@@ -145,14 +155,22 @@ fn manual(dir: Option<&Path>) -> Result<()> {
 }
 
 async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
-    let file = args.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
-    let config = args.settings.or(file).resolve()?;
+    let config = args.source().resolve()?;
     let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
     if welcome::is_first_start(&config) {
         let admin = listeners.admin.address()?;
         eprint!("{}", welcome::text(&config, &admin, &programs()));
     }
     app::run(&config, listeners, Seams::default(), shutdown).await
+}
+
+/// Validates the settings that `serve` would use with the same arguments, and says so.
+fn check(args: ServeArgs) -> Result<()> {
+    let Config { tls, admin_client_ca, .. } = args.source().resolve()?;
+    let has_certificate = tls.is_some();
+    tls.map(|files| ServerTls::read(files, admin_client_ca)).transpose()?;
+    let certificate = if has_certificate { ", and the certificate can be used" } else { "" };
+    Ok(writeln!(std::io::stdout(), "the settings are valid{certificate}")?)
 }
 
 /// Returns the programs for printed hints. Only `cargo run` sets `CARGO_PKG_NAME`.
@@ -200,7 +218,7 @@ fn raise_descriptor_limit() {
 
 /// Returns a token that the first SIGTERM or SIGINT cancels. A second one ends the process immediately.
 ///
-/// SIGHUP, by which services are asked to reload their configuration, is ignored, except when the process was
+/// SIGHUP, by which services are asked to reload their configuration, shuts a process down only if it was
 /// started on a terminal that no longer exists. It does not affect a shutdown in progress.
 fn shutdown_on_signal() -> Result<CancellationToken> {
     let shutdown = CancellationToken::new();
@@ -222,9 +240,6 @@ fn shutdown_on_signal() -> Result<CancellationToken> {
                 tracing::info!("the terminal is gone: shutting down");
                 break;
             }
-            tracing::warn!(
-                "SIGHUP is ignored: settings are read at the start, so restart to change them"
-            );
         }
         token.cancel();
         // Shells and terminals may send SIGHUP several times: it must not end requests in progress.
@@ -232,7 +247,7 @@ fn shutdown_on_signal() -> Result<CancellationToken> {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                _ = hangup.recv() => tracing::info!("SIGHUP is ignored: shutting down already"),
+                _ = hangup.recv() => {}
             }
         }
         std::process::exit(130);

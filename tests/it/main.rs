@@ -47,6 +47,7 @@ mod protocol_errors;
 mod quotas;
 mod readme;
 mod records;
+mod reload;
 mod replay;
 mod request_bodies;
 mod request_framing;

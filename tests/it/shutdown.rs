@@ -5,37 +5,16 @@ use std::time::Duration;
 use gateway::workers::WorkerRuntime;
 use proto::v1::RequestStatus;
 use serde_json::{Value, json};
-use tests::http::Request;
-use tests::process::Gateway;
 use tests::{
     Certificate, FEW_TOKENS, Product, RawUpstream, Session, Setup, chunk, json_answer, question,
     stream_head, with_timeout,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 const PIECE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
-
-/// Regression test: `SIGHUP` ended the process at once, with all its requests.
-#[tokio::test]
-async fn sighup_does_not_end_the_gateway() {
-    let dir = tempfile::tempdir().unwrap();
-    let gateway = Gateway::start(dir.path(), |_| {}).await;
-    let id = gateway.id().to_string();
-    let sent = Command::new("sh").args(["-c", "kill -HUP $0", &id]).status().await.unwrap();
-    assert!(sent.success());
-    with_timeout("a word in the log", async {
-        while !gateway.log().contains("SIGHUP is ignored") {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    assert_eq!(Request::get(gateway.http, "/readyz").answer().await.status, 200);
-    gateway.stop().await;
-}
 
 #[tokio::test]
 async fn readiness_turns_off_before_the_port_closes() {

@@ -5,7 +5,9 @@ use std::sync::{Arc, LazyLock};
 
 use gateway::tls::TlsFiles;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
-use rustls::ClientConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ServerConfig};
 use simulator::Simulator;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -84,10 +86,16 @@ impl Certificate {
     /// Returns an acceptor that presents this certificate and offers the ALPN `protocol`.
     ///
     /// # Panics
-    /// If the files that it is read from cannot be written.
+    /// Never.
     pub fn acceptor(&self, protocol: &str) -> TlsAcceptor {
-        let dir = tempfile::tempdir().unwrap();
-        self.write(dir.path()).acceptor(&[protocol]).unwrap()
+        let certificate = CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let mut config = builder.with_single_cert(vec![certificate], key).unwrap();
+        config.alpn_protocols = vec![protocol.into()];
+        TlsAcceptor::from(Arc::new(config))
     }
 
     /// Returns the configuration of a client that trusts this certificate only, and offers the ALPN `protocol`.

@@ -55,6 +55,7 @@ const LINES: &[&str] = &[
     "ledger list",
     "ledger verify",
     "backup COPY",
+    "reload",
     "doctor",
 ];
 

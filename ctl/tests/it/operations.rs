@@ -1,4 +1,4 @@
-//! Tests of `ctl traffic`, `ctl upstream health` and `ctl account limits`.
+//! Tests of `ctl traffic`, `ctl upstream health`, `ctl account limits` and `ctl reload`.
 
 use crate::harness::signed_in;
 
@@ -78,4 +78,14 @@ async fn quiet_prints_only_names() {
         let result = user.ctl(line).await;
         assert_eq!((result.code, &*result.out, &*result.err), (0, printed, ""), "{line}");
     }
+}
+
+#[tokio::test]
+async fn a_reload_is_shown_in_every_format() {
+    let (fake, user) = signed_in().await;
+    for format in ["table", "json"] {
+        let printed = user.ctl(&format!("reload -o {format}")).await.ok();
+        insta::assert_snapshot!(format!("reload_{format}"), printed);
+    }
+    assert_eq!(fake.last().message, "ReloadRequest");
 }

@@ -41,6 +41,17 @@ impl MaintenanceService for Maintenance {
         });
         Ok(Response::new(chunks.boxed()))
     }
+
+    async fn reload(&self, request: Request<v1::ReloadRequest>) -> RpcResult<v1::ReloadResponse> {
+        let caller = auth::caller(&self.control, &request).await?;
+        let reloaded = self.control.reload(&caller).await?;
+        let rotated = reloaded.rotated.iter().map(|name| name.as_str().to_owned());
+        Ok(Response::new(v1::ReloadResponse {
+            certificate_changed: reloaded.certificate_changed,
+            rotated_upstreams: rotated.collect(),
+            need_restart: reloaded.need_restart,
+        }))
+    }
 }
 
 fn unreadable(error: &std::io::Error) -> Status {

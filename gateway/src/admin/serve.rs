@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, future, stream};
 use proto::v1::account_service_server::AccountServiceServer;
 use proto::v1::audit_service_server::AuditServiceServer;
 use proto::v1::catalogue_service_server::CatalogueServiceServer;
@@ -19,9 +19,10 @@ use proto::v1::traffic_service_server::TrafficServiceServer;
 use proto::v1::upstream_service_server::UpstreamServiceServer;
 use proto::v1::usage_service_server::UsageServiceServer;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
-use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -46,7 +47,7 @@ use crate::connections::{
 };
 use crate::control::Control;
 use crate::listeners::AdminListener;
-use crate::tls::Pem;
+use crate::tls::ServerTls;
 
 /// The maximum size of a request message. A model with all its texts takes some kilobytes.
 const MAX_REQUEST_BYTES: usize = 256 * 1024;
@@ -94,10 +95,8 @@ pub enum ServeError {
 
 /// The settings of the admin server.
 pub struct Settings {
-    /// The certificate and key for TLS on a TCP port; `None` for plaintext.
-    pub tls: Option<Pem>,
-    /// The authorities in PEM whose certificates clients must present on a TCP port with TLS; `None` to ask for none.
-    pub client_ca: Option<Vec<u8>>,
+    /// The TLS of a TCP port; `None` for plaintext.
+    pub tls: Option<Arc<ServerTls>>,
     /// The time without progress after which a write to a client fails; `None` for no limit.
     pub client_idle: Option<Duration>,
     /// How long requests may be awaited.
@@ -110,7 +109,7 @@ pub struct Settings {
 /// if a certificate is set.
 ///
 /// # Errors
-/// The certificate is invalid or the listener fails.
+/// The listener fails.
 pub async fn serve(
     control: Arc<Control>,
     listener: AdminListener,
@@ -131,16 +130,7 @@ pub async fn serve(
             $server::new($service).max_decoding_message_size(MAX_REQUEST_BYTES)
         };
     }
-    let mut builder = Server::builder();
-    if let (Some(pem), AdminListener::Tcp(_)) = (settings.tls, &listener) {
-        let identity = Identity::from_pem(pem.certificate, pem.key);
-        let mut tls = ServerTlsConfig::new().identity(identity);
-        if let Some(client_ca) = settings.client_ca {
-            tls = tls.client_ca_root(Certificate::from_pem(client_ca));
-        }
-        builder = builder.tls_config(tls)?;
-    }
-    let router = builder
+    let router = Server::builder()
         .layer(TrackCalls::new(control.clone(), settings.proxies.clone()))
         .max_concurrent_streams(MAX_STREAMS)
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
@@ -195,7 +185,13 @@ pub async fn serve(
             AdminListener::Tcp(listener) => {
                 let incoming =
                     incoming(listener, proxies, timeouts, |stream| stream.set_nodelay(true));
-                router.serve_with_incoming_shutdown(incoming, closing).await
+                match settings.tls {
+                    None => router.serve_with_incoming_shutdown(incoming, closing).await,
+                    Some(tls) => {
+                        let incoming = secured(incoming, tls);
+                        Box::pin(router.serve_with_incoming_shutdown(incoming, closing)).await
+                    }
+                }
             }
             AdminListener::Unix(socket) => {
                 let incoming = incoming(socket, proxies, timeouts, |_| Ok(()));
@@ -239,6 +235,31 @@ where
         let connection = set_up(&accepted.stream).map(|()| ClientIo::new(accepted, timeouts));
         Some((connection, (acceptor, set_up)))
     })
+}
+
+/// Returns a stream of the connections of `incoming` after their TLS handshakes, which run at the same time. Connections
+/// whose handshake fails are dropped.
+fn secured<S>(
+    incoming: impl Stream<Item = io::Result<ClientIo<S>>> + Send,
+    tls: Arc<ServerTls>,
+) -> impl Stream<Item = io::Result<TlsStream<ClientIo<S>>>> + Send
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let handshakes = incoming.map(move |connection| {
+        let acceptor = tls.admin();
+        async move {
+            match acceptor.accept(connection?).await {
+                Ok(stream) => Ok(Some(stream)),
+                Err(error) => {
+                    tracing::debug!(%error, "a TLS handshake failed");
+                    Ok(None)
+                }
+            }
+        }
+    });
+    let finished = handshakes.buffer_unordered(MAX_ADMIN_CONNECTIONS);
+    finished.filter_map(|outcome| future::ready(outcome.transpose()))
 }
 
 /// Reports all services as not serving to health watchers, and ends their streams.

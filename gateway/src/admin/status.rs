@@ -17,7 +17,7 @@ impl From<ControlError> for Status {
         let code = match &error {
             ControlError::NotFound(_) => Code::NotFound,
             ControlError::Exists(_) | ControlError::Repeated(_) => Code::AlreadyExists,
-            ControlError::InUse(_) => Code::FailedPrecondition,
+            ControlError::InUse(_) | ControlError::Configuration(_) => Code::FailedPrecondition,
             ControlError::Invalid(_) => Code::InvalidArgument,
             ControlError::Unauthenticated(_) => Code::Unauthenticated,
             ControlError::Forbidden(_) => Code::PermissionDenied,

@@ -43,7 +43,6 @@ impl TestServer {
         let listener = AdminListener::Tcp(listener);
         let settings = super::Settings {
             tls: None,
-            client_ca: None,
             client_idle: None,
             timeouts: RequestTimeouts::default(),
             proxies: Arc::default(),

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Uri};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::http::CorsOrigins;
 
@@ -140,6 +140,12 @@ impl TryFrom<String> for AdminAddress {
 impl From<SocketAddr> for AdminAddress {
     fn from(address: SocketAddr) -> Self {
         Self::Tcp(address)
+    }
+}
+
+impl Serialize for AdminAddress {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::MAX_WAIT_SECONDS;
 use crate::connections::{RequestTimeouts, TrustedProxies};
@@ -19,7 +19,7 @@ const MAX_HEAD_BYTES: u32 = 256 * 1024;
 const MAX_HEADERS: u32 = 16 * 1024;
 
 /// The settings of one source. `None` means that the source does not contain the setting.
-#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[derive(Args, Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EdgeSettings {
     /// Time from a connection to the head of its first request, TLS handshake included, in seconds [default: 20]

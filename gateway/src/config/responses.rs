@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::pipeline::responses::{KeepAliveMode, ResponsesPolicy};
 use crate::retention::ResponseRetention;
@@ -16,7 +16,7 @@ const SECONDS_PER_DAY: u64 = 86_400;
 const BYTES_PER_MIB: u64 = 1024 * 1024;
 
 /// The settings of one source. `None` means that the source does not contain the setting.
-#[derive(Args, Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Args, Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResponsesSettings {
     /// Store responses, so that requests can continue them by `previous_response_id` [default: true]
@@ -70,7 +70,7 @@ pub struct ResponsesSettings {
 }
 
 /// The keep-alive of streams, as written in a setting.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum KeepAliveSetting {
     /// A repeated `response.in_progress` event for Codex, an SSE comment for other clients
@@ -82,7 +82,7 @@ pub enum KeepAliveSetting {
 }
 
 /// The place of reasoning in responses, as written in a setting.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ReasoningSetting {
     /// In the reasoning item's summary, which all clients show

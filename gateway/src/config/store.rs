@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{StringValueParser, TypedValueParser};
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use domain::durability::Durability;
 use store::postgres::PostgresAddress;
@@ -21,7 +21,7 @@ pub enum StoreConfig {
 }
 
 /// The durability of request records, as written in a setting.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum DurabilitySetting {
     /// A crash of the process

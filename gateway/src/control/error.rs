@@ -25,6 +25,9 @@ pub enum ControlError {
     /// A field of the request is invalid.
     #[error(transparent)]
     Invalid(#[from] ValidationError),
+    /// The gateway's own settings or files cannot be used.
+    #[error("{0}")]
+    Configuration(String),
     /// The credentials are missing or wrong.
     #[error("{0}")]
     Unauthenticated(String),
@@ -73,7 +76,8 @@ impl ControlError {
             Self::Invalid(ValidationError { field, message }) => {
                 Self::Invalid(ValidationError { field, message: titled(message) })
             }
-            Self::Unauthenticated(_)
+            Self::Configuration(_)
+            | Self::Unauthenticated(_)
             | Self::Forbidden(_)
             | Self::Busy(_)
             | Self::Limited { .. }

@@ -30,6 +30,7 @@ pub mod passwords;
 pub mod plans;
 mod registration;
 mod registration_limiter;
+pub mod reload;
 mod report_aggregator;
 mod rotation;
 pub mod routes;
@@ -54,11 +55,12 @@ use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, Entropy};
+use crate::config::StartSettings;
 use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::secrets::Credentials;
-use crate::tls::TlsFiles;
+use crate::tls::ServerTls;
 use crate::upstream::UpstreamClients;
 use domain::money::Nanos;
 use store::{Allocations, Store};
@@ -91,7 +93,8 @@ pub struct Control {
     tasks: TaskTracker,
     passwords: Passwords,
     data_dir: PathBuf,
-    tls: Option<TlsFiles>,
+    tls: Option<Arc<ServerTls>>,
+    start_settings: Option<StartSettings>,
     api: ApiAddress,
     upstream_clients: Arc<UpstreamClients>,
     limiter: Arc<Limiter>,
@@ -128,8 +131,10 @@ pub struct Parts {
     pub tasks: TaskTracker,
     /// The directory of the database and the secrets.
     pub data_dir: PathBuf,
-    /// The certificate of the gateway's listeners.
-    pub tls: Option<TlsFiles>,
+    /// The TLS of the gateway's listeners.
+    pub tls: Option<Arc<ServerTls>>,
+    /// The settings of the start, to compare them with the present ones; `None` if they cannot be read again.
+    pub start_settings: Option<StartSettings>,
     /// The address of the API.
     pub api: ApiAddress,
     /// The HTTP clients of the upstreams.
@@ -180,6 +185,7 @@ impl Control {
             tasks: parts.tasks,
             data_dir: parts.data_dir,
             tls: parts.tls,
+            start_settings: parts.start_settings,
             api: parts.api,
             upstream_clients: parts.upstream_clients,
             limiter: parts.limiter,

@@ -278,25 +278,25 @@ impl Control {
 
     /// Resolves all credentials again, and those of `changed`, entries which are about to be in the catalogue.
     /// The entries of which only the credential has changed are replaced by equal ones, so that their connections
-    /// are closed.
+    /// are closed, and returned.
     pub(super) async fn refresh_credentials<'a>(
         &self,
         changed: impl IntoIterator<Item = &'a Arc<Upstream>>,
-    ) {
+    ) -> Vec<Arc<Upstream>> {
         let mut upstreams = self.current_upstreams();
         upstreams.extend(changed.into_iter().cloned());
         let rotated = self.credentials.refresh(upstreams).await;
-        if rotated.is_empty() {
-            return;
-        }
-        self.directory.change_catalogue(|catalogue| {
-            for upstream in rotated {
-                let entry = catalogue.upstreams.get_mut(&upstream.name);
-                if let Some(entry) = entry.filter(|entry| **entry == upstream) {
-                    *entry = Arc::new(Upstream::clone(&upstream));
+        if !rotated.is_empty() {
+            self.directory.change_catalogue(|catalogue| {
+                for upstream in &rotated {
+                    let entry = catalogue.upstreams.get_mut(&upstream.name);
+                    if let Some(entry) = entry.filter(|entry| *entry == upstream) {
+                        *entry = Arc::new(Upstream::clone(upstream));
+                    }
                 }
-            }
-        });
+            });
+        }
+        rotated
     }
 
     /// Drops the credentials of entries that are no longer in the catalogue.

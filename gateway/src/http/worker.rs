@@ -15,7 +15,6 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +25,7 @@ use super::protocol_io::{MAX_READ_IN_POLL, ProtocolIo};
 use crate::coalescing_writer::CoalescingWriter;
 use crate::connections::{Accepted, Activity, ClientIo, IdlePolicy, RequestTimeouts, Timeouts};
 use crate::journal_barrier::JournalBarrier;
+use crate::tls::ServerTls;
 
 /// The flow-control windows of one HTTP/2 stream and of one connection, in bytes. An unread frame takes about
 /// a hundred bytes of memory, however short it is.
@@ -55,7 +55,7 @@ pub struct Worker {
 /// What a worker needs to serve connections.
 pub struct WorkerContext {
     /// Terminates TLS, if configured.
-    pub tls: Option<TlsAcceptor>,
+    pub tls: Option<Arc<ServerTls>>,
     /// Answers requests.
     pub handler: Arc<Handler>,
     /// Flushes the journal before each write.
@@ -178,7 +178,7 @@ impl WorkerContext {
             }
             Some(tls) => {
                 // The deadline of the first request applies to the handshake.
-                let handshake = tls.accept(stream);
+                let handshake = tls.api().accept(stream);
                 let shutdown = server.handler.shutdown();
                 let connection = async move {
                     match shutdown.unless_draining(handshake).await {

@@ -88,4 +88,13 @@ impl MaintenanceService for FakeGateway {
         }
         answer(Box::pin(tokio_stream::iter(chunks)))
     }
+
+    async fn reload(&self, request: Request<ReloadRequest>) -> Answer<ReloadResponse> {
+        self.record("Reload", request)?;
+        answer(ReloadResponse {
+            certificate_changed: true,
+            rotated_upstreams: vec!["remote".to_owned()],
+            need_restart: vec!["edge.max_headers".to_owned(), "workers".to_owned()],
+        })
+    }
 }

@@ -121,12 +121,16 @@ impl Control {
             Check::new(Area::Files, "", host::files()),
             Check::new(Area::Disk, &place, host::disk(dir.clone())),
         ];
-        let files = secrets::files(&dir, self.tls.as_ref(), &self.directory.catalogue());
+        let files = secrets::files(
+            &dir,
+            self.tls.as_ref().map(|tls| tls.files()),
+            &self.directory.catalogue(),
+        );
         checks.extend(files.into_iter().map(|file| {
             Check::new(Area::Secrets, &file.path.display().to_string(), secrets::check(file))
         }));
-        if let Some(files) = &self.tls {
-            let path = files.certificate.clone();
+        if let Some(tls) = &self.tls {
+            let path = tls.files().certificate.clone();
             let subject = path.display().to_string();
             checks.push(Check::new(Area::Tls, &subject, tls::check_own(path, now)));
         }

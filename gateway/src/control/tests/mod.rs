@@ -112,6 +112,7 @@ impl Bench {
             tasks: TaskTracker::new(),
             data_dir: dir.path().to_path_buf(),
             tls: None,
+            start_settings: None,
             api: ApiAddress { public_url: None, listen: ([127, 0, 0, 1], 8080).into() },
             upstream_clients: Arc::new(UpstreamClients::new(
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),

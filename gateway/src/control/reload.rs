@@ -1,0 +1,57 @@
+//! Reads the settings, the certificate and the credentials of upstreams again while the gateway runs.
+
+use super::{Caller, Control, ControlError};
+use domain::id::UpstreamName;
+
+/// What a reload has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Whether new connections get another certificate, or other authorities of client certificates apply.
+    pub certificate_changed: bool,
+    /// The upstreams whose credentials are others than before.
+    pub rotated: Vec<UpstreamName>,
+    /// The settings that differ from those in use, which change with the next start.
+    pub need_restart: Vec<String>,
+}
+
+impl Control {
+    /// Does what [`reload_files`](Self::reload_files) does, for an operator.
+    ///
+    /// # Errors
+    /// [`ControlError::Forbidden`] for members, and those of [`reload_files`](Self::reload_files).
+    pub async fn reload(&self, caller: &Caller) -> Result<Reloaded, ControlError> {
+        caller.require_operator("reload the gateway's files")?;
+        self.reload_files().await
+    }
+
+    /// Validates the settings as they are now, uses a new certificate for new connections, and resolves the
+    /// credentials of upstreams again.
+    ///
+    /// # Errors
+    /// [`ControlError::Configuration`] if a setting or the certificate is invalid; nothing has changed then.
+    pub async fn reload_files(&self) -> Result<Reloaded, ControlError> {
+        let (start, tls) = (self.start_settings.clone(), self.tls.clone());
+        let read = move || {
+            let need_restart = start.map_or(Ok(Vec::new()), |start| start.changes())?;
+            let certificate_changed = tls.map_or(Ok(false), |tls| tls.reload())?;
+            anyhow::Ok((certificate_changed, need_restart))
+        };
+        let read = tokio::task::spawn_blocking(read).await;
+        let read =
+            read.map_err(|_| ControlError::Busy("the gateway is shutting down".to_owned()))?;
+        let (certificate_changed, need_restart) =
+            read.map_err(|error| ControlError::Configuration(format!("{error:#}")))?;
+        let rotated = {
+            let _no_other_change = self.write_lock.lock().await;
+            self.refresh_credentials([]).await
+        };
+        let rotated: Vec<_> = rotated.iter().map(|upstream| upstream.name.clone()).collect();
+        tracing::info!(
+            certificate_changed,
+            rotated = ?rotated.iter().map(UpstreamName::as_str).collect::<Vec<_>>(),
+            ?need_restart,
+            "read the settings, certificates and credentials again"
+        );
+        Ok(Reloaded { certificate_changed, rotated, need_restart })
+    }
+}
