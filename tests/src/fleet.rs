@@ -26,7 +26,7 @@ pub struct GatewayFleet {
     dir: TempDir,
 }
 
-/// A TCP proxy in front of a database.
+/// TCP proxies in front of the servers of a database.
 pub struct Link {
     is_up: watch::Sender<bool>,
     _tasks: JoinSet<()>,
@@ -39,7 +39,15 @@ impl GatewayFleet {
     /// If it cannot be created.
     pub async fn create(test: &str, patience_seconds: u64) -> Option<Self> {
         let database = PostgresDatabase::create(test).await?;
-        Some(Self { database, patience_seconds, dir: tempfile::tempdir().unwrap() })
+        Some(Self::on(database, patience_seconds))
+    }
+
+    /// Returns gateways on `database`, none of which is started.
+    ///
+    /// # Panics
+    /// If there is no temporary directory.
+    pub fn on(database: PostgresDatabase, patience_seconds: u64) -> Self {
+        Self { database, patience_seconds, dir: tempfile::tempdir().unwrap() }
     }
 
     /// Returns a directory for other files of the test.
@@ -138,27 +146,29 @@ pub async fn wait_for_model(gateways: impl IntoIterator<Item = &Gateway>, key: &
 }
 
 impl Link {
-    /// Starts a proxy to the server of `url`. Returns it with the URL through it.
+    /// Starts a proxy to each server of `url`. Returns them with the URL through them.
     ///
     /// # Panics
     /// If it cannot listen, or the URL has no address.
     pub async fn start(url: &str) -> (Self, String) {
         let (scheme, rest) = url.split_once("://").unwrap();
         let (authority, database) = rest.split_once('/').unwrap();
-        let (user, server) = authority.rsplit_once('@').unwrap();
-        let server = server.to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let (user, servers) = authority.rsplit_once('@').unwrap();
         let (is_up, state) = watch::channel(true);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
-            let mut connections = JoinSet::new();
-            loop {
-                let (client, _) = listener.accept().await.unwrap();
-                connections.spawn(relay(client, server.clone(), state.clone()));
-            }
-        });
-        let url = format!("{scheme}://{user}@{address}/{database}");
+        let (mut tasks, mut addresses) = (JoinSet::new(), Vec::new());
+        for server in servers.split(',') {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            addresses.push(listener.local_addr().unwrap().to_string());
+            let (server, state) = (server.to_owned(), state.clone());
+            tasks.spawn(async move {
+                let mut connections = JoinSet::new();
+                loop {
+                    let (client, _) = listener.accept().await.unwrap();
+                    connections.spawn(relay(client, server.clone(), state.clone()));
+                }
+            });
+        }
+        let url = format!("{scheme}://{user}@{}/{database}", addresses.join(","));
         (Self { is_up, _tasks: tasks }, url)
     }
 
