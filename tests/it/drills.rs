@@ -71,8 +71,14 @@ async fn no_client_notices_that_one_of_two_deployments_fails() {
 #[tokio::test(flavor = "multi_thread")]
 async fn gateways_on_one_database_survive_a_kill_a_partition_and_a_removal() {
     let faults = vec![Fault::Partition, Fault::Removal, Fault::Kill];
-    let store_down = Duration::ZERO;
-    let settings = FleetSettings { clients: 3, store_down, faults, faketime: None };
+    let settings = FleetSettings {
+        clients: 3,
+        store_outage: Duration::ZERO,
+        faults,
+        clock_skew_seconds: 300,
+        postgres_bin: None,
+        seed: 7,
+    };
     let Some(mut drill) = FleetDrill::prepare(settings).await else { return };
     for _ in 0..3 {
         check(&drill.round().await);
