@@ -81,7 +81,7 @@ impl PostgresPrograms {
     }
 }
 
-/// Returns whether this process runs as root, to whom its files in `/proc` belong then.
+/// Returns whether this process runs as root: its files in `/proc` belong to its account.
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
