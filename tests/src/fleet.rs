@@ -28,8 +28,15 @@ pub struct GatewayFleet {
 
 /// TCP proxies in front of the servers of a database.
 pub struct Link {
-    is_up: watch::Sender<bool>,
+    state: watch::Sender<LinkState>,
     _tasks: JoinSet<()>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkState {
+    Up,
+    Cut,
+    Stalled,
 }
 
 impl GatewayFleet {
@@ -154,7 +161,7 @@ impl Link {
         let (scheme, rest) = url.split_once("://").unwrap();
         let (authority, database) = rest.split_once('/').unwrap();
         let (user, servers) = authority.rsplit_once('@').unwrap();
-        let (is_up, state) = watch::channel(true);
+        let (sender, state) = watch::channel(LinkState::Up);
         let (mut tasks, mut addresses) = (JoinSet::new(), Vec::new());
         for server in servers.split(',') {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -169,28 +176,38 @@ impl Link {
             });
         }
         let url = format!("{scheme}://{user}@{}/{database}", addresses.join(","));
-        (Self { is_up, _tasks: tasks }, url)
+        (Self { state: sender, _tasks: tasks }, url)
     }
 
     /// Drops all connections, and those to come.
     pub fn cut(&self) {
-        self.is_up.send_replace(false);
+        self.state.send_replace(LinkState::Cut);
     }
 
-    /// Accepts connections again.
+    /// Keeps all connections and accepts others, and relays nothing.
+    pub fn stall(&self) {
+        self.state.send_replace(LinkState::Stalled);
+    }
+
+    /// Accepts connections again. Those that stalled are dropped.
     pub fn mend(&self) {
-        self.is_up.send_replace(true);
+        self.state.send_replace(LinkState::Up);
     }
 }
 
-/// Relays one connection until it ends or the link is cut.
-async fn relay(mut client: TcpStream, server: String, mut state: watch::Receiver<bool>) {
-    if !*state.borrow_and_update() {
+/// Relays one connection until it ends or the link is cut. Keeps it while the link stalls.
+async fn relay(mut client: TcpStream, server: String, mut state: watch::Receiver<LinkState>) {
+    let initial = *state.borrow_and_update();
+    if initial == LinkState::Up {
+        let Ok(mut upstream) = TcpStream::connect(server).await else { return };
+        tokio::select! {
+            _ = copy_bidirectional(&mut client, &mut upstream) => return,
+            () = async { _ = state.wait_for(|state| *state != LinkState::Up).await; } => {}
+        }
+        _ = state.wait_for(|state| *state != LinkState::Stalled).await;
+        // The server's side is kept until here, too.
+        drop(upstream);
         return;
     }
-    let Ok(mut upstream) = TcpStream::connect(server).await else { return };
-    tokio::select! {
-        _ = copy_bidirectional(&mut client, &mut upstream) => {}
-        _ = state.wait_for(|is_up| !is_up) => {}
-    }
+    _ = state.wait_for(|state| *state != LinkState::Stalled).await;
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 use trust::{Trust, TrustError};
 
 /// The time after which a connection attempt, or data that the server does not acknowledge, fails.
@@ -62,8 +62,8 @@ impl PostgresAddress {
     ///
     /// The parameters are those of libpq, with three differences: a server that is reached over TLS
     /// must always have a valid certificate for its name, and without `sslmode`, TLS is required
-    /// except on the loopback interface and on Unix sockets. Of several hosts, the first one that accepts
-    /// writes is used (`target_session_attrs=read-write`), because a standby may be among them.
+    /// except on the loopback interface and on Unix sockets. Of several hosts, tried in a random order, one that
+    /// accepts writes is used (`target_session_attrs=read-write`), because a standby may be among them.
     ///
     /// # Errors
     /// The URL is not valid, or the certificates are not readable.
@@ -95,8 +95,13 @@ impl PostgresAddress {
             None => SslMode::Require,
         });
         config.connect_timeout(TIMEOUT).tcp_user_timeout(TIMEOUT).keepalives_idle(TIMEOUT);
-        if config.get_hosts().len() > 1 {
+        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX);
+        if hosts > 1 {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            // An attempt that ends at a host that does not answer must not be followed only by such
+            // attempts, and one that ends in time reaches the other hosts.
+            config.load_balance_hosts(LoadBalanceHosts::Random);
+            config.connect_timeout(TIMEOUT / hosts.saturating_add(1));
         }
         if config.get_options().is_none() {
             config.options(SERVER_OPTIONS);
