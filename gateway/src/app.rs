@@ -34,7 +34,9 @@ use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
 use crate::data_dir::JOURNAL;
 use crate::directory::Directory;
-use crate::fleet::{Allocator, Claims, Follower, Heartbeats, Load, StoreContact, publish_commits};
+use crate::fleet::{
+    Allocator, Claims, Follower, Heartbeats, Load, SharedClock, StoreContact, publish_commits,
+};
 use crate::http::handler::{EdgeState, Handler};
 use crate::http::listen::{Port, Stop};
 use crate::http::receive::BodyReceiver;
@@ -139,8 +141,17 @@ pub async fn run(
             ended.cancel();
         }));
     }
-    let seed =
-        if config.simulator { catalogue::simulated(seams.clock.now()) } else { Seed::default() };
+    let clock: Arc<dyn Clock> = match shared.clone() {
+        Some(database) => {
+            let reading = SharedClock::read(seams.clock, database).await;
+            let clock = Arc::new(reading.context("reading the clock of the database")?);
+            let correcting = clock.clone().run();
+            writing.spawn(recorder_stop.clone().run_until_cancelled_owned(correcting));
+            clock
+        }
+        None => seams.clock,
+    };
+    let seed = if config.simulator { catalogue::simulated(clock.now()) } else { Seed::default() };
     let journal_dir = config.data_dir.join(JOURNAL);
     let opening = || format!("opening the journal in `{}`", journal_dir.display());
     let recovered = recover_journal(&journal_dir, &*store).await?;
@@ -163,7 +174,7 @@ pub async fn run(
         claims.release_earlier_claims().await.context("releasing claims of idempotency keys")?;
     }
     let dir = &config.data_dir;
-    let prepared = bootstrap::prepare(dir, &*store, &*seams.clock, &seams.entropy, &seed).await;
+    let prepared = bootstrap::prepare(dir, &*store, &*clock, &seams.entropy, &seed).await;
     if prepared.is_err() {
         // A node that has never served must not look as if it was killed.
         backend.close().await;
@@ -175,16 +186,16 @@ pub async fn run(
     let shortages = Arc::<Shortages>::default();
     let ledger = if allocations.is_some() { ledger.sharing(shortages.clone()) } else { ledger };
     let traffic = Arc::<Traffic>::default();
-    let (observer, clock) = (traffic.clone(), seams.clock.clone());
+    let (observer, clock_of_traffic) = (traffic.clone(), clock.clone());
     let ended_requests = Arc::<AtomicU64>::default();
     let counted = ended_requests.clone();
     let recorder = recorder.observed(move |records| {
         let ended = records.iter().map(|record| u64::from(record.count.get())).sum();
         counted.fetch_add(ended, Ordering::Relaxed);
-        observer.record_ended(records, clock.monotonic());
+        observer.record_ended(records, clock_of_traffic.monotonic());
     });
     writing.spawn(recorder.run(recorder_stop.clone()));
-    let now = seams.clock.now();
+    let now = clock.now();
     // Shared limits and caps are obtained in parts, from what the database knows at that time.
     let used = match &allocations {
         Some(_) => None,
@@ -208,7 +219,7 @@ pub async fn run(
     writing.spawn(async move { merging.record_merged_until(stop).await });
     let response_store = config.responses.retention.map(|keep| {
         // As for limits and balances, only a database that gateways share has others.
-        let clock_of_shared = allocations.is_some().then(|| seams.clock.clone());
+        let clock_of_shared = allocations.is_some().then(|| clock.clone());
         let (state, task) = State::new(store.clone(), keep.account_bytes, clock_of_shared);
         writing.spawn(task.run(recorder_stop.clone()));
         state
@@ -218,7 +229,7 @@ pub async fn run(
         responses: config.responses.retention,
         claims: claims.clone().map(|claims| (claims, config.idempotency)),
         store: store.clone(),
-        clock: seams.clock.clone(),
+        clock: clock.clone(),
     };
     writing.spawn(retention.run(recorder_stop.clone()));
     let directory = Arc::new(Directory::new(prepared.snapshot));
@@ -231,7 +242,7 @@ pub async fn run(
         writing.spawn(task.run(recorder_stop.clone()));
         claims
     });
-    let replays = replays(config, &*store, &seams.clock, claims).await?;
+    let replays = replays(config, &*store, &clock, claims).await?;
     let (recalls, recalled) = mpsc::channel(MAX_WAITING_RECALLS);
     let limiter = match &used {
         Some(used) => Limiter::resume(used, now),
@@ -239,7 +250,7 @@ pub async fn run(
     };
     let limiter = Arc::new(limiter);
     if let Some(allocations) = &allocations {
-        let allocator = Allocator::new(allocations.clone(), shortages, seams.clock.clone());
+        let allocator = Allocator::new(allocations.clone(), shortages, clock.clone());
         let allocating = allocator.run(recalled);
         writing.spawn(recorder_stop.clone().run_until_cancelled_owned(allocating));
     }
@@ -258,11 +269,15 @@ pub async fn run(
         (Arc::new(clients), journal_barrier)
     };
     let (diagnostic_clients, _) = upstream_clients();
-    let (known, clock) = (credentials.clone(), seams.clock.clone());
+    let known = credentials.clone();
     let credential = move |upstream: &Upstream| known.resolved(upstream);
     let probing = due_probes.run(diagnostic_clients.clone(), credential.clone(), clock.clone());
     writing.spawn(recorder_stop.clone().run_until_cancelled_owned(probing));
-    let checks = HealthChecks { clients: diagnostic_clients.clone(), secrets: credential, clock };
+    let checks = HealthChecks {
+        clients: diagnostic_clients.clone(),
+        secrets: credential,
+        clock: clock.clone(),
+    };
     let (checked, changes) = (directory.clone(), directory.catalogue_changes());
     let upstreams = move || checked.catalogue().upstreams.values().cloned().collect();
     let checking = checks.run(upstreams, changes);
@@ -286,7 +301,7 @@ pub async fn run(
         sealer,
         max_chain_bytes: config.max_body_bytes as u64,
         answer_memory,
-        clock: seams.clock.clone(),
+        clock: clock.clone(),
         entropy: seams.entropy.clone(),
         tasks: tasks.clone(),
         cut_off: cut_off.clone(),
@@ -297,7 +312,7 @@ pub async fn run(
         directory: directory.clone(),
         ledger: ledger.clone(),
         credentials,
-        clock: seams.clock,
+        clock,
         entropy: seams.entropy.clone(),
         registration: config.registration,
         registrations_per_hour: config.registrations_per_hour,

@@ -67,17 +67,32 @@ async fn no_client_notices_that_one_of_two_deployments_fails() {
     }
 }
 
-/// Needs a PostgreSQL server.
-#[tokio::test(flavor = "multi_thread")]
-async fn gateways_on_one_database_survive_a_kill_a_partition_and_a_removal() {
-    let faults = vec![Fault::Partition, Fault::Removal, Fault::Kill];
-    let store_down = Duration::ZERO;
-    let settings = FleetSettings { clients: 3, store_down, faults, faketime: None };
+/// Runs a round of each fault, unless there is no PostgreSQL server.
+async fn check_fleet(faults: &[Fault]) {
+    let settings = FleetSettings {
+        clients: 3,
+        store_outage: Duration::from_secs(3),
+        faults: faults.to_vec(),
+        clock_skew_seconds: 300,
+        postgres_bin: None,
+        seed: 7,
+    };
     let Some(mut drill) = FleetDrill::prepare(settings).await else { return };
-    for _ in 0..3 {
+    for _ in faults {
         check(&drill.round().await);
     }
     drill.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gateways_on_one_database_survive_a_kill_a_partition_and_a_removal() {
+    check_fleet(&[Fault::Partition, Fault::Removal, Fault::Kill]).await;
+}
+
+/// Without the programs of PostgreSQL, only the outage is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn gateways_survive_an_outage_a_crash_and_a_failover_of_their_database() {
+    check_fleet(&[Fault::StoreCrash, Fault::Promotion, Fault::StoreOutage]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -316,6 +316,38 @@ async fn a_gateway_serves_without_its_database_until_its_patience_ends() {
     fleet.remove().await;
 }
 
+/// Regression test: a gateway tried the hosts of its database in their order, and each attempt ended at the
+/// first host, which did not answer.
+#[tokio::test]
+async fn a_gateway_leaves_a_host_of_its_database_that_no_longer_answers() {
+    let Some(fleet) = GatewayFleet::create("fleet_stalled", SHORT).await else { return };
+    let (first, url) = Link::start(&fleet.database.url).await;
+    let (_second, other) = Link::start(&fleet.database.url).await;
+    let address = |url: &str| url.split(['@', '/']).nth(3).unwrap().to_owned();
+    let url = url.replace(&address(&url), &format!("{},{}", address(&url), address(&other)));
+    let through = |command: &mut Command| _ = command.env("TOLLGATE_STORE", url);
+    let one = fleet.start_with("one", through).await;
+    let key = fleet.operator("one", &one).await.key().await.secret;
+    until_chat(&one, &key, 200).await;
+    first.stall();
+    assert_eq!(chat(&one, &key).await.status, 200);
+    let stalled_at = fleet
+        .database
+        .number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+        .await;
+    let heard = format!(
+        "SELECT count(*) FROM nodes WHERE extract(epoch FROM heard_at) * 1000000 > {stalled_at}"
+    );
+    let reached = async { while fleet.database.number(&heard).await == 0 {} };
+    with_timeout("a heartbeat", reached).await;
+    until_chat(&one, &key, 200).await;
+    let answered = "SELECT count(*) FROM requests WHERE http_status = 200";
+    let stored = async { while fleet.database.number(answered).await < 3 {} };
+    with_timeout("the records", stored).await;
+    one.stop().await;
+    fleet.remove().await;
+}
+
 #[tokio::test]
 async fn a_lost_gateway_is_removed_and_cannot_return() {
     let Some(fleet) = GatewayFleet::create("fleet_removed", SHORT).await else { return };

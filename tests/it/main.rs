@@ -30,6 +30,7 @@ mod errors;
 mod examples;
 mod filter;
 mod fleet;
+mod fleet_clocks;
 mod fleet_idempotency;
 mod fleet_responses;
 mod health_check;

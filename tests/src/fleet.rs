@@ -26,10 +26,17 @@ pub struct GatewayFleet {
     dir: TempDir,
 }
 
-/// A TCP proxy in front of a database.
+/// TCP proxies in front of the servers of a database.
 pub struct Link {
-    is_up: watch::Sender<bool>,
+    state: watch::Sender<LinkState>,
     _tasks: JoinSet<()>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkState {
+    Up,
+    Cut,
+    Stalled,
 }
 
 impl GatewayFleet {
@@ -39,7 +46,15 @@ impl GatewayFleet {
     /// If it cannot be created.
     pub async fn create(test: &str, patience_seconds: u64) -> Option<Self> {
         let database = PostgresDatabase::create(test).await?;
-        Some(Self { database, patience_seconds, dir: tempfile::tempdir().unwrap() })
+        Some(Self::on(database, patience_seconds))
+    }
+
+    /// Returns gateways on `database`, none of which is started.
+    ///
+    /// # Panics
+    /// If there is no temporary directory.
+    pub fn on(database: PostgresDatabase, patience_seconds: u64) -> Self {
+        Self { database, patience_seconds, dir: tempfile::tempdir().unwrap() }
     }
 
     /// Returns a directory for other files of the test.
@@ -138,49 +153,61 @@ pub async fn wait_for_model(gateways: impl IntoIterator<Item = &Gateway>, key: &
 }
 
 impl Link {
-    /// Starts a proxy to the server of `url`. Returns it with the URL through it.
+    /// Starts a proxy to each server of `url`. Returns them with the URL through them.
     ///
     /// # Panics
     /// If it cannot listen, or the URL has no address.
     pub async fn start(url: &str) -> (Self, String) {
         let (scheme, rest) = url.split_once("://").unwrap();
         let (authority, database) = rest.split_once('/').unwrap();
-        let (user, server) = authority.rsplit_once('@').unwrap();
-        let server = server.to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (is_up, state) = watch::channel(true);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
-            let mut connections = JoinSet::new();
-            loop {
-                let (client, _) = listener.accept().await.unwrap();
-                connections.spawn(relay(client, server.clone(), state.clone()));
-            }
-        });
-        let url = format!("{scheme}://{user}@{address}/{database}");
-        (Self { is_up, _tasks: tasks }, url)
+        let (user, servers) = authority.rsplit_once('@').unwrap();
+        let (sender, state) = watch::channel(LinkState::Up);
+        let (mut tasks, mut addresses) = (JoinSet::new(), Vec::new());
+        for server in servers.split(',') {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            addresses.push(listener.local_addr().unwrap().to_string());
+            let (server, state) = (server.to_owned(), state.clone());
+            tasks.spawn(async move {
+                let mut connections = JoinSet::new();
+                loop {
+                    let (client, _) = listener.accept().await.unwrap();
+                    connections.spawn(relay(client, server.clone(), state.clone()));
+                }
+            });
+        }
+        let url = format!("{scheme}://{user}@{}/{database}", addresses.join(","));
+        (Self { state: sender, _tasks: tasks }, url)
     }
 
     /// Drops all connections, and those to come.
     pub fn cut(&self) {
-        self.is_up.send_replace(false);
+        self.state.send_replace(LinkState::Cut);
     }
 
-    /// Accepts connections again.
+    /// Keeps all connections and accepts others, and relays nothing.
+    pub fn stall(&self) {
+        self.state.send_replace(LinkState::Stalled);
+    }
+
+    /// Accepts connections again. Those that stalled are dropped.
     pub fn mend(&self) {
-        self.is_up.send_replace(true);
+        self.state.send_replace(LinkState::Up);
     }
 }
 
-/// Relays one connection until it ends or the link is cut.
-async fn relay(mut client: TcpStream, server: String, mut state: watch::Receiver<bool>) {
-    if !*state.borrow_and_update() {
+/// Relays one connection until it ends or the link is cut. Keeps it while the link stalls.
+async fn relay(mut client: TcpStream, server: String, mut state: watch::Receiver<LinkState>) {
+    let initial = *state.borrow_and_update();
+    if initial == LinkState::Up {
+        let Ok(mut upstream) = TcpStream::connect(server).await else { return };
+        tokio::select! {
+            _ = copy_bidirectional(&mut client, &mut upstream) => return,
+            () = async { _ = state.wait_for(|state| *state != LinkState::Up).await; } => {}
+        }
+        _ = state.wait_for(|state| *state != LinkState::Stalled).await;
+        // The server's side is kept until here, too.
+        drop(upstream);
         return;
     }
-    let Ok(mut upstream) = TcpStream::connect(server).await else { return };
-    tokio::select! {
-        _ = copy_bidirectional(&mut client, &mut upstream) => {}
-        _ = state.wait_for(|is_up| !is_up) => {}
-    }
+    _ = state.wait_for(|state| *state != LinkState::Stalled).await;
 }

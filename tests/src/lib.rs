@@ -8,11 +8,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 mod clock;
+mod clock_shift;
 pub mod drill;
 mod fleet;
 pub mod http;
 pub mod http2;
 mod postgres;
+mod postgres_server;
 pub mod process;
 mod product;
 mod session;
@@ -24,8 +26,10 @@ mod upstream;
 use std::time::Duration;
 
 pub use clock::ManualClock;
+pub use clock_shift::ClockShift;
 pub use fleet::{GatewayFleet, Link, wait_for_model};
 pub use postgres::PostgresDatabase;
+pub use postgres_server::{PostgresPrograms, PostgresServer};
 pub use product::{Home, Product, Setup, priced_model};
 pub use session::{NewKey, Session, requests_of};
 pub use terminal::Terminal;

@@ -29,15 +29,23 @@ impl PostgresDatabase {
             eprintln!("skipped, because TOLLGATE_TEST_POSTGRES is not set: {test}");
             return None;
         };
+        Some(Self::create_on(&server_url, test).await)
+    }
+
+    /// Creates a database on the server that `server_url` names by the URL of one of its databases.
+    ///
+    /// # Panics
+    /// If the server does not create it.
+    pub async fn create_on(server_url: &str, test: &str) -> Self {
         let mut connections = JoinSet::new();
-        let server = connect(&server_url, &mut connections).await;
+        let server = connect(server_url, &mut connections).await;
         let name = format!("tollgate_{test}_{}", std::process::id());
         server.batch_execute(&format!("DROP DATABASE IF EXISTS {name}")).await.unwrap();
         server.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
         let (base, _) = server_url.rsplit_once('/').unwrap();
         let url = format!("{base}/{name}");
         let client = connect(&url, &mut connections).await;
-        Some(Self { url, client, name, server, connections })
+        Self { url, client, name, server, connections }
     }
 
     /// Returns the integer that a query returns.

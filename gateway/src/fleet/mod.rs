@@ -8,9 +8,11 @@ mod claims;
 mod contact;
 mod follower;
 mod membership;
+mod shared_clock;
 
 pub use allocator::Allocator;
 pub use claims::Claims;
 pub use contact::StoreContact;
 pub use follower::Follower;
 pub use membership::{Heartbeats, Load, publish_commits};
+pub use shared_clock::SharedClock;

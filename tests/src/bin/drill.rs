@@ -100,22 +100,30 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Transport::Plain)]
         transport: Transport,
     },
-    /// Run three gateways on one PostgreSQL database (`TOLLGATE_TEST_POSTGRES`) under load, with one
-    /// fault in each round: a kill, a suspension, a partition, a removal, a rolling restart, or a
-    /// database that no gateway reaches
+    /// Run three gateways on one PostgreSQL database under load, with one fault in each round: of a
+    /// gateway (a kill, a suspension, a partition, a removal, a rolling restart) or of the database
+    /// (out of reach, a crash, a standby that takes over). Starts its own server, or uses that in
+    /// `TOLLGATE_TEST_POSTGRES` if the programs of PostgreSQL are missing
     Fleet {
         /// How many concurrent clients each gateway has
         #[arg(long, default_value_t = 8)]
         clients: usize,
-        /// How long no gateway reaches the database, in seconds
+        /// How long no gateway reaches the database while no client may notice, in seconds
         #[arg(long, default_value_t = 20)]
-        store_down_seconds: u64,
+        store_outage_seconds: u64,
         /// Use only these faults
         #[arg(long, value_delimiter = ',')]
         only: Vec<Fault>,
-        /// Set the clocks of the gateways five minutes apart with this library (libfaketimeMT.so.1)
+        /// How many seconds the clock of one gateway is ahead, and that of another one behind
+        #[arg(long, default_value_t = 300)]
+        clock_skew_seconds: i64,
+        /// The directory with the programs of PostgreSQL; by default the newest version in
+        /// `/usr/lib/postgresql`
         #[arg(long)]
-        faketime: Option<PathBuf>,
+        postgres_bin: Option<PathBuf>,
+        /// Repeats the random choices of an earlier run
+        #[arg(long)]
+        seed: Option<u64>,
     },
     /// Serve requests from upstreams that stall, cut, reset and break the protocol
     Upstream {
@@ -187,10 +195,22 @@ async fn main() -> ExitCode {
             let settings = FailoverSettings { clients, phase, deadline_ms, transport };
             play(&mut Failover::prepare(settings).await, rounds).await
         }
-        Command::Fleet { clients, store_down_seconds, only, faketime } => {
-            let faults = if only.is_empty() { Fault::ALL.to_vec() } else { only };
-            let store_down = Duration::from_secs(store_down_seconds);
-            let settings = FleetSettings { clients, store_down, faults, faketime };
+        Command::Fleet {
+            clients,
+            store_outage_seconds,
+            only,
+            clock_skew_seconds,
+            postgres_bin,
+            seed,
+        } => {
+            let settings = FleetSettings {
+                clients,
+                store_outage: Duration::from_secs(store_outage_seconds),
+                faults: if only.is_empty() { Fault::ALL.to_vec() } else { only },
+                clock_skew_seconds,
+                postgres_bin,
+                seed: seed.unwrap_or_else(random_seed),
+            };
             fleet(settings, rounds).await
         }
         Command::Upstream { requests, clients, max_wait_seconds, seed } => {
@@ -235,7 +255,7 @@ async fn play(drill: &mut impl Drill, rounds: usize) -> bool {
 async fn fleet(settings: FleetSettings, rounds: usize) -> bool {
     let Some(mut drill) = FleetDrill::prepare(settings).await else {
         println!(
-            "TOLLGATE_TEST_POSTGRES is not set: it must be the URL of a database whose server allows to create others"
+            "neither the programs of PostgreSQL are installed, nor is TOLLGATE_TEST_POSTGRES set: it must be the URL of a database whose server allows to create others; or no fault is left"
         );
         return false;
     };

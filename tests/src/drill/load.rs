@@ -21,12 +21,17 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Starts `count` clients like this one.
+    /// Starts `count` clients like this one, which send the next request once one is answered.
     pub(super) fn start(client: &Client, count: usize) -> Self {
+        Self::start_paced(client, count, Duration::ZERO)
+    }
+
+    /// Starts `count` clients like this one, which pause for `pause` after each answer.
+    pub(super) fn start_paced(client: &Client, count: usize, pause: Duration) -> Self {
         let (sender, ends) = mpsc::unbounded_channel();
         let mut clients = JoinSet::new();
         for number in 0..count {
-            clients.spawn(ask_on(client.clone(), number, sender.clone()));
+            clients.spawn(ask_on(client.clone(), number, pause, sender.clone()));
         }
         Self { clients, ends, seen: Vec::new() }
     }
@@ -43,6 +48,15 @@ impl Load {
         {
             self.seen.push(end);
         }
+    }
+
+    /// Returns how many clients have ended because an answer was incomplete.
+    ///
+    /// # Panics
+    /// If a client panicked.
+    pub(super) fn ended_clients(&mut self) -> usize {
+        let ended = std::iter::from_fn(|| self.clients.try_join_next());
+        ended.map(|client| client.unwrap()).count()
     }
 
     /// Waits until the clients notice that the gateway is gone. Returns all complete responses.
@@ -66,7 +80,12 @@ impl Load {
 }
 
 /// Sends requests until the gateway or the receiver of `ends` is gone.
-async fn ask_on(client: Client, number: usize, ends: mpsc::UnboundedSender<ObservedResponse>) {
+async fn ask_on(
+    client: Client,
+    number: usize,
+    pause: Duration,
+    ends: mpsc::UnboundedSender<ObservedResponse>,
+) {
     let is_slow = number.is_multiple_of(SLOW);
     let shapes = if is_slow { &Shape::SLOW[..] } else { &Shape::QUICK[..] };
     for (request, shape) in shapes.iter().cycle().skip(number).enumerate() {
@@ -76,8 +95,9 @@ async fn ask_on(client: Client, number: usize, ends: mpsc::UnboundedSender<Obser
         if ends.send(seen).is_err() {
             return;
         }
-        if is_refused {
-            tokio::time::sleep(PAUSE).await;
+        let pause = if is_refused { pause.max(PAUSE) } else { pause };
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
         }
     }
 }

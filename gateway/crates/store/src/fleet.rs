@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use jiff::Timestamp;
+
 use super::{Cursor, StoreError};
 use domain::account::Account;
 use domain::allocation::Recall;
@@ -51,6 +53,13 @@ pub trait Membership: Send + Sync {
         figures: NodeFigures,
         limit: Duration,
     ) -> Result<HeartbeatOutcome, StoreError>;
+}
+
+/// The wall clock of the database, which is the same for all gateways.
+#[async_trait]
+pub trait DatabaseClock: Send + Sync {
+    /// Returns the time at some moment of the call.
+    async fn time(&self) -> Result<Timestamp, StoreError>;
 }
 
 /// Changes of accounts, keys and the catalogue that other gateways committed.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 use trust::{Trust, TrustError};
 
 /// The time after which a connection attempt, or data that the server does not acknowledge, fails.
@@ -60,9 +60,10 @@ impl PostgresAddress {
 
     /// Parses a URL, and reads the certificates that it names.
     ///
-    /// The parameters are those of libpq, with two differences: a server that is reached over TLS
+    /// The parameters are those of libpq, with three differences: a server that is reached over TLS
     /// must always have a valid certificate for its name, and without `sslmode`, TLS is required
-    /// except on the loopback interface and on Unix sockets.
+    /// except on the loopback interface and on Unix sockets. Of several hosts, tried in a random order, one that
+    /// accepts writes is used (`target_session_attrs=read-write`), because a standby may be among them.
     ///
     /// # Errors
     /// The URL is not valid, or the certificates are not readable.
@@ -94,6 +95,14 @@ impl PostgresAddress {
             None => SslMode::Require,
         });
         config.connect_timeout(TIMEOUT).tcp_user_timeout(TIMEOUT).keepalives_idle(TIMEOUT);
+        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX);
+        if hosts > 1 {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            // An attempt that ends at a host that does not answer must not be followed only by such
+            // attempts, and one that ends in time reaches the other hosts.
+            config.load_balance_hosts(LoadBalanceHosts::Random);
+            config.connect_timeout(TIMEOUT / hosts.saturating_add(1));
+        }
         if config.get_options().is_none() {
             config.options(SERVER_OPTIONS);
         }
@@ -189,6 +198,21 @@ mod tests {
             let error = PostgresAddress::parse(url).unwrap_err();
             assert!(!error.to_string().contains("secret"), "{error}");
         }
+    }
+
+    /// Regression test: with a standby before its primary, all changes failed.
+    #[test]
+    fn of_several_hosts_one_that_accepts_writes_is_used() {
+        for (url, expected) in [
+            ("postgres://h/main", TargetSessionAttrs::Any),
+            ("postgres://one:5432,two:5433/main", TargetSessionAttrs::ReadWrite),
+            ("postgres://one,two/main?target_session_attrs=any", TargetSessionAttrs::ReadWrite),
+        ] {
+            let address = PostgresAddress::parse(url).unwrap();
+            assert_eq!(address.config.get_target_session_attrs(), expected, "{url}");
+        }
+        let address = PostgresAddress::parse("postgres://tg@one:5432,two:5433/main").unwrap();
+        assert_eq!(address.to_string(), "postgres://tg@one:5432,two:5433/main");
     }
 
     #[test]

@@ -10,16 +10,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::{Instant, timeout_at};
+use jiff::Timestamp;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 
 use super::codec::{ReadColumn, parameters};
-use super::error::{Constrained, HeartbeatTimeoutError, expect_changed};
-use super::transaction::{Connection, Transaction};
+use super::error::{Constrained, HeartbeatTimeoutError, StalledError, expect_changed};
+use super::transaction::{Connection, OPERATION_LIMIT, Transaction};
 use super::{PostgresStore, allocations, cause, import};
 use crate::codec::{At, Count, Micros};
 use crate::fleet::{
-    ChangeSeq, Fenced, Heartbeat, HeartbeatOutcome, JoiningNode, Membership, Nodes,
+    ChangeSeq, DatabaseClock, Fenced, Heartbeat, HeartbeatOutcome, JoiningNode, Membership, Nodes,
 };
 use crate::{Cursor, StoreError};
 use domain::audit::AuditEntry;
@@ -176,6 +177,20 @@ impl Membership for PostgresStore {
             connection.detach();
         }
         outcome
+    }
+}
+
+#[async_trait]
+impl DatabaseClock for PostgresStore {
+    async fn time(&self) -> Result<Timestamp, StoreError> {
+        let reading = async {
+            let mut connection = self.connection().await?;
+            let tx = connection.view().await?;
+            let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+            Ok(tx.query_one("clock_timestamp", sql, &[]).await?.column::<At>(0)?.0)
+        };
+        let read = timeout(OPERATION_LIMIT, reading).await;
+        read.unwrap_or_else(|_| Err(StoreError::Unavailable(StalledError.into())))
     }
 }
 

@@ -5,9 +5,12 @@ use std::future::poll_fn;
 use std::pin::pin;
 
 use async_trait::async_trait;
+use tokio::time::timeout;
 use tokio_postgres::AsyncMessage;
 
+use super::error::StalledError;
 use super::tls::MakeConnector;
+use super::transaction::CONNECTION_LIMIT;
 use super::{PostgresStore, changes, recalls};
 use crate::StoreError;
 use crate::fleet::{Notification, Notifications};
@@ -33,7 +36,10 @@ impl PostgresStore {
         notify: &(dyn Fn(Notification) + Send + Sync),
     ) -> Result<(), StoreError> {
         let tls = MakeConnector::new(self.address.trust().client_config());
-        let (client, mut connection) = self.address.config().connect(tls).await?;
+        let connecting = timeout(CONNECTION_LIMIT, self.address.config().connect(tls));
+        let connected =
+            connecting.await.map_err(|_| StoreError::Unavailable(StalledError.into()))?;
+        let (client, mut connection) = connected?;
         let sql = format!("LISTEN {}; LISTEN {}", changes::CHANNEL, recalls::CHANNEL);
         let mut listening = pin!(client.batch_execute(&sql));
         let mut is_listening = false;

@@ -30,7 +30,7 @@ const RETENTION_LOCK: i64 = 0x746f_6c6c_0000_0002;
 pub(super) const OPERATION_LIMIT: Duration = Duration::from_secs(5);
 
 /// The time to wait for a connection: other operations may use all of them.
-const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
 
 /// A connection. The default returns to the pool on drop.
 pub(super) struct Connection<C = Object>(C);
@@ -49,12 +49,16 @@ impl Connection {
     }
 
     /// Returns the outcome of work on the connection. If it did not end in time, the connection may have
-    /// lost its peer without notice, and is closed.
+    /// lost its peer without notice, and is closed, as are all idle ones of the pool: the next operation would
+    /// wait for another one of them.
     pub(super) fn check_time<T>(
         self,
         outcome: Result<Result<T, StoreError>, Elapsed>,
     ) -> Result<T, StoreError> {
         outcome.unwrap_or_else(|_| {
+            if let Some(pool) = Object::pool(&self.0) {
+                pool.retain(|_, _| false);
+            }
             drop(self.detach());
             Err(StoreError::Unavailable(StalledError.into()))
         })
