@@ -9,6 +9,17 @@ use translate::dialect::Dialect;
 use translate::plan::{ReasoningOutput, ReasoningSealer};
 use translate::request::{StoredHistory, HostedTools, InputModalities, Request, TranslateOptions};
 use libfuzzer_sys::fuzz_target;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+/// The part of a chat body that every translation has. Texts that pass as they came may contain lone surrogates
+/// (`"\\ud800"`), which are JSON (RFC 8259, 8.2) although no Rust string can hold them.
+#[derive(Deserialize)]
+struct ChatBody<'a> {
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+}
 
 /// A sealer that leaves text unchanged.
 struct Sealer;
@@ -47,13 +58,13 @@ fuzz_target!(|body: &[u8]| {
             history: StoredHistory::Loaded { items: &[], references: &references },
         };
         let Ok(translated) = request.translate(&options) else { continue };
-        let chat: serde_json::Value =
-            serde_json::from_slice(&translated.chat_body("upstream", None)).expect("it is JSON");
-        assert!(chat["messages"].as_array().is_some_and(|messages| !messages.is_empty()));
+        let chat = translated.chat_body("upstream", None);
+        let chat: ChatBody<'_> = serde_json::from_slice(&chat).expect("it is JSON");
+        assert!(!chat.messages.is_empty());
         let echo = format!("{{{}}}", translated.plan.echo);
-        serde_json::from_str::<serde_json::Value>(&echo).expect("it is JSON");
+        serde_json::from_str::<IgnoredAny>(&echo).expect("it is JSON");
     }
     for item in request.input_items(7, &references) {
-        serde_json::from_str::<serde_json::Value>(item.json.get()).expect("it is JSON");
+        serde_json::from_str::<IgnoredAny>(item.json.get()).expect("it is JSON");
     }
 });

@@ -161,12 +161,12 @@ async fn check_merged_records(revoke: bool, status: RequestStatus, http_status: 
 
 #[tokio::test]
 async fn frequent_refusals_of_a_key_are_merged_into_one_record() {
-    check_merged_records(true, RequestStatus::Rejected, 401).await;
+    Box::pin(check_merged_records(true, RequestStatus::Rejected, 401)).await;
 }
 
 #[tokio::test]
 async fn frequent_free_answers_to_a_key_are_merged_into_one_record() {
-    check_merged_records(false, RequestStatus::Completed, 200).await;
+    Box::pin(check_merged_records(false, RequestStatus::Completed, 200)).await;
 }
 
 #[tokio::test]
