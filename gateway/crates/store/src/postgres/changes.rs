@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::codec::{ReadColumn, arrays, parameters};
 use super::transaction::{Connection, OPERATION_LIMIT, Transaction};
-use super::{PostgresStore, audit, catalogue, models, upstreams};
+use super::{PostgresStore, audit, catalogue, keys, models, upstreams};
 use crate::StoreError;
 use crate::fleet::{ChangeSeq, Changes, StoredCatalogue, UnappliedChanges};
 use crate::objects;
@@ -68,9 +68,10 @@ impl PostgresStore {
             WHERE seq > $1 AND object_kind = 'account')";
         let rows = tx.query(sql, parameters![applied]).await?;
         changes.accounts = rows.iter().map(objects::account).collect::<Result<_, _>>()?;
-        let sql = "SELECT * FROM keys WHERE id IN (SELECT object_id FROM changes \
-            WHERE seq > $1 AND object_kind = 'key')";
-        let rows = tx.query(sql, parameters![applied]).await?;
+        let sql = keys::select(
+            "WHERE id IN (SELECT object_id FROM changes WHERE seq > $1 AND object_kind = 'key')",
+        );
+        let rows = tx.query(&sql, parameters![applied]).await?;
         changes.keys = rows.iter().map(objects::key).collect::<Result<_, _>>()?;
         let sql = "SELECT EXISTS (SELECT FROM changes \
             WHERE seq > $1 AND object_kind IN ('plan', 'model', 'upstream'))";
