@@ -61,7 +61,6 @@ use crate::workers::{WorkerRuntime, Workers};
 use domain::consumption::Consumption;
 use domain::durability::Durability;
 use domain::key::Key;
-use domain::month::month_start;
 use domain::upstream::Upstream;
 use simulator::{self, Simulator, TruthLog};
 use store::fleet::Fenced;
@@ -199,7 +198,7 @@ pub async fn run(
     // Shared limits and caps are obtained in parts, from what the database knows at that time.
     let used = match &allocations {
         Some(_) => None,
-        None => Some(store.consumption(month_start(now)).await.context("reading what was used")?),
+        None => Some(store.consumption(now).await.context("reading what was used")?),
     };
     if let Some(used) = &used {
         resume_spend_caps(&ledger, &prepared.snapshot.keys, used);

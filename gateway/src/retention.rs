@@ -1,5 +1,5 @@
 //! Deletes request records that are too old or too many, expired responses, expired claims of idempotency keys,
-//! and the admin plane's idempotency keys after a day.
+//! old changes of the directory, and the admin plane's idempotency keys after a day.
 //!
 //! If several gateways share the database, the store lets one of them delete at a time; a sweep of another one
 //! finds nothing to do. Deletion proceeds in small steps with pauses, so that commits do not wait long. Aggregates and ledger entries
@@ -27,6 +27,10 @@ const RESPONSES_EVERY: u64 = 60;
 /// Records that ended more recently are never deleted: a record that is written again after a crash must be found
 /// to exist.
 const MIN_RECORD_AGE: SignedDuration = SignedDuration::from_mins(10);
+
+/// The number of changes of the directory that are kept for gateways that have not applied them; a gateway that
+/// lacks more loads everything again.
+const KEPT_CHANGES: u32 = 10_000;
 
 /// How long an idempotency key of the admin plane is remembered.
 const IDEMPOTENCY_RETENTION: SignedDuration = SignedDuration::from_hours(24);
@@ -93,6 +97,10 @@ impl RetentionTask {
                     self.sweep_records().await;
                 }
                 self.sweep_calls().await;
+                in_steps("old changes of the directory", || {
+                    self.store.delete_old_changes(KEPT_CHANGES, MAX_ROWS_PER_STEP)
+                })
+                .await;
                 if let Some((claims, window)) = &self.claims {
                     in_steps("old claims of idempotency keys", || {
                         claims.delete_old_claims(*window, MAX_ROWS_PER_STEP)

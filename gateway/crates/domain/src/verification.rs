@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::id::{AccountId, RequestId};
+use super::id::{AccountId, KeyId, RequestId};
 use super::money::Nanos;
 
 /// The result of a ledger verification.
@@ -94,6 +94,11 @@ pub enum Difference {
         /// The start of the day.
         day: Timestamp,
     },
+    /// What a key has used does not match its sums by day.
+    KeyUse {
+        /// The key.
+        key: KeyId,
+    },
     /// A record is missing from the index by time.
     Time {
         /// The request.
@@ -138,6 +143,7 @@ impl Difference {
             | Self::Uncharged { .. }
             | Self::Sums { .. }
             | Self::KeySums { .. }
+            | Self::KeyUse { .. }
             | Self::Time { .. } => None,
         }
     }
@@ -155,6 +161,7 @@ impl Difference {
             | Self::Unrecorded { .. }
             | Self::Sums { .. }
             | Self::KeySums { .. }
+            | Self::KeyUse { .. }
             | Self::Unlisted { .. } => None,
         }
     }
@@ -190,6 +197,9 @@ impl fmt::Display for Difference {
             }
             Self::KeySums { day } => {
                 write!(f, "the sums of the keys of the day from {day} are not those of its hours")
+            }
+            Self::KeyUse { key } => {
+                write!(f, "the tokens and the spending of key `{key}` are not those of its days")
             }
             Self::Time { .. } => write!(f, "the request's record is not found by its time"),
             Self::Unlisted { .. } => {

@@ -9,8 +9,9 @@ use domain::consumption::Consumption;
 /// Reads the consumption of limited quantities.
 #[async_trait]
 pub trait ConsumptionTotals: Send + Sync {
-    /// Returns the tokens of the requests that arrived since the start of the UTC day that contains
-    /// `since`, and the total spending of the keys with a cap, regardless of `since`. The gateway
-    /// calls this at start, and counts later requests in memory.
-    async fn consumption(&self, since: Timestamp) -> Result<Consumption, StoreError>;
+    /// Returns the tokens of the requests that arrived since the start of the month that contains
+    /// `at`, and the total spending of the keys with a cap, regardless of `at`. The gateway calls
+    /// this at start, and counts later requests in memory. No request may have arrived in a later
+    /// month: a store may know the tokens of the last month only.
+    async fn consumption(&self, at: Timestamp) -> Result<Consumption, StoreError>;
 }

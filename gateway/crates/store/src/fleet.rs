@@ -69,10 +69,15 @@ pub trait DatabaseClock: Send + Sync {
 /// based on all committed ones fails with [`StoreError::Stale`].
 #[async_trait]
 pub trait Changes: Send + Sync {
-    /// Returns the present state of all objects with changes that were not applied.
+    /// Returns the present state of all objects with changes that were not applied, or of all
+    /// objects if such changes were deleted.
     async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError>;
     /// Records that the directory has all changes up to `newest`.
     fn mark_applied(&self, newest: ChangeSeq);
+    /// Deletes up to `limit` of the oldest changes, but none of the newest `kept`. A gateway that
+    /// lacks deleted ones gets all objects as unapplied. Returns the number of deleted changes; zero
+    /// while another gateway deletes old rows.
+    async fn delete_old_changes(&self, kept: u32, limit: usize) -> Result<u64, StoreError>;
 }
 
 /// The key with which gateways encrypt secrets in the database.

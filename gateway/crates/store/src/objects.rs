@@ -48,24 +48,37 @@ pub(crate) fn session<R: ReadRow>(row: &R) -> Result<Session, R::Error> {
     })
 }
 
-/// Reads a key.
+/// The columns of a key, in the order in which [`key`] reads them.
+pub(crate) const KEY: &str = "id, digest, account, label, origin, rpm, tpm, concurrency, \
+    monthly_tokens, observe, spend_cap, models, translation, created_at, expires_at, revoked_at, \
+    successor, drain_seconds";
+
+/// Reads a key from the columns [`KEY`]. By number: a start reads all keys, and the search for
+/// names would take most of the time.
 pub(crate) fn key<R: ReadRow>(row: &R) -> Result<Key, R::Error> {
-    let at = |column| Ok::<_, R::Error>(row.named::<Option<At>>(column)?.map(|at| at.0));
+    let limit = |number| Ok::<_, R::Error>(row.at::<Option<Count>>(number)?.map(|n| n.0));
+    let at = |number| Ok::<_, R::Error>(row.at::<Option<At>>(number)?.map(|at| at.0));
     Ok(Key {
-        id: row.named("id")?,
-        digest: row.named("digest")?,
-        account: row.named("account")?,
-        label: row.named("label")?,
-        origin: row.named("origin")?,
-        limits: limits(row)?,
-        spend_cap: row.named("spend_cap")?,
-        models: row.named::<List>("models")?.into_models(),
-        translation: row.named("translation")?,
-        created_at: row.named::<At>("created_at")?.0,
-        expires_at: at("expires_at")?,
-        revoked_at: at("revoked_at")?,
-        successor: row.named("successor")?,
-        client_gone: match row.named("drain_seconds")? {
+        id: row.at(0)?,
+        digest: row.at(1)?,
+        account: row.at(2)?,
+        label: row.at(3)?,
+        origin: row.at(4)?,
+        limits: Limits {
+            rpm: limit(5)?,
+            tpm: limit(6)?,
+            concurrency: limit(7)?,
+            monthly_tokens: limit(8)?,
+            observe: row.at(9)?,
+        },
+        spend_cap: row.at(10)?,
+        models: row.at::<List>(11)?.into_models(),
+        translation: row.at(12)?,
+        created_at: row.at::<At>(13)?.0,
+        expires_at: at(14)?,
+        revoked_at: at(15)?,
+        successor: row.at(16)?,
+        client_gone: match row.at(17)? {
             None => ClientGone::Cancel,
             Some(Count(seconds)) => ClientGone::Drain(Duration::from_secs(seconds)),
         },
@@ -80,7 +93,7 @@ pub(crate) fn drain_seconds(client_gone: ClientGone) -> Option<Count> {
     }
 }
 
-/// Reads the limits of a key, a plan or a model.
+/// Reads the limits of a plan or a model.
 fn limits<R: ReadRow>(row: &R) -> Result<Limits, R::Error> {
     let limit = |column| Ok::<_, R::Error>(row.named::<Option<Count>>(column)?.map(|n| n.0));
     Ok(Limits {

@@ -50,7 +50,9 @@ fn difference((difference, account): (Difference, Option<String>)) -> v1::Ledger
         Difference::Twice { .. } => v1::DifferenceKind::Twice,
         Difference::Uncharged { .. } => v1::DifferenceKind::Uncharged,
         Difference::Unrecorded { .. } => v1::DifferenceKind::Unrecorded,
-        Difference::Sums { .. } | Difference::KeySums { .. } => v1::DifferenceKind::Sums,
+        Difference::Sums { .. } | Difference::KeySums { .. } | Difference::KeyUse { .. } => {
+            v1::DifferenceKind::Sums
+        }
         Difference::Time { .. } => v1::DifferenceKind::Time,
         Difference::Unlisted { .. } => v1::DifferenceKind::Unlisted,
     };

@@ -72,6 +72,7 @@ fn remedy(difference: &Difference) -> &'static str {
         | Difference::Unrecorded { .. }
         | Difference::Sums { .. }
         | Difference::KeySums { .. }
+        | Difference::KeyUse { .. }
         | Difference::Time { .. }
         | Difference::Unlisted { .. } => {
             "see all of it with `ctl ledger verify`, and correct balances with `ctl account credit`"

@@ -5,8 +5,6 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use super::{ALICE, BOB, at, audit_entry, predicates};
 use crate::{Cursor, RequestFilter, Store, Totals};
 use domain::endpoint::Endpoint;
@@ -14,6 +12,7 @@ use domain::id::{KeyId, ModelId, RequestId, UpstreamName};
 use domain::idempotency::{Answered, IdempotencyDigest};
 use domain::ledger::{Entry, EntryKind, HOUSE};
 use domain::money::Nanos;
+use domain::month::month_start;
 use domain::record::{RequestRecord, RequestStatus, ServedBy};
 use domain::usage::{Tokens, Usage, UsageBasis};
 
@@ -54,10 +53,10 @@ pub(super) async fn run(store: &dyn Store) {
 
 /// Bob's key has a monthly quota and a spending cap; Alice's keys have neither.
 async fn consumption_is_sums(store: &dyn Store, records: &[RequestRecord]) {
-    let day = |time: Timestamp| time.as_second().div_euclid(86_400);
-    for since in [at(-10_000), at(0), at(61), at(1_500), at(100_000)] {
-        let mut consumption = store.consumption(since).await.unwrap();
-        let counted = records.iter().filter(|record| day(record.started_at) >= day(since));
+    for now in [at(0), at(61), at(1_500), at(100_000)] {
+        let mut consumption = store.consumption(now).await.unwrap();
+        let start = month_start(now);
+        let counted = records.iter().filter(|record| record.started_at >= start);
         let (mut accounts, mut models) = (BTreeMap::new(), BTreeMap::new());
         for record in counted {
             let tokens = record.usage.unwrap_or_default().total().0;
@@ -74,7 +73,7 @@ async fn consumption_is_sums(store: &dyn Store, records: &[RequestRecord]) {
         assert_eq!(consumption.keys, bobs.into_iter().collect::<Vec<_>>());
         let of_bob = records.iter().filter(|record| record.account == BOB);
         let spent = of_bob.filter_map(|record| record.cost).sum();
-        assert_eq!(consumption.spent, [(KeyId::new("b1"), spent)], "independent of `since`");
+        assert_eq!(consumption.spent, [(KeyId::new("b1"), spent)], "independent of the month");
     }
 }
 

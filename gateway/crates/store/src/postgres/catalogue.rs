@@ -145,7 +145,9 @@ fn changed_objects(update: &CatalogueUpdate) -> impl Iterator<Item = ChangedObje
 
 /// Returns all plans.
 pub(super) async fn plans(tx: &Transaction<'_>) -> Result<Vec<Plan>, StoreError> {
-    let rows = tx.query("SELECT * FROM plans ORDER BY name", &[]).await?;
+    let sql = "SELECT name, trial_credit, rpm, tpm, concurrency, monthly_tokens, observe, models \
+        FROM plans ORDER BY name";
+    let rows = tx.query(sql, &[]).await?;
     rows.iter().map(objects::plan).collect()
 }
 

@@ -4,7 +4,8 @@
 //! object in `changes`, and notifies the other nodes. It fails with [`StoreError::Stale`] if there
 //! are changes that this gateway has not applied to its directory: what the caller validated and
 //! what it writes is then based on an older state. Invariant: changes are committed in the order of
-//! their numbers, without gaps.
+//! their numbers, without gaps. The oldest are deleted; a node that lacks deleted ones reads all
+//! objects.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,9 +13,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use async_trait::async_trait;
 use tokio::time::timeout;
 
+use super::audit::rows;
 use super::codec::{ReadColumn, arrays, parameters};
 use super::transaction::{Connection, OPERATION_LIMIT, Transaction};
-use super::{PostgresStore, audit, catalogue, models, upstreams};
+use super::{PostgresStore, audit, catalogue, keys, models, upstreams};
 use crate::StoreError;
 use crate::fleet::{ChangeSeq, Changes, StoredCatalogue, UnappliedChanges};
 use crate::objects;
@@ -52,7 +54,7 @@ impl PostgresStore {
         self.lock_changes(connection.begin(self.epoch).await?).await
     }
 
-    /// Reads all objects with changes after `applied`.
+    /// Reads all objects with changes after `applied`, or all objects if such changes were deleted.
     async fn read_changes(
         &self,
         connection: &mut Connection,
@@ -64,17 +66,23 @@ impl PostgresStore {
         if newest.0 <= applied {
             return Ok(changes);
         }
-        let sql = "SELECT id, name, role, status, plan, created_at FROM accounts WHERE id IN (SELECT object_id::uuid FROM changes \
-            WHERE seq > $1 AND object_kind = 'account')";
-        let rows = tx.query(sql, parameters![applied]).await?;
-        changes.accounts = rows.iter().map(objects::account).collect::<Result<_, _>>()?;
-        let sql = "SELECT * FROM keys WHERE id IN (SELECT object_id FROM changes \
-            WHERE seq > $1 AND object_kind = 'key')";
-        let rows = tx.query(sql, parameters![applied]).await?;
-        changes.keys = rows.iter().map(objects::key).collect::<Result<_, _>>()?;
-        let sql = "SELECT EXISTS (SELECT FROM changes \
+        // Changes have no gaps, and the oldest are deleted first.
+        let sql = "SELECT NOT EXISTS (SELECT FROM changes WHERE seq = $1::bigint + 1)";
+        let are_deleted: bool =
+            tx.query_one("changes", sql, parameters![applied]).await?.column(0)?;
+        let sql = "SELECT id, name, role, status, plan, created_at FROM accounts WHERE $2 OR id IN \
+            (SELECT object_id::uuid FROM changes WHERE seq > $1 AND object_kind = 'account')";
+        let accounts = tx.query(sql, parameters![applied, are_deleted]).await?;
+        changes.accounts = accounts.iter().map(objects::account).collect::<Result<_, _>>()?;
+        let sql = keys::select(
+            "WHERE $2 OR id IN \
+                (SELECT object_id FROM changes WHERE seq > $1 AND object_kind = 'key')",
+        );
+        let keys = tx.query(&sql, parameters![applied, are_deleted]).await?;
+        changes.keys = keys.iter().map(objects::key).collect::<Result<_, _>>()?;
+        let sql = "SELECT $2 OR EXISTS (SELECT FROM changes \
             WHERE seq > $1 AND object_kind IN ('plan', 'model', 'upstream'))";
-        if tx.query_one("changes", sql, parameters![applied]).await?.column(0)? {
+        if tx.query_one("changes", sql, parameters![applied, are_deleted]).await?.column(0)? {
             changes.catalogue = Some(StoredCatalogue {
                 plans: catalogue::plans(&tx).await?,
                 models: models::all(&tx).await?,
@@ -109,6 +117,19 @@ impl Changes for PostgresStore {
 
     fn mark_applied(&self, newest: ChangeSeq) {
         self.applied.fetch_max(newest.0, Ordering::AcqRel);
+    }
+
+    async fn delete_old_changes(&self, kept: u32, limit: usize) -> Result<u64, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        if !tx.try_claim_retention().await? {
+            return Ok(0);
+        }
+        let sql = "DELETE FROM changes WHERE seq IN (SELECT seq FROM changes \
+            WHERE seq <= (SELECT seq FROM change_log_end) - $1::bigint ORDER BY seq LIMIT $2)";
+        let deleted = tx.execute(sql, parameters![i64::from(kept), rows(limit)]).await?;
+        tx.commit().await?;
+        Ok(deleted)
     }
 }
 

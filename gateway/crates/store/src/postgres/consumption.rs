@@ -10,10 +10,11 @@ use crate::codec::{Count, Decode};
 use crate::summary::day_of;
 use crate::{ConsumptionTotals, StoreError};
 use domain::consumption::Consumption;
+use domain::month::month_start;
 
 #[async_trait]
 impl ConsumptionTotals for PostgresStore {
-    async fn consumption(&self, since: Timestamp) -> Result<Consumption, StoreError> {
+    async fn consumption(&self, at: Timestamp) -> Result<Consumption, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.view().await?;
         let accounts = "SELECT account, saturated(sum(input::numeric + output)) \
@@ -23,7 +24,7 @@ impl ConsumptionTotals for PostgresStore {
         let keys = "SELECT keys.origin, saturated(sum(input::numeric + output)) \
             FROM key_days JOIN keys ON keys.id = key_days.key \
             WHERE day >= $1 AND keys.monthly_tokens IS NOT NULL GROUP BY keys.origin";
-        let day = day_of(since);
+        let day = day_of(month_start(at));
         let spent = "SELECT keys.origin, saturated(sum(cost)) \
             FROM key_days JOIN keys ON keys.id = key_days.key \
             WHERE keys.spend_cap IS NOT NULL GROUP BY keys.origin";

@@ -10,13 +10,17 @@ use crate::StoreError;
 /// A newer version of the gateway wrote the database.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it was written by a newer version of the gateway (its schema is {found}, ours is {known})"
+    "it was written by a newer version of the gateway (its schema is {found}, which gateways with schema {} or \
+     later may use; ours is {known})",
+    oldest.unwrap_or(*found)
 )]
 pub(super) struct NewerSchemaError {
     /// The schema version of the database.
     pub(super) found: i64,
     /// The newest known schema version.
     pub(super) known: i64,
+    /// The oldest schema version whose gateways may use the database, if it says so.
+    pub(super) oldest: Option<i64>,
 }
 
 /// The server acknowledges commits that a crash can lose. The gateway deletes its journal of

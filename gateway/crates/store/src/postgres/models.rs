@@ -56,9 +56,13 @@ pub(super) async fn remove(tx: &Transaction<'_>, id: &ModelId) -> Result<(), Sto
 pub(super) async fn all(tx: &Transaction<'_>) -> Result<Vec<Model>, StoreError> {
     let sql = "SELECT model, name FROM model_names WHERE position > 0 ORDER BY model, position";
     let mut aliases = grouped(tx, sql, |row| row.column("name")).await?;
-    let sql = "SELECT * FROM deployments ORDER BY model, position";
+    let sql = "SELECT model, upstream, upstream_model, weight, priority FROM deployments \
+        ORDER BY model, position";
     let mut deployments = grouped(tx, sql, objects::deployment).await?;
-    let rows = tx.query("SELECT * FROM models ORDER BY id", &[]).await?;
+    let sql = "SELECT id, display_name, description, context_window, max_output_tokens, rpm, tpm, \
+        concurrency, monthly_tokens, observe, price_input, price_cached, price_output, \
+        price_version, abilities, inputs, routing, created_at FROM models ORDER BY id";
+    let rows = tx.query(sql, &[]).await?;
     let mut models: Vec<Model> = rows.iter().map(objects::model).collect::<Result<_, _>>()?;
     for model in &mut models {
         model.aliases = aliases.remove(&model.id).unwrap_or_default();

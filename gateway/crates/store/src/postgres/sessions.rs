@@ -32,7 +32,7 @@ pub(super) async fn find(
     tx: &Transaction<'_>,
     digest: [u8; 32],
 ) -> Result<Option<Session>, StoreError> {
-    let sql = "SELECT * FROM sessions WHERE digest = $1";
+    let sql = "SELECT id, digest, account, created_at, expires_at FROM sessions WHERE digest = $1";
     tx.query_opt(sql, parameters![digest]).await?.as_ref().map(objects::session).transpose()
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn of(
     tx: &Transaction<'_>,
     account: AccountId,
 ) -> Result<Vec<Session>, StoreError> {
-    let sql = "SELECT * FROM sessions \
+    let sql = "SELECT id, digest, account, created_at, expires_at FROM sessions \
         WHERE account = $1 ORDER BY created_at DESC, id COLLATE \"C\"";
     tx.query(sql, parameters![account]).await?.iter().map(objects::session).collect()
 }

@@ -121,17 +121,50 @@ async fn a_newer_schema_is_refused() {
     let client = database.connect().await;
     let known: i64 =
         client.query_one("SELECT version FROM schema_version", &[]).await.unwrap().get(0);
-    client.batch_execute("UPDATE schema_version SET version = 999").await.unwrap();
+    let newer = "UPDATE schema_version SET version = 999, oldest_supported = version + 1";
+    client.batch_execute(newer).await.unwrap();
     match database.open(1).await.err() {
         Some(StoreError::Unopened { location, source }) => {
             assert!(location.starts_with("postgres://"), "{location}");
             let text = source.to_string();
-            assert!(text.contains("its schema is 99"), "{text}");
+            let versions = format!("schema is 999, which gateways with schema {} or", known + 1);
+            assert!(text.contains(&versions), "{text}");
         }
         other => panic!("{other:?}"),
     }
     client.execute("UPDATE schema_version SET version = $1", &[&known]).await.unwrap();
     database.remove(database.open(1).await.unwrap()).await;
+}
+
+/// What a migration may do: each table gets a column, and the schema supports older gateways.
+#[tokio::test]
+async fn a_gateway_serves_and_starts_beside_a_newer_one() {
+    let Some(database) = Database::create("rolling").await else { return };
+    let store = database.open(1).await.unwrap();
+    let client = database.connect().await;
+    let version = "SELECT version FROM schema_version";
+    let known: i64 = client.query_one(version, &[]).await.unwrap().get(0);
+    run(&store).await;
+    let before = dump(&store).await;
+    let migration = "DO $$ DECLARE name text; BEGIN \
+        FOR name IN SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace \
+            WHERE nspname = 'public' AND relkind IN ('r', 'p') AND NOT relispartition LOOP \
+            EXECUTE format('ALTER TABLE %I ADD COLUMN newer bigint NOT NULL DEFAULT 7', name); \
+        END LOOP; END $$; \
+        UPDATE schema_version SET version = version + 1";
+    client.batch_execute(migration).await.unwrap();
+    assert_eq!(dump(&store).await, before, "it reads the same");
+    let newest = store.newest().await.unwrap();
+    let fresh = Arc::new(batch(9_000..9_010));
+    assert_eq!(store.commit(fresh).await.unwrap(), Cursor(newest.0 + 10));
+    assert!(store.verify_ledger().await.unwrap().is_consistent());
+    let written = dump(&store).await;
+    store.close();
+    let again = database.open(1).await.unwrap();
+    assert_eq!(dump(&again).await, written, "it starts");
+    let version: i64 = client.query_one(version, &[]).await.unwrap().get(0);
+    assert_eq!(version, known + 1, "an older gateway does not migrate");
+    database.remove(again).await;
 }
 
 #[tokio::test]

@@ -14,12 +14,17 @@ use domain::upstream::{CredentialSource, Upstream};
 /// Returns all upstreams.
 pub(super) async fn all(tx: &Transaction<'_>) -> Result<Vec<Upstream>, StoreError> {
     let mut credentials = HashMap::<UpstreamName, Vec<CredentialSource>>::new();
-    for row in tx.query("SELECT * FROM credentials ORDER BY upstream, position", &[]).await? {
+    let sql = "SELECT upstream, kind, credential FROM credentials ORDER BY upstream, position";
+    for row in tx.query(sql, &[]).await? {
         let kind = row.column::<String>("kind")?;
         let credential = objects::credential(&kind, row.column("credential")?)?;
         credentials.entry(row.column("upstream")?).or_default().push(credential);
     }
-    let rows = tx.query("SELECT * FROM upstreams ORDER BY name", &[]).await?;
+    let sql = "SELECT name, url, profile, connect, first_byte, idle, total, proxy, proxy_user, \
+        proxy_password_kind, proxy_password, ca_certificates, client_certificate, client_key, \
+        max_connections, max_waiting, health_check, health_check_interval, created_at \
+        FROM upstreams ORDER BY name";
+    let rows = tx.query(sql, &[]).await?;
     let mut upstreams: Vec<Upstream> =
         rows.iter().map(objects::upstream).collect::<Result<_, _>>()?;
     for upstream in &mut upstreams {

@@ -9,18 +9,21 @@ use std::num::NonZeroU32;
 use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
+use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::codec::{ReadColumn, parameters};
+use super::keys::{self, KeyUse};
 use super::rows::{Insertion, Values};
-use super::{filter, keys, spans, sums};
+use super::{filter, spans, sums};
 use crate::codec::{At, List, Micros};
 use crate::records;
-use crate::summary::balance_changes;
+use crate::summary::{balance_changes, day_of};
 use crate::{Cursor, StoreError};
 use domain::id::{AccountId, KeyId, RequestId};
 use domain::ledger::Entry;
 use domain::money::Nanos;
+use domain::month::month_of;
 use domain::record::RequestRecord;
 
 static INSERT_REQUESTS: LazyLock<Insertion> = LazyLock::new(|| {
@@ -68,7 +71,7 @@ pub(super) fn commit(tx: &Connection, batch: &[RequestRecord]) -> Result<Cursor,
     if let Some((first, _)) = fresh.first() {
         spans::REQUEST_SPANS.record(tx, *first, fresh.iter().map(|(_, record)| record.account))?;
     }
-    touch_keys(tx, &fresh)?;
+    add_key_use(tx, &fresh)?;
     filter::extend_hours(tx, &fresh)?;
     sums::add(tx, fresh.iter().map(|(_, record)| *record))?;
     let mut entries: Vec<_> = fresh.iter().flat_map(|(_, record)| record.entries()).collect();
@@ -178,13 +181,25 @@ fn bind_record(record: &RequestRecord, values: &mut Values<'_, '_>) -> rusqlite:
     ])
 }
 
-fn touch_keys(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), StoreError> {
-    let mut last_used = HashMap::<&KeyId, _, RandomState>::default();
+fn add_key_use(tx: &Connection, fresh: &[(i64, &RequestRecord)]) -> Result<(), StoreError> {
+    let mut by_key = HashMap::<&KeyId, KeyUse, RandomState>::default();
+    // The month of most records is that of the record before.
+    let mut month = Timestamp::MAX..Timestamp::MIN;
     for (_, record) in fresh {
-        let last = last_used.entry(&record.key).or_insert(record.started_at);
-        *last = record.started_at.max(*last);
+        let last_used_at = record.started_at;
+        if !month.contains(&last_used_at) {
+            let (start, end) = month_of(last_used_at);
+            month = start..end;
+        }
+        let used = KeyUse {
+            last_used_at,
+            spent: record.cost.unwrap_or_default(),
+            month: day_of(month.start),
+            tokens: record.usage.unwrap_or_default().total().0,
+        };
+        by_key.entry(&record.key).and_modify(|sum| sum.add(used)).or_insert(used);
     }
-    last_used.into_iter().try_for_each(|(key, at)| keys::touch(tx, key, at))
+    by_key.into_iter().try_for_each(|(key, used)| keys::add_use(tx, key, used))
 }
 
 fn bind_entry(entry: &Entry, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {

@@ -134,6 +134,10 @@ mod tests {
         for table in TABLES {
             drop(tx.prepare(&table.select()).unwrap());
         }
+        for column in ["spent", "used_month", "used_tokens"] {
+            // PostgreSQL adds up the sums by day instead.
+            expected.remove(&("keys".to_owned(), column.to_owned()));
+        }
         let missing: Vec<_> = expected.difference(&read.lock().unwrap()).cloned().collect();
         assert!(missing.is_empty(), "not copied: {missing:?}");
     }

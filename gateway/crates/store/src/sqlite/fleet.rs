@@ -39,6 +39,10 @@ impl Changes for SqliteStore {
     }
 
     fn mark_applied(&self, _: ChangeSeq) {}
+
+    async fn delete_old_changes(&self, _: u32, _: usize) -> Result<u64, StoreError> {
+        Ok(0)
+    }
 }
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Keys, and the time of their last use.
+//! Keys, and what each has used.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -7,13 +7,23 @@ use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
 use crate::StoreError;
 use crate::codec::{At, Count, List};
-use crate::objects;
+use crate::objects::{self, KEY};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::key::Key;
+use domain::money::Nanos;
 
-const SELECT: &str = "SELECT id, digest, account, label, origin, rpm, tpm, concurrency, monthly_tokens, \
-    observe, spend_cap, models, translation, created_at, expires_at, revoked_at, successor, \
-    drain_seconds, last_used_at FROM keys";
+/// What the requests of a batch used of their key.
+#[derive(Clone, Copy)]
+pub(super) struct KeyUse {
+    /// The time of the last request.
+    pub(super) last_used_at: Timestamp,
+    /// The cost of the requests.
+    pub(super) spent: Nanos,
+    /// The first day of the month of the last request, in days since 1970.
+    pub(super) month: i64,
+    /// The tokens of the requests of that month.
+    pub(super) tokens: u64,
+}
 
 /// Adds a key; [`StoreError::NotFound`] if there is no such account.
 pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
@@ -50,13 +60,13 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
 
 /// Returns a key by its public id.
 pub(super) fn find(tx: &Connection, id: &KeyId) -> Result<Option<Key>, StoreError> {
-    let mut select = tx.prepare_cached(&format!("{SELECT} WHERE id = ?"))?;
+    let mut select = tx.prepare_cached(&select("WHERE id = ?"))?;
     Ok(select.query_row(parameters![id], read).optional()?.map(|(key, _)| key))
 }
 
 /// Returns all keys that are not revoked.
 pub(super) fn unrevoked(tx: &Connection) -> Result<Vec<Key>, StoreError> {
-    let mut select = tx.prepare_cached(&format!("{SELECT} WHERE revoked_at IS NULL"))?;
+    let mut select = tx.prepare_cached(&select("WHERE revoked_at IS NULL"))?;
     let keys = select.query_map([], |row| objects::key(row))?.collect::<Result<_, _>>()?;
     Ok(keys)
 }
@@ -67,7 +77,7 @@ pub(super) fn list(
     account: Option<AccountId>,
 ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError> {
     let chosen = if account.is_some() { "account = ?1" } else { "?1 IS NULL" };
-    let sql = format!("{SELECT} WHERE {chosen} ORDER BY created_at DESC, id DESC");
+    let sql = select(&format!("WHERE {chosen} ORDER BY created_at DESC, id DESC"));
     Ok(tx.prepare_cached(&sql)?.query_map(parameters![account], read)?.collect::<Result<_, _>>()?)
 }
 
@@ -92,15 +102,39 @@ pub(super) fn rotate(tx: &Connection, old: &Key, new: &Key) -> Result<(), StoreE
     }
 }
 
-/// Advances the time of a key's last use to `at`; a missing key is ignored.
-pub(super) fn touch(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), StoreError> {
-    let sql = "UPDATE keys SET last_used_at = ?2 \
-        WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
-    tx.prepare_cached(sql)?.execute(parameters![id, At(at)])?;
+/// Adds what requests used of a key to its row; a missing key is ignored. The tokens of a month
+/// replace those of an earlier one. On overflow, SQLite yields a float, which the cast saturates.
+pub(super) fn add_use(tx: &Connection, id: &KeyId, used: KeyUse) -> Result<(), StoreError> {
+    let sql = "UPDATE keys SET last_used_at = max(ifnull(last_used_at, ?2), ?2), \
+        spent = CAST(spent + ?3 AS INTEGER), used_month = max(used_month, ?4), \
+        used_tokens = CASE WHEN used_month = ?4 THEN CAST(used_tokens + ?5 AS INTEGER) \
+        WHEN used_month < ?4 THEN ?5 ELSE used_tokens END WHERE id = ?1";
+    let KeyUse { last_used_at, spent, month, tokens } = used;
+    let values = parameters![id, At(last_used_at), spent, month, Count(tokens)];
+    tx.prepare_cached(sql)?.execute(values)?;
     Ok(())
+}
+
+fn select(condition: &str) -> String {
+    format!("SELECT {KEY}, last_used_at FROM keys {condition}")
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(Key, Option<Timestamp>)> {
     let last_used = row.column::<Option<At>>("last_used_at")?;
     Ok((objects::key(row)?, last_used.map(|at| at.0)))
+}
+
+// === impl KeyUse ===
+
+impl KeyUse {
+    /// Adds what another request used.
+    pub(super) fn add(&mut self, other: Self) {
+        self.last_used_at = self.last_used_at.max(other.last_used_at);
+        self.spent = self.spent.saturating_add(other.spent);
+        if self.month < other.month {
+            (self.month, self.tokens) = (other.month, other.tokens);
+        } else if self.month == other.month {
+            self.tokens = self.tokens.saturating_add(other.tokens);
+        }
+    }
 }

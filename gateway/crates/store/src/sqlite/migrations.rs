@@ -28,6 +28,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0019_credentials.sql")),
     M::up(include_str!("migrations/0020_health_check.sql")),
     M::up(include_str!("migrations/0021_proxy_login.sql")),
+    M::up(include_str!("migrations/0022_key_use.sql")),
 ];
 
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer
@@ -106,6 +107,38 @@ mod tests {
             (model("m"), [1, 1, 2, i64::MAX, 2]),
         ];
         assert_eq!(days, expected);
+    }
+
+    #[test]
+    fn migration_sums_what_keys_have_used() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        Migrations::from_slice(&STEPS[..21]).to_latest(&mut connection).unwrap();
+        // 2026-10-31 is day 20757.
+        let rows = "INSERT INTO accounts VALUES (x'01', 'a', 'a', '', '', '', 'free', 0);
+            INSERT INTO keys (id, digest, account, label, models, created_at)
+                VALUES ('k', x'01', x'01', '', '', 0), ('l', x'02', x'01', '', '', 0),
+                ('unused', x'03', x'01', '', '', 0);
+            INSERT INTO key_days VALUES
+                (20757, x'01', 'k', 'm', 1, 1, 10, 0, 1, 0, 100),
+                (20758, x'01', 'k', 'm', 1, 1, 20, 0, 2, 0, 200),
+                (20787, x'01', 'k', 'm', 1, 1, 40, 0, 4, 0, 9007199254740993),
+                (20787, x'01', 'k', 0, 6, 1, 0, 0, 0, 0, 0),
+                (20757, x'01', 'l', 'm', 1, 1, 9223372036854775807, 0, 9223372036854775807, 0, 1),
+                (20757, x'01', 'l', 'n', 1, 1, 1, 0, 1, 0, 9223372036854775807);";
+        connection.execute_batch(rows).unwrap();
+        run(&mut connection).unwrap();
+        let sql = "SELECT id, used_month, used_tokens, spent FROM keys";
+        let mut select = connection.prepare(sql).unwrap();
+        let used = select.query_map([], |row| {
+            Ok((row.get(0)?, [1, 2, 3].map(|column| row.get::<_, i64>(column).unwrap())))
+        });
+        let used: Vec<(String, [i64; 3])> = used.unwrap().map(Result::unwrap).collect();
+        let expected = [
+            ("k", [20758, 66, 9_007_199_254_741_293]),
+            ("l", [20727, i64::MAX, i64::MAX]),
+            ("unused", [0, 0, 0]),
+        ];
+        assert_eq!(used, expected.map(|(key, numbers)| (key.to_owned(), numbers)));
     }
 
     #[test]

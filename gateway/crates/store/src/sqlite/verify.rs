@@ -11,6 +11,7 @@ use super::cancel::CancelHandle;
 use super::codec::ReadColumn;
 use super::commit;
 use super::fingerprint::{Scope, bytes, fingerprint};
+use super::key_use_check::KeyUseCheck;
 use super::saturated_sums::SaturatedSums;
 use super::spans::{self, RowRange, SpanIndex};
 use crate::StoreError;
@@ -67,7 +68,8 @@ pub(super) fn verify(
     let mut sums =
         SumDifferences { saturated: SaturatedSums::find(&tx)?, ..SumDifferences::default() };
     check_requests(&tx, cancel, &booked, &mut sums, &mut report)?;
-    add_sums(&tx, cancel, &mut sums, &mut report)?;
+    let mut key_use = KeyUseCheck::read(&tx)?;
+    add_sums(&tx, cancel, &mut sums, &mut key_use, &mut report)?;
     let deleted = subtract_deleted(&tx, cancel, &mut sums)?;
     for hour in differing(&sums.hours, sums.saturated.wrong_hours(), HOUR) {
         report.add(Difference::Sums { hour });
@@ -75,6 +77,7 @@ pub(super) fn verify(
     for day in differing(&sums.days, sums.saturated.wrong_days(), DAY) {
         report.add(Difference::KeySums { day });
     }
+    key_use.finish(&mut report);
     check_charges_without_record(&without_record, &deleted, &mut report);
     Ok(report)
 }
@@ -200,6 +203,7 @@ fn add_sums(
     tx: &Transaction<'_>,
     cancel: &CancelHandle,
     sums: &mut SumDifferences,
+    key_use: &mut KeyUseCheck,
     report: &mut VerificationReport,
 ) -> Result<(), StoreError> {
     let mut select = tx.prepare("SELECT * FROM request_sums")?;
@@ -231,6 +235,7 @@ fn add_sums(
     while let Some(row) = rows.next()? {
         cancel.check()?;
         report.sums += 1;
+        key_use.add_day(row)?;
         let day = row.column(1)?;
         let SumDifferences { days, saturated, .. } = &mut *sums;
         let of_day = fingerprint(row, Scope::Key, |group, column, _| {

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use super::Database;
 use crate::conformance::audit_entry;
+use crate::conformance::identities::{account, key};
 use crate::fleet::{ChangeSeq, Changes, Notifications, UnappliedChanges};
 use crate::postgres::PostgresStore;
 use crate::{Catalogue, Identities, StoreError};
-use domain::id::PlanName;
+use domain::account::Role;
+use domain::id::{AccountId, PlanName};
 use domain::limit::Limits;
 use domain::money::Nanos;
 use domain::plan::Plan;
@@ -54,6 +57,40 @@ async fn a_change_must_be_based_on_all_earlier_ones() {
     // A failed change leaves no trace.
     assert_eq!(one.load().await.unwrap().plans.len(), 3);
     assert_eq!(one.unapplied_changes().await.unwrap().newest, ChangeSeq(3));
+    two.close();
+    database.remove(one).await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_lacks_deleted_changes_reads_everything() {
+    let Some(database) = Database::create("old_changes").await else { return };
+    let (one, two) = (database.open(1).await.unwrap(), database.open(2).await.unwrap());
+    let alice = account(AccountId(Uuid::from_u128(7)), "alice", Role::Member);
+    one.add_account(&alice, "", None, None, &audit_entry("alice")).await.unwrap();
+    let key = key("a1", alice.id, 0);
+    one.add_key(&key, &audit_entry("a1")).await.unwrap();
+    one.revoke_key(&key.id, key.created_at, &audit_entry("a1")).await.unwrap();
+    put(&one, "a").await.unwrap();
+    two.mark_applied(ChangeSeq(1));
+    assert_eq!(one.delete_old_changes(3, 100).await.unwrap(), 1);
+    let changes = two.unapplied_changes().await.unwrap();
+    assert_eq!(changes.accounts, [], "all changes that it lacks are left");
+    assert_eq!((changes.keys.len(), plans(&changes)), (1, vec!["a"]));
+
+    put(&one, "b").await.unwrap();
+    assert_eq!(one.delete_old_changes(1, 2).await.unwrap(), 2);
+    assert_eq!(one.delete_old_changes(1, 2).await.unwrap(), 1);
+    assert_eq!(one.delete_old_changes(1, 2).await.unwrap(), 0);
+    let changes = two.unapplied_changes().await.unwrap();
+    assert_eq!(changes.newest, ChangeSeq(5));
+    assert_eq!((&changes.accounts, plans(&changes)), (&vec![alice], vec!["a", "b"]));
+    assert_eq!(changes.keys[0].revoked_at, Some(key.created_at), "a revoked key is included");
+
+    two.mark_applied(changes.newest);
+    put(&one, "c").await.unwrap();
+    let changes = two.unapplied_changes().await.unwrap();
+    assert_eq!((changes.accounts.len(), changes.keys.len()), (0, 0));
+    assert_eq!(plans(&changes), ["a", "b", "c"]);
     two.close();
     database.remove(one).await;
 }

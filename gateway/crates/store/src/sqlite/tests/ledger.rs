@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use rusqlite::Connection;
 use uuid::Uuid;
 
@@ -15,6 +16,7 @@ use crate::{Cursor, LedgerEntries, RequestFilter, Requests, RetentionCutoff, Sto
 use domain::id::AccountId;
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
+use domain::record::RequestRecord;
 use domain::usage::{Tokens, Usage};
 use domain::verification::{Difference, VerificationReport};
 
@@ -86,6 +88,50 @@ async fn every_kind_of_difference_is_found() {
         expected.sort_unstable();
         assert_eq!(kinds(&report), expected, "{damage}: {:?}", report.differences);
         assert_eq!(report.found, report.differences.len() as u64);
+    }
+}
+
+#[tokio::test]
+async fn what_keys_have_used_is_compared_with_their_days() {
+    for (damage, expected) in [
+        ("SELECT 1", &[][..]),
+        ("UPDATE keys SET used_month = used_month - 1", &["KeyUse"]),
+        ("UPDATE keys SET used_tokens = used_tokens + 1", &["KeyUse"]),
+        ("UPDATE keys SET spent = spent - 1", &["KeyUse"]),
+    ] {
+        let (_folder, path) = temp_database();
+        let store = SqliteStore::open(&path).unwrap();
+        let mut records = batch(0..50);
+        let sql = format!(
+            "PRAGMA foreign_keys = off; \
+            INSERT INTO keys (id, digest, account, label, models, created_at) \
+            VALUES ('{}', x'01', x'01', '', '', 0), ('unused', x'02', x'01', '', '', 0)",
+            records[0].key
+        );
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch(&sql).unwrap();
+        // Of two months, the later one first.
+        for record in &mut records[30..] {
+            record.started_at -= SignedDuration::from_hours(31 * 24);
+        }
+        for part in [&records[..10], &records[10..40], &records[40..]] {
+            store.commit(Arc::new(part.to_vec())).await.unwrap();
+        }
+        let of_key = |part: &[RequestRecord]| -> (u64, i64) {
+            let used = part.iter().filter(|record| record.key == records[0].key).map(|record| {
+                let tokens = record.usage.unwrap_or_default().total().0;
+                (tokens, record.cost.unwrap_or_default().0)
+            });
+            used.fold((0, 0), |sum, used| (sum.0 + used.0, sum.1 + used.1))
+        };
+        let (tokens, _) = of_key(&records[..30]);
+        let (_, spent) = of_key(&records);
+        let sql = "SELECT used_tokens, spent FROM keys WHERE digest = x'01'";
+        let stored = db.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
+        assert_eq!(stored, Ok((tokens.cast_signed(), spent)));
+        db.execute_batch(damage).unwrap();
+        let report = store.verify_ledger().await.unwrap();
+        assert_eq!(kinds(&report), expected, "{damage}: {:?}", report.differences);
     }
 }
 
