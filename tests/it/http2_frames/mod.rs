@@ -2,8 +2,10 @@
 //! that it serves other requests and records each once.
 //!
 //! Most reactions are those of h2. Where they are not those of the RFC, a comment says why that is harmless.
-//! `layers` has the cases of frames, streams and connections, `requests` those of heads and bodies.
+//! `layers` has the cases of frames, streams and connections, `requests` those of heads and bodies. `answers` checks the
+//! frames of answers to valid requests.
 
+mod answers;
 mod layers;
 mod requests;
 
