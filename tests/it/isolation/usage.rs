@@ -115,6 +115,10 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.maintenance().backup(v1::BackupRequest {}).await));
             Rule::Operator
         }
+        "MaintenanceService/Reload" => {
+            all.push(shown(caller.maintenance().reload(v1::ReloadRequest {}).await));
+            Rule::Operator
+        }
         "NodeService/ListNodes" => {
             all.push(shown(caller.nodes().list_nodes(v1::ListNodesRequest {}).await));
             Rule::Operator

@@ -10,6 +10,8 @@ use crate::http::{Answer, text_of};
 pub(super) enum Ending {
     /// It is a complete answer with this text.
     Whole(String),
+    /// It is an answer that says that it was ended at a limit.
+    Incomplete,
     /// It is an error status with an error body, or a stream that ends in the error event of its API.
     Error,
     /// It is neither; the text describes it.
@@ -42,9 +44,12 @@ fn is_error(json: &[u8]) -> bool {
 fn of_plain(json: &[u8]) -> Option<Ending> {
     let value: Value = serde_json::from_slice(json).ok()?;
     let choice = &value["choices"][0];
+    if choice["finish_reason"] == "length" || value["status"] == "incomplete" {
+        return Some(Ending::Incomplete);
+    }
     let text = if choice["finish_reason"].is_string() {
         &choice["message"]["content"]
-    } else if matches!(value["status"].as_str(), Some("completed" | "incomplete")) {
+    } else if value["status"] == "completed" {
         &value["output"][0]["content"][0]["text"]
     } else {
         return None;
@@ -61,7 +66,12 @@ fn of_chat_stream(answer: &Answer) -> Option<Ending> {
     match last {
         "[DONE]" if marked == 1 => {
             let is_finished = events.iter().any(|event| event.contains("\"finish_reason\":\""));
-            (is_finished && !text.contains("\"error\"")).then(|| Ending::Whole(text_of(&events)))
+            let is_incomplete =
+                events.iter().any(|event| event.contains("\"finish_reason\":\"length\""));
+            (is_finished && !text.contains("\"error\"")).then(|| match is_incomplete {
+                true => Ending::Incomplete,
+                false => Ending::Whole(text_of(&events)),
+            })
         }
         _ => (marked == 0 && is_error(last.as_bytes())).then_some(Ending::Error),
     }
@@ -83,6 +93,9 @@ fn of_responses_stream(answer: &Answer) -> Option<Ending> {
     let response = serde_json::from_str::<Value>(data).ok()?["response"].take();
     if kind(last)? == "response.failed" {
         return response["error"]["message"].is_string().then_some(Ending::Error);
+    }
+    if kind(last)? == "response.incomplete" {
+        return Some(Ending::Incomplete);
     }
     let text = response["output"][0]["content"][0]["text"].as_str()?;
     Some(Ending::Whole(text.to_owned()))
@@ -110,6 +123,8 @@ mod tests {
         let error = r#"{"error":{"message":"m","type":"t"}}"#;
         let plain = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
         check(Shape::Chat, 200, plain, Some(&whole));
+        let limited = plain.replace("stop", "length");
+        check(Shape::Chat, 200, &limited, Some(&Ending::Incomplete));
         check(Shape::Chat, 502, error, Some(&Ending::Error));
         check(Shape::Chat, 200, error, None);
         check(Shape::Chat, 200, &plain[..20], None);
@@ -123,6 +138,7 @@ mod tests {
             check(Shape::ChatStream, 200, &parts.concat(), expected);
         };
         stream(&[delta, finish, done], Some(&whole));
+        stream(&[delta, &finish.replace("stop", "length"), done], Some(&Ending::Incomplete));
         stream(&[delta, &failed], Some(&Ending::Error));
         stream(&[delta, finish], None);
         stream(&[delta, done], None);
@@ -138,6 +154,7 @@ mod tests {
             check(Shape::ResponsesStream, 200, &parts.concat(), expected);
         };
         stream(&[&created, &completed], Some(&whole));
+        stream(&[&created, &end("incomplete", "{}")], Some(&Ending::Incomplete));
         stream(&[&created, &failed], Some(&Ending::Error));
         stream(&[&created], None);
         stream(&[&created, &failed, &completed], None);

@@ -98,7 +98,7 @@ impl HostileUpstreams {
         }
         let deadline = match kind.expected {
             Expected::Whole => PATIENT_DEADLINE_MS,
-            Expected::Error | Expected::Either => DEADLINE_MS,
+            Expected::Error | Expected::Either | Expected::NotWhole => DEADLINE_MS,
         };
         let deadlines = v1::Deadlines {
             connect_ms: Some(deadline),
@@ -243,7 +243,8 @@ impl Received {
         };
         let is_right = match (&ending, kind.expected) {
             (Ending::Whole(text), Expected::Whole | Expected::Either) => text == TEXT,
-            (Ending::Error, Expected::Error | Expected::Either) => true,
+            (Ending::Error, Expected::Error | Expected::Either | Expected::NotWhole) => true,
+            (Ending::Incomplete, Expected::NotWhole) => true,
             _ => false,
         };
         self.whole += usize::from(matches!(ending, Ending::Whole(_)));

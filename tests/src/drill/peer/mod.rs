@@ -47,6 +47,8 @@ pub(super) enum Expected {
     Error,
     /// Complete answers or errors.
     Either,
+    /// Errors, or answers that say that they were ended at the client's cap of output.
+    NotWhole,
 }
 
 /// What listens.
@@ -126,7 +128,7 @@ pub(super) const KINDS: [Kind; 59] = {
         plain("html", Http1::Html),
         plain("redirect", Http1::Redirect),
         plain("endless-head", Http1::EndlessHead),
-        plain("endless-body", Http1::EndlessBody),
+        kind("endless-body", Server::Plain(Http1::EndlessBody), Expected::NotWhole),
         plain("endless-event", Http1::EndlessEvent),
         plain("interim-flood", Http1::InterimFlood),
         plain("declared-gzip", Http1::Declares("gzip")),
