@@ -127,6 +127,15 @@ async fn a_reload_rotates_credentials_and_names_settings_that_need_a_restart() {
     assert_eq!(reloaded["rotated_upstreams"], serde_json::json!(["files"]));
     assert_eq!(reloaded["certificate_changed"], false);
 
+    // A credential that cannot be read any more is not reported as a success.
+    std::fs::remove_file(&credential).unwrap();
+    let mut command = command("ctl");
+    command.args(["--server", &gateway.admin, "--token-file"]);
+    let output =
+        command.arg(dir.path().join("operator.token")).arg("reload").output().await.unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && text.contains("upstream `files`"), "{text}");
+
     // SIGHUP does the same, and does not end the process.
     std::fs::write(&config, "drain_seconds = \"soon\"\n").unwrap();
     let id = gateway.id().to_string();

@@ -28,8 +28,10 @@ impl Control {
     /// credentials of upstreams again.
     ///
     /// # Errors
-    /// [`ControlError::Configuration`] if a setting or the certificate is invalid; nothing has changed then.
+    /// [`ControlError::Configuration`] if a setting or the certificate is invalid, and nothing has changed; or if
+    /// an upstream can no longer be used because its credential cannot be read.
     pub async fn reload_files(&self) -> Result<Reloaded, ControlError> {
+        let _no_other_change = self.write_lock.lock().await;
         let (start, tls) = (self.start_settings.clone(), self.tls.clone());
         let read = move || {
             let need_restart = start.map_or(Ok(Vec::new()), |start| start.changes())?;
@@ -41,10 +43,15 @@ impl Control {
             read.map_err(|_| ControlError::Busy("the gateway is shutting down".to_owned()))?;
         let (certificate_changed, need_restart) =
             read.map_err(|error| ControlError::Configuration(format!("{error:#}")))?;
-        let rotated = {
-            let _no_other_change = self.write_lock.lock().await;
-            self.refresh_credentials([]).await
-        };
+        let rotated = self.refresh_credentials([]).await;
+        for upstream in &rotated {
+            if let Some(problem) = self.credentials.unusable(upstream) {
+                let name = &upstream.name;
+                return Err(ControlError::Configuration(format!(
+                    "upstream `{name}` cannot be used any more: {problem}; the rest was reloaded"
+                )));
+            }
+        }
         let rotated: Vec<_> = rotated.iter().map(|upstream| upstream.name.clone()).collect();
         tracing::info!(
             certificate_changed,

@@ -4,7 +4,7 @@
 //! sessions that ended on the others, delete what they keep, and count requests to another month.
 //!
 //! Invariant: the time differs from the database's by at most the duration of one reading, and the drift of the
-//! host's clock since then. The monotonic clock is the host's.
+//! host's monotonic clock since then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -26,8 +26,9 @@ const REPORTED: SignedDuration = SignedDuration::from_secs(5);
 pub struct SharedClock {
     host: Arc<dyn Clock>,
     database: Arc<dyn DatabaseClock>,
-    /// The database's time minus the host's, in microseconds.
-    offset: AtomicI64,
+    /// The database's time at the zero of the host's monotonic clock, in microseconds since 1970. A step of the
+    /// host's wall clock does not change it.
+    start: AtomicI64,
 }
 
 impl SharedClock {
@@ -36,7 +37,9 @@ impl SharedClock {
         host: Arc<dyn Clock>,
         database: Arc<dyn DatabaseClock>,
     ) -> Result<Self, StoreError> {
-        let clock = Self { host, database, offset: AtomicI64::new(0) };
+        let start = micros(host.now().duration_since(Timestamp::UNIX_EPOCH));
+        let start = start.saturating_sub(micros_of(host.monotonic()));
+        let clock = Self { host, database, start: AtomicI64::new(start) };
         clock.correct().await?;
         Ok(clock)
     }
@@ -61,10 +64,9 @@ impl SharedClock {
         let expected = asked_at.saturating_add(duration / 2).unwrap_or(Timestamp::MAX);
         let difference = read.duration_since(expected);
         if difference.abs() > SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX) {
-            let micros = i64::try_from(difference.as_micros()).unwrap_or_default();
-            let offset = self.offset.fetch_add(micros, Ordering::Relaxed).saturating_add(micros);
+            self.start.fetch_add(micros(difference), Ordering::Relaxed);
             if difference.abs() > REPORTED {
-                let seconds = SignedDuration::from_micros(offset).as_secs();
+                let seconds = self.now().duration_since(self.host.now()).as_secs();
                 tracing::warn!(
                     seconds,
                     "the clock of the database is ahead of this host's, and is used"
@@ -75,11 +77,19 @@ impl SharedClock {
     }
 }
 
+fn micros(duration: SignedDuration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or_default()
+}
+
+fn micros_of(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
 impl Clock for SharedClock {
     fn now(&self) -> Timestamp {
-        let offset = SignedDuration::from_micros(self.offset.load(Ordering::Relaxed));
-        let now = self.host.now();
-        now.checked_add(offset).unwrap_or(now)
+        let start = self.start.load(Ordering::Relaxed);
+        let now = start.saturating_add(micros_of(self.host.monotonic()));
+        Timestamp::from_microsecond(now).unwrap_or(Timestamp::MAX)
     }
 
     fn monotonic(&self) -> Duration {

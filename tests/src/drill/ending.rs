@@ -68,9 +68,8 @@ fn of_chat_stream(answer: &Answer) -> Option<Ending> {
             let is_finished = events.iter().any(|event| event.contains("\"finish_reason\":\""));
             let is_incomplete =
                 events.iter().any(|event| event.contains("\"finish_reason\":\"length\""));
-            (is_finished && !text.contains("\"error\"")).then(|| match is_incomplete {
-                true => Ending::Incomplete,
-                false => Ending::Whole(text_of(&events)),
+            (is_finished && !text.contains("\"error\"")).then(|| {
+                if is_incomplete { Ending::Incomplete } else { Ending::Whole(text_of(&events)) }
             })
         }
         _ => (marked == 0 && is_error(last.as_bytes())).then_some(Ending::Error),

@@ -243,8 +243,8 @@ impl Received {
         };
         let is_right = match (&ending, kind.expected) {
             (Ending::Whole(text), Expected::Whole | Expected::Either) => text == TEXT,
-            (Ending::Error, Expected::Error | Expected::Either | Expected::NotWhole) => true,
-            (Ending::Incomplete, Expected::NotWhole) => true,
+            (Ending::Error, Expected::Error | Expected::Either | Expected::NotWhole)
+            | (Ending::Incomplete, Expected::NotWhole) => true,
             _ => false,
         };
         self.whole += usize::from(matches!(ending, Ending::Whole(_)));

@@ -14,7 +14,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Lets the server end a session whose gateway is gone or suspended: its locks would keep other
 /// gateways waiting.
 const SERVER_OPTIONS: &str = "-c idle_in_transaction_session_timeout=10000 \
-    -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3";
+    -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 \
+    -c client_min_messages=warning";
 
 /// A PostgreSQL database. `Display` and `Debug` omit the password.
 #[derive(Clone)]

@@ -9,6 +9,7 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::timeout;
@@ -22,6 +23,11 @@ use crate::fleet::{ChangeSeq, Changes, StoredCatalogue, UnappliedChanges};
 use crate::objects;
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, ModelId, PlanName, UpstreamName};
+
+const ACCOUNTS: &str = "SELECT id, name, role, status, plan, created_at FROM accounts";
+
+/// The time to read all accounts and keys after a long absence. A million keys take some seconds.
+const READ_ALL_LIMIT: Duration = Duration::from_mins(10);
 
 /// The channel of notifications.
 pub(super) const CHANNEL: &str = "tollgate_changes";
@@ -54,42 +60,54 @@ impl PostgresStore {
         self.lock_changes(connection.begin(self.epoch).await?).await
     }
 
-    /// Reads all objects with changes after `applied`, or all objects if such changes were deleted.
+    /// Reads all objects with changes after `applied`; `None` if such changes were deleted.
     async fn read_changes(
         &self,
         connection: &mut Connection,
         applied: i64,
-    ) -> Result<UnappliedChanges, StoreError> {
+    ) -> Result<Option<UnappliedChanges>, StoreError> {
         let tx = connection.view().await?;
         let newest = newest(&tx).await?;
         let mut changes = UnappliedChanges { newest, ..UnappliedChanges::default() };
         if newest.0 <= applied {
-            return Ok(changes);
+            return Ok(Some(changes));
         }
         // Changes have no gaps, and the oldest are deleted first.
         let sql = "SELECT NOT EXISTS (SELECT FROM changes WHERE seq = $1::bigint + 1)";
-        let are_deleted: bool =
-            tx.query_one("changes", sql, parameters![applied]).await?.column(0)?;
-        let sql = "SELECT id, name, role, status, plan, created_at FROM accounts WHERE $2 OR id IN \
-            (SELECT object_id::uuid FROM changes WHERE seq > $1 AND object_kind = 'account')";
-        let accounts = tx.query(sql, parameters![applied, are_deleted]).await?;
+        if tx.query_one("changes", sql, parameters![applied]).await?.column(0)? {
+            return Ok(None);
+        }
+        let sql = format!(
+            "{ACCOUNTS} WHERE id IN \
+                (SELECT object_id::uuid FROM changes WHERE seq > $1 AND object_kind = 'account')"
+        );
+        let accounts = tx.query(&sql, parameters![applied]).await?;
         changes.accounts = accounts.iter().map(objects::account).collect::<Result<_, _>>()?;
         let sql = keys::select(
-            "WHERE $2 OR id IN \
-                (SELECT object_id FROM changes WHERE seq > $1 AND object_kind = 'key')",
+            "WHERE id IN (SELECT object_id FROM changes WHERE seq > $1 AND object_kind = 'key')",
         );
-        let keys = tx.query(&sql, parameters![applied, are_deleted]).await?;
+        let keys = tx.query(&sql, parameters![applied]).await?;
         changes.keys = keys.iter().map(objects::key).collect::<Result<_, _>>()?;
-        let sql = "SELECT $2 OR EXISTS (SELECT FROM changes \
+        let sql = "SELECT EXISTS (SELECT FROM changes \
             WHERE seq > $1 AND object_kind IN ('plan', 'model', 'upstream'))";
-        if tx.query_one("changes", sql, parameters![applied, are_deleted]).await?.column(0)? {
-            changes.catalogue = Some(StoredCatalogue {
-                plans: catalogue::plans(&tx).await?,
-                models: models::all(&tx).await?,
-                upstreams: upstreams::all(&tx).await?,
-            });
+        if tx.query_one("changes", sql, parameters![applied]).await?.column(0)? {
+            changes.catalogue = Some(catalogue_of(&tx).await?);
         }
-        Ok(changes)
+        Ok(Some(changes))
+    }
+
+    /// Reads all objects.
+    async fn read_all(&self, connection: &mut Connection) -> Result<UnappliedChanges, StoreError> {
+        let tx = connection.view().await?;
+        let newest = newest(&tx).await?;
+        let accounts = tx.query(ACCOUNTS, &[]).await?;
+        let keys = tx.query(&keys::select(""), &[]).await?;
+        Ok(UnappliedChanges {
+            newest,
+            accounts: accounts.iter().map(objects::account).collect::<Result<_, _>>()?,
+            keys: keys.iter().map(objects::key).collect::<Result<_, _>>()?,
+            catalogue: Some(catalogue_of(&tx).await?),
+        })
     }
 
     /// Continues a transaction as one that changes the directory.
@@ -105,13 +123,26 @@ impl PostgresStore {
     }
 }
 
+async fn catalogue_of(tx: &Transaction<'_>) -> Result<StoredCatalogue, StoreError> {
+    Ok(StoredCatalogue {
+        plans: catalogue::plans(tx).await?,
+        models: models::all(tx).await?,
+        upstreams: upstreams::all(tx).await?,
+    })
+}
+
 #[async_trait]
 impl Changes for PostgresStore {
     async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError> {
         let applied = self.applied.load(Ordering::Acquire);
         let mut connection = self.connection().await?;
         let reading = self.read_changes(&mut connection, applied);
-        let outcome = timeout(OPERATION_LIMIT, reading).await;
+        let outcome = match timeout(OPERATION_LIMIT, reading).await {
+            Ok(Ok(None)) => timeout(READ_ALL_LIMIT, self.read_all(&mut connection)).await,
+            Ok(Ok(Some(changes))) => Ok(Ok(changes)),
+            Ok(Err(error)) => Ok(Err(error)),
+            Err(elapsed) => Err(elapsed),
+        };
         connection.check_time(outcome)
     }
 

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 
 use super::codec::{ReadColumn, parameters};
-use super::error::{Constrained, HeartbeatTimeoutError, StalledError, expect_changed};
+use super::error::{Constrained, HeartbeatTimeoutError, expect_changed};
 use super::transaction::{Connection, OPERATION_LIMIT, Transaction};
 use super::{PostgresStore, allocations, cause, import};
 use crate::codec::{At, Count, Micros};
@@ -183,14 +183,14 @@ impl Membership for PostgresStore {
 #[async_trait]
 impl DatabaseClock for PostgresStore {
     async fn time(&self) -> Result<Timestamp, StoreError> {
+        let mut connection = self.connection().await?;
         let reading = async {
-            let mut connection = self.connection().await?;
             let tx = connection.view().await?;
             let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
             Ok(tx.query_one("clock_timestamp", sql, &[]).await?.column::<At>(0)?.0)
         };
-        let read = timeout(OPERATION_LIMIT, reading).await;
-        read.unwrap_or_else(|_| Err(StoreError::Unavailable(StalledError.into())))
+        let outcome = timeout(OPERATION_LIMIT, reading).await;
+        connection.check_time(outcome)
     }
 }
 

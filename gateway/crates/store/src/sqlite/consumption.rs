@@ -34,13 +34,18 @@ impl ConsumptionTotals for SqliteStore {
 
 /// Returns the tokens of accounts and keys since `month`, and the charges of keys with a cap.
 fn of_keys(tx: &Connection, month: i64) -> Result<Consumption, StoreError> {
-    let sql = "SELECT account, origin, used_tokens, monthly_tokens IS NOT NULL FROM keys \
+    let sql = "SELECT account, origin, used_tokens, monthly_tokens IS NOT NULL, used_month, id FROM keys \
         WHERE used_month >= ?";
     let mut select = tx.prepare(sql)?;
     let mut rows = select.query(parameters![month])?;
     let (mut accounts, mut keys) = (HashMap::new(), HashMap::new());
     while let Some(row) = rows.next()? {
-        let tokens = row.column::<Count>(2)?.0;
+        // A clock that was ahead for a moment began a later month.
+        let tokens = if row.column::<i64>(4)? > month {
+            tokens_by_day(tx, &row.column(5)?, month)?
+        } else {
+            row.column::<Count>(2)?.0
+        };
         add(&mut accounts, row.column::<AccountId>(0)?, tokens);
         if row.column(3)? {
             add(&mut keys, row.column::<KeyId>(1)?, tokens);
@@ -59,6 +64,18 @@ fn of_keys(tx: &Connection, month: i64) -> Result<Consumption, StoreError> {
         spent: spent.into_iter().collect(),
         models: Vec::new(),
     })
+}
+
+/// Returns the tokens of a key since `day`, from its sums by day.
+fn tokens_by_day(tx: &Connection, key: &KeyId, day: i64) -> Result<u64, StoreError> {
+    let sql = "SELECT input, output FROM key_days WHERE key = ? AND day >= ?";
+    let mut select = tx.prepare_cached(sql)?;
+    let mut rows = select.query(parameters![key, day])?;
+    let mut sum = 0_u64;
+    while let Some(row) = rows.next()? {
+        sum = sum.saturating_add(tokens(row, 0)?);
+    }
+    Ok(sum)
 }
 
 /// Returns the tokens of models since `day`, from the sums over all accounts.

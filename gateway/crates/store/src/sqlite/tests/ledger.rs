@@ -12,7 +12,10 @@ use uuid::Uuid;
 use super::{SqliteStore, assert_plan, temp_database};
 use crate::conformance::{audit_entry, batch};
 use crate::sqlite::ledger::page_sql;
-use crate::{Cursor, LedgerEntries, RequestFilter, Requests, RetentionCutoff, StoreMaintenance};
+use crate::{
+    ConsumptionTotals, Cursor, LedgerEntries, RequestFilter, Requests, RetentionCutoff,
+    StoreMaintenance,
+};
 use domain::id::AccountId;
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
@@ -133,6 +136,32 @@ async fn what_keys_have_used_is_compared_with_their_days() {
         let report = store.verify_ledger().await.unwrap();
         assert_eq!(kinds(&report), expected, "{damage}: {:?}", report.differences);
     }
+}
+
+/// Regression test: after a clock had been ahead for a moment, a start did not know the tokens of the month.
+#[tokio::test]
+async fn tokens_of_a_month_are_known_after_a_record_of_a_later_one() {
+    let (_folder, path) = temp_database();
+    let store = SqliteStore::open(&path).unwrap();
+    let mut records = batch(0..20);
+    let (account, key) = (records[0].account, records[0].key.clone());
+    for record in &mut records {
+        (record.account, record.key) = (account, key.clone());
+    }
+    let now = records[1].started_at;
+    records[0].started_at += SignedDuration::from_hours(40 * 24);
+    let db = Connection::open(&path).unwrap();
+    let sql = "INSERT INTO keys (id, digest, account, label, models, created_at) \
+        VALUES (?, x'01', ?, '', '', 0)";
+    db.execute_batch("PRAGMA foreign_keys = off").unwrap();
+    db.execute(sql, (key.as_str(), account.0.as_bytes().as_slice())).unwrap();
+    for part in [&records[..1], &records[1..]] {
+        store.commit(Arc::new(part.to_vec())).await.unwrap();
+    }
+    let total = |record: &RequestRecord| record.usage.unwrap_or_default().total().0;
+    let tokens = records.iter().map(total).sum::<u64>();
+    assert_ne!(tokens, total(&records[0]));
+    assert_eq!(store.consumption(now).await.unwrap().accounts, [(account, tokens)]);
 }
 
 #[tokio::test]
