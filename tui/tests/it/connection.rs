@@ -254,7 +254,8 @@ fn an_older_gateway_reports_unsupported_topics_and_serves_the_rest() {
         _ => None,
     });
     assert_eq!(models(&batch), ["new"]);
-    assert_eq!(client.requests(), 1);
+    // The first totals may have been read before the record.
+    while client.requests() != 1 {}
 }
 
 #[test]
