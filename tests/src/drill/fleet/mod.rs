@@ -1,6 +1,6 @@
 //! Three gateways on one database under load, with a fault in each round.
 //!
-//! Their wall clocks differ. [`fault`] has the kinds of faults, `servers` the servers of the
+//! Their wall clocks differ. `fault` has the kinds of faults, `servers` the servers of the
 //! database, if the drill may start them.
 
 mod fault;
