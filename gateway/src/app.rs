@@ -6,12 +6,9 @@ mod backend;
 mod migrate;
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -32,7 +29,7 @@ use crate::connections::{Acceptor, ConnectionLimits, ConnectionSlots, descriptor
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
-use crate::data_dir::JOURNAL;
+use crate::data_dir::{self, JOURNAL};
 use crate::directory::Directory;
 use crate::fleet::{
     Allocator, Claims, Follower, Heartbeats, Load, SharedClock, StoreContact, publish_commits,
@@ -66,10 +63,6 @@ use simulator::{self, Simulator, TruthLog};
 use store::fleet::Fenced;
 use store::{Allocations, IdempotencyClaims, Store};
 
-/// The lock file, held by the process that uses the data directory.
-const LOCK: &str = "lock";
-/// How long to wait for a process that is just ending to release the data directory.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A fixed seed: the simulator answers the same request alike on every installation.
 const SIMULATOR_SEED: u64 = 1;
 /// The number of recalls by other gateways that may wait.
@@ -116,8 +109,8 @@ pub async fn run(
     let read_tls = |files| ServerTls::read(files, config.admin_client_ca.clone());
     let tls = config.tls.clone().map(read_tls).transpose()?.map(Arc::new);
 
-    make_private_dir(&config.data_dir)?;
-    let _lock = lock(&config.data_dir).await?;
+    data_dir::make(&config.data_dir)?;
+    let _lock = data_dir::lock(&config.data_dir).await?;
     let patience =
         matches!(config.store, StoreConfig::Postgres(_)).then_some(config.store_patience);
     let contact = Arc::new(StoreContact::new(patience));
@@ -436,7 +429,7 @@ fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Output = ()>> {
         while hangup.recv().await.is_some() {
             service_manager::reloading();
             if let Err(error) = control.reload_files().await {
-                tracing::warn!(%error, "nothing was reloaded");
+                tracing::warn!(%error, "the reload failed");
             }
             service_manager::ready();
         }
@@ -511,37 +504,4 @@ fn dialer(simulator: Simulator, tasks: TaskTracker) -> SimulatorDialer {
         tasks.spawn_on(serve, &runtime);
         UnixStream::from_std(ours)
     })
-}
-
-/// Locks the data directory for this process as long as the file is open: two gateways would replay each
-/// other's journals.
-async fn lock(dir: &Path) -> Result<File> {
-    let path = dir.join(LOCK);
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
-    let file = file.with_context(|| format!("opening `{}`", path.display()))?;
-    let deadline = tokio::time::Instant::now() + LOCK_TIMEOUT;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if tokio::time::Instant::now() < deadline => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            Err(error) => {
-                return Err(error).with_context(|| {
-                    format!(
-                        "another gateway is using `{}`; choose another directory with --data-dir",
-                        dir.display()
-                    )
-                });
-            }
-        }
-    }
-}
-
-fn make_private_dir(dir: &Path) -> Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .with_context(|| format!("making the data directory `{}`", dir.display()))
 }

@@ -1,10 +1,16 @@
-//! The files of a data directory, and a check that the database is not lost.
+//! The data directory: its files, its lock, and a check that the database is not lost.
 //!
 //! Invariant: the first start creates the database and syncs its schema to the disk before it creates the journal
 //! or `seal.key`. A directory that has one of these but no database has therefore lost its database, at whatever
 //! point an earlier process or host crashed. Creating a new one would hide the loss.
 
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::time::{Instant, sleep};
 
 use crate::secrets::seal::KEY_FILE;
 use store::StoreError;
@@ -16,6 +22,10 @@ pub(crate) const DATABASE: &str = "tollgate.db";
 pub(crate) const JOURNAL: &str = "journal";
 /// The name of the database's write-ahead log. SQLite removes it when it opens a missing database.
 const WRITE_AHEAD_LOG: &str = "tollgate.db-wal";
+/// The lock file, held by the process that uses the data directory.
+const LOCK: &str = "lock";
+/// How long to wait for a process that is just ending to release the data directory.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a gateway cannot start on a data directory.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +60,43 @@ pub(crate) enum DataDirError {
     /// The database cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Makes `dir` if it is missing, readable by its owner only.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn make(dir: &Path) -> Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(dir);
+    made.with_context(|| format!("making the data directory `{}`", dir.display()))
+}
+
+/// Locks `dir` for this process as long as the file is open: two gateways would replay each other's journals.
+///
+/// # Errors
+/// Another process has it.
+pub(crate) async fn lock(dir: &Path) -> Result<File> {
+    let path = dir.join(LOCK);
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+    let file = file.with_context(|| format!("opening `{}`", path.display()))?;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                sleep(Duration::from_millis(20)).await;
+            }
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!(
+                        "another gateway is using `{}`; choose another directory with --data-dir",
+                        dir.display()
+                    )
+                });
+            }
+        }
+    }
 }
 
 /// Checks that `dir` has not lost its database. Blocks.

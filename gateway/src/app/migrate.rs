@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{lock, recover_journal};
+use super::recover_journal;
 use crate::clock::Entropy;
 use crate::config::Migration;
-use crate::data_dir::{DATABASE, JOURNAL};
+use crate::data_dir::{DATABASE, JOURNAL, lock};
 use crate::secrets::seal::{KEY_FILE, Sealer};
 use store::migration;
 use store::sqlite::SqliteStore;

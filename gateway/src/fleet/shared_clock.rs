@@ -4,7 +4,8 @@
 //! sessions that ended on the others, delete what they keep, and count requests to another month.
 //!
 //! Invariant: the time differs from the database's by at most the duration of one reading, and the drift of the
-//! host's monotonic clock since then.
+//! host's monotonic clock since then. That clock stands still while the host is suspended; the next reading makes up
+//! for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,7 +23,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// A difference that an operator should know of.
 const REPORTED: SignedDuration = SignedDuration::from_secs(5);
 
-/// The host's clock, corrected by readings of the database's.
+/// The clock of the database. Between readings, the host's monotonic clock continues it.
 pub struct SharedClock {
     host: Arc<dyn Clock>,
     database: Arc<dyn DatabaseClock>,
@@ -66,10 +67,10 @@ impl SharedClock {
         if difference.abs() > SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX) {
             self.start.fetch_add(micros(difference), Ordering::Relaxed);
             if difference.abs() > REPORTED {
-                let seconds = self.now().duration_since(self.host.now()).as_secs();
+                let ahead_seconds = self.now().duration_since(self.host.now()).as_secs();
                 tracing::warn!(
-                    seconds,
-                    "the clock of the database is ahead of this host's, and is used"
+                    ahead_seconds,
+                    "the clock of the database differs from this host's, and is used"
                 );
             }
         }
@@ -164,6 +165,7 @@ mod tests {
         check("2026-11-25T12:00:00.15Z");
         // The host's clock is set right.
         host.set("2026-11-25T12:00:00.3Z");
+        check("2026-11-25T12:00:00.15Z");
         *database.time.lock().unwrap() = Some("2026-11-25T12:00:00.35Z".parse().unwrap());
         clock.correct().await.unwrap();
         check("2026-11-25T12:00:00.4Z");

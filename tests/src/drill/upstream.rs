@@ -247,7 +247,7 @@ impl Received {
             | (Ending::Incomplete, Expected::NotWhole) => true,
             _ => false,
         };
-        self.whole += usize::from(matches!(ending, Ending::Whole(_)));
+        self.whole += usize::from(matches!(ending, Ending::Whole(_) | Ending::Incomplete));
         if !is_right {
             let ending = format!("{ending:?}");
             self.wrong.push(format!("{}: {shape:?} received {ending:.600}", kind.name));

@@ -11,7 +11,6 @@ use domain::consumption::Consumption;
 pub trait ConsumptionTotals: Send + Sync {
     /// Returns the tokens of the requests that arrived since the start of the month that contains
     /// `at`, and the total spending of the keys with a cap, regardless of `at`. The gateway calls
-    /// this at start, and counts later requests in memory. No request may have arrived in a later
-    /// month: a store may know the tokens of the last month only.
+    /// this at start, and counts later requests in memory.
     async fn consumption(&self, at: Timestamp) -> Result<Consumption, StoreError>;
 }

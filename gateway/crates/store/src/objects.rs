@@ -49,11 +49,17 @@ pub(crate) fn session<R: ReadRow>(row: &R) -> Result<Session, R::Error> {
 }
 
 /// The columns of a key, in the order in which [`key`] reads them.
-pub(crate) const KEY: &str = "id, digest, account, label, origin, rpm, tpm, concurrency, \
+const KEY: &str = "id, digest, account, label, origin, rpm, tpm, concurrency, \
     monthly_tokens, observe, spend_cap, models, translation, created_at, expires_at, revoked_at, \
     successor, drain_seconds";
 
-/// Reads a key from the columns [`KEY`]. By number: a start reads all keys, and the search for
+/// Returns the statement that selects the keys that satisfy `condition`, a `WHERE` clause or nothing, and the time of
+/// their last use.
+pub(crate) fn select_keys(condition: &str) -> String {
+    format!("SELECT {KEY}, last_used_at FROM keys {condition}")
+}
+
+/// Reads a key that [`select_keys`] selected. By number: a start reads all keys, and the search for
 /// names would take most of the time.
 pub(crate) fn key<R: ReadRow>(row: &R) -> Result<Key, R::Error> {
     let limit = |number| Ok::<_, R::Error>(row.at::<Option<Count>>(number)?.map(|n| n.0));

@@ -12,7 +12,7 @@ use trust::{Trust, TrustError};
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Lets the server end a session whose gateway is gone or suspended: its locks would keep other
-/// gateways waiting.
+/// gateways waiting. Notices, such as those of migrations, are not sent.
 const SERVER_OPTIONS: &str = "-c idle_in_transaction_session_timeout=10000 \
     -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 \
     -c client_min_messages=warning";

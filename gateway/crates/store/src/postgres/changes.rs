@@ -16,15 +16,14 @@ use tokio::time::timeout;
 
 use super::audit::rows;
 use super::codec::{ReadColumn, arrays, parameters};
+use super::identities::{ACCOUNTS, accounts};
 use super::transaction::{Connection, OPERATION_LIMIT, Transaction};
-use super::{PostgresStore, audit, catalogue, keys, models, upstreams};
+use super::{PostgresStore, audit, catalogue, models, upstreams};
 use crate::StoreError;
 use crate::fleet::{ChangeSeq, Changes, StoredCatalogue, UnappliedChanges};
-use crate::objects;
+use crate::objects::{self, select_keys};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, ModelId, PlanName, UpstreamName};
-
-const ACCOUNTS: &str = "SELECT id, name, role, status, plan, created_at FROM accounts";
 
 /// The time to read all accounts and keys after a long absence. A million keys take some seconds.
 const READ_ALL_LIMIT: Duration = Duration::from_mins(10);
@@ -60,56 +59,6 @@ impl PostgresStore {
         self.lock_changes(connection.begin(self.epoch).await?).await
     }
 
-    /// Reads all objects with changes after `applied`; `None` if such changes were deleted.
-    async fn read_changes(
-        &self,
-        connection: &mut Connection,
-        applied: i64,
-    ) -> Result<Option<UnappliedChanges>, StoreError> {
-        let tx = connection.view().await?;
-        let newest = newest(&tx).await?;
-        let mut changes = UnappliedChanges { newest, ..UnappliedChanges::default() };
-        if newest.0 <= applied {
-            return Ok(Some(changes));
-        }
-        // Changes have no gaps, and the oldest are deleted first.
-        let sql = "SELECT NOT EXISTS (SELECT FROM changes WHERE seq = $1::bigint + 1)";
-        if tx.query_one("changes", sql, parameters![applied]).await?.column(0)? {
-            return Ok(None);
-        }
-        let sql = format!(
-            "{ACCOUNTS} WHERE id IN \
-                (SELECT object_id::uuid FROM changes WHERE seq > $1 AND object_kind = 'account')"
-        );
-        let accounts = tx.query(&sql, parameters![applied]).await?;
-        changes.accounts = accounts.iter().map(objects::account).collect::<Result<_, _>>()?;
-        let sql = keys::select(
-            "WHERE id IN (SELECT object_id FROM changes WHERE seq > $1 AND object_kind = 'key')",
-        );
-        let keys = tx.query(&sql, parameters![applied]).await?;
-        changes.keys = keys.iter().map(objects::key).collect::<Result<_, _>>()?;
-        let sql = "SELECT EXISTS (SELECT FROM changes \
-            WHERE seq > $1 AND object_kind IN ('plan', 'model', 'upstream'))";
-        if tx.query_one("changes", sql, parameters![applied]).await?.column(0)? {
-            changes.catalogue = Some(catalogue_of(&tx).await?);
-        }
-        Ok(Some(changes))
-    }
-
-    /// Reads all objects.
-    async fn read_all(&self, connection: &mut Connection) -> Result<UnappliedChanges, StoreError> {
-        let tx = connection.view().await?;
-        let newest = newest(&tx).await?;
-        let accounts = tx.query(ACCOUNTS, &[]).await?;
-        let keys = tx.query(&keys::select(""), &[]).await?;
-        Ok(UnappliedChanges {
-            newest,
-            accounts: accounts.iter().map(objects::account).collect::<Result<_, _>>()?,
-            keys: keys.iter().map(objects::key).collect::<Result<_, _>>()?,
-            catalogue: Some(catalogue_of(&tx).await?),
-        })
-    }
-
     /// Continues a transaction as one that changes the directory.
     pub(super) async fn lock_changes<'a>(
         &'a self,
@@ -121,6 +70,54 @@ impl PostgresStore {
         }
         Ok(ChangeTransaction { transaction, end, objects: Vec::new(), applied: &self.applied })
     }
+}
+
+/// Reads all objects with changes after `applied`; `None` if such changes were deleted.
+async fn read_changes(
+    connection: &mut Connection,
+    applied: i64,
+) -> Result<Option<UnappliedChanges>, StoreError> {
+    let tx = connection.view().await?;
+    let newest = newest(&tx).await?;
+    let mut changes = UnappliedChanges { newest, ..UnappliedChanges::default() };
+    if newest.0 <= applied {
+        return Ok(Some(changes));
+    }
+    // Changes have no gaps, and the oldest are deleted first.
+    let sql = "SELECT NOT EXISTS (SELECT FROM changes WHERE seq = $1::bigint + 1)";
+    if tx.query_one("changes", sql, parameters![applied]).await?.column(0)? {
+        return Ok(None);
+    }
+    let sql = format!(
+        "{ACCOUNTS} WHERE id IN \
+            (SELECT object_id::uuid FROM changes WHERE seq > $1 AND object_kind = 'account')"
+    );
+    let accounts = tx.query(&sql, parameters![applied]).await?;
+    changes.accounts = accounts.iter().map(objects::account).collect::<Result<_, _>>()?;
+    let sql = select_keys(
+        "WHERE id IN (SELECT object_id FROM changes WHERE seq > $1 AND object_kind = 'key')",
+    );
+    let keys = tx.query(&sql, parameters![applied]).await?;
+    changes.keys = keys.iter().map(objects::key).collect::<Result<_, _>>()?;
+    let sql = "SELECT EXISTS (SELECT FROM changes \
+        WHERE seq > $1 AND object_kind IN ('plan', 'model', 'upstream'))";
+    if tx.query_one("changes", sql, parameters![applied]).await?.column(0)? {
+        changes.catalogue = Some(catalogue_of(&tx).await?);
+    }
+    Ok(Some(changes))
+}
+
+/// Reads all objects.
+async fn read_all(connection: &mut Connection) -> Result<UnappliedChanges, StoreError> {
+    let tx = connection.view().await?;
+    let newest = newest(&tx).await?;
+    let keys = tx.query(&select_keys(""), &[]).await?;
+    Ok(UnappliedChanges {
+        newest,
+        accounts: accounts(&tx).await?,
+        keys: keys.iter().map(objects::key).collect::<Result<_, _>>()?,
+        catalogue: Some(catalogue_of(&tx).await?),
+    })
 }
 
 async fn catalogue_of(tx: &Transaction<'_>) -> Result<StoredCatalogue, StoreError> {
@@ -136,9 +133,9 @@ impl Changes for PostgresStore {
     async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError> {
         let applied = self.applied.load(Ordering::Acquire);
         let mut connection = self.connection().await?;
-        let reading = self.read_changes(&mut connection, applied);
+        let reading = read_changes(&mut connection, applied);
         let outcome = match timeout(OPERATION_LIMIT, reading).await {
-            Ok(Ok(None)) => timeout(READ_ALL_LIMIT, self.read_all(&mut connection)).await,
+            Ok(Ok(None)) => timeout(READ_ALL_LIMIT, read_all(&mut connection)).await,
             Ok(Ok(Some(changes))) => Ok(Ok(changes)),
             Ok(Err(error)) => Ok(Err(error)),
             Err(elapsed) => Err(elapsed),

@@ -219,9 +219,12 @@ impl Identities for PostgresStore {
     }
 }
 
-async fn accounts(tx: &Transaction<'_>) -> Result<Vec<Account>, StoreError> {
-    let sql = "SELECT id, name, role, status, plan, created_at FROM accounts";
-    tx.query(sql, &[]).await?.iter().map(objects::account).collect()
+/// Selects accounts.
+pub(super) const ACCOUNTS: &str = "SELECT id, name, role, status, plan, created_at FROM accounts";
+
+/// Returns all accounts.
+pub(super) async fn accounts(tx: &Transaction<'_>) -> Result<Vec<Account>, StoreError> {
+    tx.query(ACCOUNTS, &[]).await?.iter().map(objects::account).collect()
 }
 
 async fn insert_account(

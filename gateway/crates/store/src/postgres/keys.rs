@@ -8,7 +8,7 @@ use super::error::{Constrained, expect_changed};
 use super::transaction::Transaction;
 use crate::StoreError;
 use crate::codec::{At, Count, List};
-use crate::objects::{self, KEY};
+use crate::objects::{self, select_keys};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::key::Key;
 
@@ -45,13 +45,13 @@ pub(super) async fn insert(tx: &Transaction<'_>, key: &Key) -> Result<(), StoreE
 
 /// Returns a key by its public id.
 pub(super) async fn find(tx: &Transaction<'_>, id: &KeyId) -> Result<Option<Key>, StoreError> {
-    let row = tx.query_opt(&select("WHERE id = $1"), parameters![id]).await?;
+    let row = tx.query_opt(&select_keys("WHERE id = $1"), parameters![id]).await?;
     row.as_ref().map(objects::key).transpose()
 }
 
 /// Returns all keys that are not revoked.
 pub(super) async fn unrevoked(tx: &Transaction<'_>) -> Result<Vec<Key>, StoreError> {
-    let rows = tx.query(&select("WHERE revoked_at IS NULL"), &[]).await?;
+    let rows = tx.query(&select_keys("WHERE revoked_at IS NULL"), &[]).await?;
     rows.iter().map(objects::key).collect()
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn list(
     tx: &Transaction<'_>,
     account: Option<AccountId>,
 ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError> {
-    let sql = select(
+    let sql = select_keys(
         "WHERE $1::uuid IS NULL OR account = $1 ORDER BY created_at DESC, id COLLATE \"C\" DESC",
     );
     let read = |row: &Row| {
@@ -99,9 +99,4 @@ pub(super) async fn touch(
         WHERE keys.id = used.id AND (last_used_at IS NULL OR last_used_at < used.at)";
     tx.execute(sql, arrays!(last_used, |row| row.0, At(row.1))).await?;
     Ok(())
-}
-
-/// Returns the statement that selects keys, with the time of their last use.
-pub(super) fn select(condition: &str) -> String {
-    format!("SELECT {KEY}, last_used_at FROM keys {condition}")
 }

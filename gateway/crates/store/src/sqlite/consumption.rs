@@ -40,7 +40,8 @@ fn of_keys(tx: &Connection, month: i64) -> Result<Consumption, StoreError> {
     let mut rows = select.query(parameters![month])?;
     let (mut accounts, mut keys) = (HashMap::new(), HashMap::new());
     while let Some(row) = rows.next()? {
-        // A clock that was ahead for a moment began a later month.
+        // The row of the key has only the tokens of the last month, which a clock that was ahead for a
+        // moment began too early.
         let tokens = if row.column::<i64>(4)? > month {
             tokens_by_day(tx, &row.column(5)?, month)?
         } else {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row};
 use super::codec::ReadColumn;
 use crate::StoreError;
 use crate::codec::Count;
-use crate::summary::DAY;
+use crate::summary::{DAY, day_of};
 use domain::id::KeyId;
 use domain::money::Nanos;
 use domain::month::month_start;
@@ -79,8 +79,6 @@ impl Stored {
     /// Returns the first day of the month with the newest requests; zero without requests.
     fn last_month(&self) -> i64 {
         let start = |day: i64| jiff::Timestamp::from_microsecond(day.saturating_mul(DAY)).ok();
-        self.last_day
-            .and_then(start)
-            .map_or(0, |start| month_start(start).as_microsecond().div_euclid(DAY))
+        self.last_day.and_then(start).map_or(0, |start| day_of(month_start(start)))
     }
 }

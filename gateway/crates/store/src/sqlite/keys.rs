@@ -7,7 +7,7 @@ use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
 use crate::StoreError;
 use crate::codec::{At, Count, List};
-use crate::objects::{self, KEY};
+use crate::objects::{self, select_keys};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::key::Key;
 use domain::money::Nanos;
@@ -60,13 +60,13 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
 
 /// Returns a key by its public id.
 pub(super) fn find(tx: &Connection, id: &KeyId) -> Result<Option<Key>, StoreError> {
-    let mut select = tx.prepare_cached(&select("WHERE id = ?"))?;
+    let mut select = tx.prepare_cached(&select_keys("WHERE id = ?"))?;
     Ok(select.query_row(parameters![id], read).optional()?.map(|(key, _)| key))
 }
 
 /// Returns all keys that are not revoked.
 pub(super) fn unrevoked(tx: &Connection) -> Result<Vec<Key>, StoreError> {
-    let mut select = tx.prepare_cached(&select("WHERE revoked_at IS NULL"))?;
+    let mut select = tx.prepare_cached(&select_keys("WHERE revoked_at IS NULL"))?;
     let keys = select.query_map([], |row| objects::key(row))?.collect::<Result<_, _>>()?;
     Ok(keys)
 }
@@ -77,7 +77,7 @@ pub(super) fn list(
     account: Option<AccountId>,
 ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError> {
     let chosen = if account.is_some() { "account = ?1" } else { "?1 IS NULL" };
-    let sql = select(&format!("WHERE {chosen} ORDER BY created_at DESC, id DESC"));
+    let sql = select_keys(&format!("WHERE {chosen} ORDER BY created_at DESC, id DESC"));
     Ok(tx.prepare_cached(&sql)?.query_map(parameters![account], read)?.collect::<Result<_, _>>()?)
 }
 
@@ -113,10 +113,6 @@ pub(super) fn add_use(tx: &Connection, id: &KeyId, used: KeyUse) -> Result<(), S
     let values = parameters![id, At(last_used_at), spent, month, Count(tokens)];
     tx.prepare_cached(sql)?.execute(values)?;
     Ok(())
-}
-
-fn select(condition: &str) -> String {
-    format!("SELECT {KEY}, last_used_at FROM keys {condition}")
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(Key, Option<Timestamp>)> {
