@@ -162,6 +162,7 @@ fn calls() -> Vec<Vec<u8>> {
             priority: 0,
         }],
         routing: v1::Routing::LeastLoaded.into(),
+        hedge_after_ms: Some(250),
         ..v1::Model::default()
     };
     let add_upstream = v1::AddUpstreamRequest { upstream: Some(upstream) };

@@ -78,6 +78,7 @@ fn model(
             priority: 0,
         }],
         routing: Routing::default(),
+        hedge_after: None,
         created_at: now,
     }
 }

@@ -115,22 +115,39 @@ fn shuffle(group: &mut [&Deployment], entropy: &dyn Entropy) {
 /// Yields the targets in the order in which to try them: those that `is_available` accepts when they are reached,
 /// then those that it rejected, because an attempt that may fail is better than none. A single target is not
 /// checked.
-pub fn attempt_order<'a>(
-    targets: &'a [&'a Deployment],
-    is_available: impl Fn(&Deployment) -> bool,
-) -> impl Iterator<Item = &'a Deployment> {
-    let alone = targets.len() < 2;
-    let (mut left, mut held_back) = (targets.iter().copied(), VecDeque::new());
-    std::iter::from_fn(move || {
-        let next = left.by_ref().find(|target| {
-            let is_next = alone || is_available(target);
+pub struct AttemptOrder<'a, F> {
+    left: std::slice::Iter<'a, &'a Deployment>,
+    held_back: VecDeque<&'a Deployment>,
+    is_alone: bool,
+    is_available: F,
+}
+
+impl<'a, F: Fn(&Deployment) -> bool> AttemptOrder<'a, F> {
+    /// Creates the order of `targets`.
+    pub fn new(targets: &'a [&'a Deployment], is_available: F) -> Self {
+        let is_alone = targets.len() < 2;
+        Self { left: targets.iter(), held_back: VecDeque::new(), is_alone, is_available }
+    }
+
+    /// Returns the next target that is available.
+    pub fn next_available(&mut self) -> Option<&'a Deployment> {
+        let Self { left, held_back, is_alone, is_available } = self;
+        left.by_ref().copied().find(|target| {
+            let is_next = *is_alone || is_available(target);
             if !is_next {
                 held_back.push_back(*target);
             }
             is_next
-        });
-        next.or_else(|| held_back.pop_front())
-    })
+        })
+    }
+}
+
+impl<'a, F: Fn(&Deployment) -> bool> Iterator for AttemptOrder<'a, F> {
+    type Item = &'a Deployment;
+
+    fn next(&mut self) -> Option<&'a Deployment> {
+        self.next_available().or_else(|| self.held_back.pop_front())
+    }
 }
 
 #[cfg(test)]
@@ -269,7 +286,7 @@ mod tests {
         let targets: Vec<_> = all.iter().collect();
         let names = |targets: &[&Deployment], held_back: &[&str]| {
             let is_available = |target: &Deployment| !held_back.contains(&target.upstream.as_str());
-            let order = attempt_order(targets, is_available);
+            let order = AttemptOrder::new(targets, is_available);
             order.map(|target| target.upstream.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(names(&targets, &[]), ["a", "b", "c"]);
@@ -280,7 +297,7 @@ mod tests {
             asked.set(asked.get() + 1);
             false
         };
-        assert_eq!(attempt_order(&targets[..1], is_available).count(), 1);
+        assert_eq!(AttemptOrder::new(&targets[..1], is_available).count(), 1);
         assert_eq!(asked.get(), 0);
     }
 }

@@ -34,6 +34,7 @@ mod fleet_clocks;
 mod fleet_idempotency;
 mod fleet_responses;
 mod health_check;
+mod hedging;
 mod hold_growth;
 mod http2_frames;
 mod input_bounds;

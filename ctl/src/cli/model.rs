@@ -104,4 +104,8 @@ pub(crate) struct Entry {
     /// conversation to the same one, which has cached its beginning
     #[arg(long, value_name = "POLICY", value_parser = value::routing())]
     pub(crate) routing: Option<Routing>,
+    /// How long an upstream may take to begin its answer, in milliseconds, before the request is
+    /// also sent to the next one; 0 for never
+    #[arg(long, value_name = "MS")]
+    pub(crate) hedge_after_ms: Option<u64>,
 }

@@ -35,6 +35,7 @@ struct ModelRecord {
     aliases: Vec<String>,
     deployments: Vec<DeploymentRecord>,
     routing: Option<String>,
+    hedge_after_ms: Option<u64>,
     created_at: Option<String>,
 }
 
@@ -94,6 +95,7 @@ async fn add(shell: &mut Shell<'_>, input: Add) -> Result<(), Failure> {
         aliases: without_empty(entry.aliases.unwrap_or_default()),
         deployments: input.deployments,
         routing: entry.routing.unwrap_or_default().into(),
+        hedge_after_ms: entry.hedge_after_ms.filter(|millis| *millis > 0),
         created_at: None,
     };
     let mut client = ModelServiceClient::new(shell.connect().await?);
@@ -120,6 +122,7 @@ async fn update(shell: &mut Shell<'_>, input: Update) -> Result<(), Failure> {
         aliases: entry.aliases.map(|aliases| AliasList { aliases: without_empty(aliases) }),
         deployments: input.deployments.map(|deployments| DeploymentList { deployments }),
         routing: entry.routing.map(Into::into),
+        hedge_after_ms: entry.hedge_after_ms,
     };
     if request == (UpdateModelRequest { id: request.id.clone(), ..UpdateModelRequest::default() }) {
         return Err(nothing_to_change());
@@ -179,6 +182,7 @@ impl From<Model> for ModelRecord {
             aliases: model.aliases,
             deployments: model.deployments.into_iter().map(DeploymentRecord::from).collect(),
             routing,
+            hedge_after_ms: model.hedge_after_ms,
             created_at: rfc3339(model.created_at),
         }
     }
@@ -217,6 +221,7 @@ impl Record for ModelRecord {
         "created_at",
         "inputs",
         "routing",
+        "hedge_after_ms",
     ];
     const COLUMNS: &'static [&'static str] = &[
         "id",

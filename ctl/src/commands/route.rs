@@ -38,7 +38,11 @@ async fn explain(shell: &mut Shell<'_>, input: Explain) -> Result<(), Failure> {
     let request = ExplainRouteRequest { model, prompt_cache_key };
     let answer = client.explain_route(request).await?.into_inner();
     let routing = enum_name(answer.routing().as_str_name(), "ROUTING_");
-    shell.output.note(&format!("{}: {}", answer.model, routing.as_deref().unwrap_or("weighted")));
+    let hedging =
+        answer.hedge_after_ms.map(|millis| format!(", also the next one after {millis} ms"));
+    let (routing, hedging) =
+        (routing.as_deref().unwrap_or("weighted"), hedging.unwrap_or_default());
+    shell.output.note(&format!("{}: {routing}{hedging}", answer.model));
     let steps = (1..).zip(answer.steps).map(|(order, step)| StepRecord::new(order, step));
     shell.output.many(&steps.collect::<Result<Vec<_>, _>>()?)
 }

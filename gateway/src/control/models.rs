@@ -1,6 +1,8 @@
 //! The catalogue's models: changes, and validation of names, prices and deployments.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -52,6 +54,9 @@ pub struct ModelChange {
     pub deployments: Option<Vec<NewDeployment>>,
     /// How requests are spread over the deployments.
     pub routing: Option<Routing>,
+    /// How long an upstream may take to begin its answer before the request is also sent to the next deployment, in
+    /// milliseconds; zero for never.
+    pub hedge_after_ms: Option<u64>,
 }
 
 /// The requested price of cached input tokens.
@@ -80,6 +85,9 @@ const MAX_DISPLAY_NAME_BYTES: usize = 256;
 const MAX_DESCRIPTION_BYTES: usize = 4_096;
 const MAX_UPSTREAM_MODEL_BYTES: usize = 512;
 const MAX_TOKENS: u64 = 1_000_000_000_000;
+/// The shortest wait for an answer before a request is sent twice, and the longest. Nearly all answers take longer than the
+/// shortest; hardly any takes longer than the longest.
+const HEDGE_AFTER: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(600);
 
 // === impl Control ===
 
@@ -218,6 +226,7 @@ impl ModelChange {
             aliases: Vec::new(),
             deployments: Vec::new(),
             routing: Routing::default(),
+            hedge_after: None,
             created_at,
         };
         let mut model = self.apply_to(&model);
@@ -267,6 +276,9 @@ impl ModelChange {
             model.aliases = without_repeats(aliases);
         }
         model.routing = self.routing.unwrap_or(old.routing);
+        if let Some(millis) = self.hedge_after_ms {
+            model.hedge_after = (millis != 0).then(|| Duration::from_millis(millis));
+        }
         if let Some(deployments) = self.deployments {
             let id = model.id.as_str();
             model.deployments =
@@ -313,6 +325,13 @@ pub(super) fn check(model: &Model, catalogue: &Catalogue) -> Result<(), ControlE
                 ValidationError::new(field, format!("`{field}` must not be negative")).into()
             );
         }
+    }
+    if let Some(after) = model.hedge_after.filter(|after| !HEDGE_AFTER.contains(after)) {
+        let (least, most) = (HEDGE_AFTER.start().as_millis(), HEDGE_AFTER.end().as_millis());
+        let after = after.as_millis();
+        let message =
+            format!("`hedge_after_ms` must be from {least} to {most}, or 0 for never, not {after}");
+        return Err(ValidationError::new("hedge_after_ms", message).into());
     }
     if model.deployments.is_empty() {
         return Err(

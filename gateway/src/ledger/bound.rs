@@ -235,6 +235,7 @@ mod tests {
             aliases: Vec::new(),
             deployments: Vec::new(),
             routing: Routing::default(),
+            hedge_after: None,
             created_at: Timestamp::UNIX_EPOCH,
         }
     }

@@ -68,14 +68,13 @@ pub async fn chat(
     let asked = AdmissionRequest { principal, model: &model, size: &size, input: &input };
     let admitted = admit::admit(app, asked, open).await?;
     let cap = admitted.cap_to_send(&model, &size);
-    let targets = forward::targets(app, &model, || ConversationKey::of_chat(&body));
-    let mut begun =
-        forward::forward(app, &targets, request.stream, admitted, |upstream, target| {
-            let cap_names = Dialect::of(upstream.profile).output_cap_fields;
-            let edits = request.edits(&target.upstream_model, cap, cap_names);
-            Ok(Outgoing { body: body.clone(), edits })
-        })
-        .await?;
+    let route = forward::route(app, &model, || ConversationKey::of_chat(&body));
+    let mut begun = forward::forward(app, &route, request.stream, admitted, |upstream, target| {
+        let cap_names = Dialect::of(upstream.profile).output_cap_fields;
+        let edits = request.edits(&target.upstream_model, cap, cap_names);
+        Ok(Outgoing { body: body.clone(), edits })
+    })
+    .await?;
     if !ignored.notes().is_empty() {
         begun.report(&ignored);
     }

@@ -1,27 +1,28 @@
 //! Sends a request upstream, and to the next deployment if one fails before its answer begins.
 
+mod attempt;
+mod hedge;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 
+use self::attempt::{Attempt, Sender, UpstreamAnswer};
 use super::admit::AdmittedRequest;
 use super::forwarded_request::{ForwardedRequest, failed_attempt_note};
 use super::{AppState, Fault, rate_limit_headers};
-use crate::route;
-use crate::upstream::{AnswerBody, InFlight, TriedCredentials, UpstreamClient, UpstreamError};
+use crate::route::{self, AttemptOrder};
+use crate::upstream::{AnswerBody, SendStatus, TriedCredentials, UpstreamClient, UpstreamError};
 use domain::model::{Deployment, Model};
 use domain::record::ServedBy;
 use domain::refusal::Refusal;
-use domain::upstream::{CredentialIndex, Upstream};
+use domain::upstream::Upstream;
 use domain::wire::conversation::ConversationKey;
 use domain::wire::splice::{self, Edit};
 use translate::report::{self, Loss, LossReport};
 
-/// The capacity of an answer's header map.
-const HEADER_CAPACITY: usize = 12;
 /// Bodies below this length are copied before they are sent, with their edits applied, in bytes; see
 /// [`Outgoing::compact`].
 const MAX_COMPACTED_BYTES: usize = 4 * 1024;
@@ -67,57 +68,84 @@ pub struct ForwardError {
     pub request: Box<ForwardedRequest>,
 }
 
-/// The answer of one upstream.
-struct UpstreamAnswer {
-    headers: HeaderMap,
-    body: AnswerBody,
-    upstream_client: Arc<UpstreamClient>,
-    in_flight: InFlight,
+/// The deployments of a model in the order in which to try them.
+pub struct Route<'a> {
+    targets: Vec<&'a Deployment>,
+    /// The wait for an answer after which the next deployment gets the request, too; `None` to wait for one alone.
+    hedge_after: Option<Duration>,
+}
+
+/// The deployments that are left to try, and what builds the request for each.
+struct Targets<'a, A, O> {
+    app: &'a AppState,
+    order: AttemptOrder<'a, A>,
+    outgoing: O,
+}
+
+/// A deployment, and the request for it.
+struct Prepared<'a> {
+    target: &'a Deployment,
+    upstream: Arc<Upstream>,
+    outgoing: Outgoing,
 }
 
 /// A request that is being forwarded.
 struct Forwarding<'a> {
-    app: &'a AppState,
-    /// Whether the request asks for a stream.
-    stream: bool,
+    sender: &'a Sender<'a>,
     request: &'a mut ForwardedRequest,
     /// The note about the last attempt if it failed and no other one has begun.
     failed: Option<String>,
+    /// See [`Route`]; `None` once another attempt has begun beside a slow one.
+    hedge_after: Option<Duration>,
 }
 
-/// Returns the deployments of `model` in the order in which to try them. `conversation` is called only if the
-/// model's routing depends on it.
-pub fn targets<'a>(
+/// Returns the route for `model`. `conversation` is called only if the model's routing depends on it.
+pub fn route<'a>(
     app: &AppState,
     model: &'a Model,
     conversation: impl FnOnce() -> Option<ConversationKey>,
-) -> Vec<&'a Deployment> {
+) -> Route<'a> {
     let load = |target: &Deployment| {
         let catalogue = app.directory.catalogue();
         let upstream = catalogue.upstreams.get(&target.upstream);
         let load = |upstream| app.upstream_clients.load(upstream, app.clock.monotonic());
         upstream.map(load).unwrap_or_default()
     };
-    route::order(model, load, conversation, app.entropy.as_ref())
+    let targets = route::order(model, load, conversation, app.entropy.as_ref());
+    let hedge_after = model.hedge_after.filter(|_| targets.len() > 1);
+    Route { targets, hedge_after }
 }
 
-/// Tries `targets` in order until one answers. `outgoing` builds the request for each, or returns why it
-/// cannot serve it.
+/// Tries the deployments of `route` in order until one answers. `outgoing` builds the request for each, or returns why
+/// it cannot serve it.
 ///
 /// # Errors
 /// The error of the last target that was tried; it is the first one whose error does not justify a failover,
 /// if there is one. If none was tried, the reason why the last target cannot be used.
 pub async fn forward(
     app: &AppState,
-    targets: &[&Deployment],
+    route: &Route<'_>,
     stream: bool,
     admitted: AdmittedRequest,
     outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
 ) -> Result<BegunAnswer, ForwardError> {
     let lowered_cap = admitted.output_cap();
     let mut request = ForwardedRequest::new(admitted);
-    let mut forwarding = Forwarding { app, stream, request: &mut request, failed: None };
-    let answer = match forwarding.try_targets(targets, outgoing).await {
+    let (account, id_header) = (request.open.account(), request.open.id_header());
+    let sender = Sender { app, stream, account, id_header };
+    let is_available = |target: &Deployment| {
+        let catalogue = app.directory.catalogue();
+        let upstream = catalogue.upstreams.get(&target.upstream);
+        upstream.is_none_or(|it| app.upstream_clients.permits(it, app.clock.monotonic()))
+    };
+    let order = AttemptOrder::new(&route.targets, is_available);
+    let mut forwarding = Forwarding {
+        sender: &sender,
+        request: &mut request,
+        failed: None,
+        hedge_after: route.hedge_after,
+    };
+    let answer = match forwarding.try_targets(Targets { app, order, outgoing }).await {
         Ok(answer) => answer,
         Err(fault) => return Err(ForwardError { fault, request }),
     };
@@ -133,31 +161,55 @@ pub async fn forward(
     Ok(begun)
 }
 
-impl Forwarding<'_> {
-    async fn try_targets(
-        &mut self,
-        targets: &[&Deployment],
-        mut outgoing: impl FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
-    ) -> Result<UpstreamAnswer, Fault> {
+// === impl Targets ===
+
+impl<'a, A, O> Targets<'a, A, O>
+where
+    A: Fn(&Deployment) -> bool,
+    O: FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
+{
+    /// Builds the request for a deployment.
+    ///
+    /// # Errors
+    /// The deployment cannot serve the request.
+    fn prepare(&mut self, target: &'a Deployment) -> Result<Prepared<'a>, Fault> {
+        let found = self.app.directory.catalogue().upstreams.get(&target.upstream).cloned();
+        let upstream = found.ok_or_else(|| Fault::from(misconfigured("it was removed")))?;
+        let outgoing = (self.outgoing)(&upstream, target)?.compact();
+        Ok(Prepared { target, upstream, outgoing })
+    }
+
+    /// Returns an attempt at the next deployment that is available and can serve the request, to run beside a slow one.
+    fn hedge(&mut self) -> Option<(Attempt<'a>, Outgoing)> {
         let app = self.app;
+        loop {
+            let target = self.order.next_available()?;
+            let Ok(Prepared { upstream, outgoing, .. }) = self.prepare(target) else { continue };
+            let Ok(upstream_client) = upstream_client(app, &upstream) else { continue };
+            let credential = upstream_client.choose_credential(app.clock.monotonic());
+            let send_status = SendStatus::default();
+            let attempt = Attempt::new(app, target, upstream_client, credential, send_status);
+            return Some((attempt, outgoing));
+        }
+    }
+}
+
+// === impl Forwarding ===
+
+impl Forwarding<'_> {
+    async fn try_targets<'t, A, O>(
+        &mut self,
+        mut targets: Targets<'t, A, O>,
+    ) -> Result<UpstreamAnswer, Fault>
+    where
+        A: Fn(&Deployment) -> bool,
+        O: FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
+    {
         let mut fault = misconfigured("the model has no deployment").into();
         let mut tried = false;
-        let is_available = |target: &Deployment| {
-            let catalogue = app.directory.catalogue();
-            let upstream = catalogue.upstreams.get(&target.upstream);
-            upstream.is_none_or(|upstream| {
-                app.upstream_clients.permits(upstream, app.clock.monotonic())
-            })
-        };
-        for target in route::attempt_order(targets, is_available) {
-            let found = app.directory.catalogue().upstreams.get(&target.upstream).cloned();
-            let usable = found.ok_or_else(|| Fault::from(misconfigured("it was removed")));
-            let usable = usable.and_then(|upstream| {
-                let outgoing = outgoing(&upstream, target)?;
-                Ok((upstream, outgoing.compact()))
-            });
-            let (upstream, outgoing) = match usable {
-                Ok(usable) => usable,
+        while let Some(target) = targets.order.next() {
+            let prepared = match targets.prepare(target) {
+                Ok(prepared) => prepared,
                 Err(unusable) => {
                     // The error of a tried target says more than that of one that cannot be used.
                     if !tried {
@@ -167,7 +219,7 @@ impl Forwarding<'_> {
                 }
             };
             tried = true;
-            match self.try_target(&upstream, target, &outgoing).await {
+            match self.try_target(&prepared, &mut targets).await {
                 Ok(answer) => return Ok(answer),
                 Err(Fault::Upstream(error)) if error.is_retryable() => fault = error.into(),
                 Err(last) => return Err(last),
@@ -176,19 +228,23 @@ impl Forwarding<'_> {
         Err(fault)
     }
 
-    /// Tries one target, and again with other credentials of its upstream if one is refused.
+    /// Tries one target, and again with other credentials of its upstream if one is refused. If it is slow, the next of
+    /// the other `targets` is tried beside it.
     ///
     /// # Errors
     /// The error of the upstream, or a refusal if the request was not sent.
-    async fn try_target(
+    async fn try_target<'t, A, O>(
         &mut self,
-        upstream: &Arc<Upstream>,
-        target: &Deployment,
-        outgoing: &Outgoing,
-    ) -> Result<UpstreamAnswer, Fault> {
-        let app = self.app;
-        let secrets = || app.credentials.resolved(upstream);
-        let upstream_client = match app.upstream_clients.upstream_client(upstream, secrets) {
+        prepared: &Prepared<'t>,
+        targets: &mut Targets<'t, A, O>,
+    ) -> Result<UpstreamAnswer, Fault>
+    where
+        A: Fn(&Deployment) -> bool,
+        O: FnMut(&Upstream, &Deployment) -> Result<Outgoing, Refusal>,
+    {
+        let app = self.sender.app;
+        let Prepared { target, upstream, outgoing } = prepared;
+        let upstream_client = match upstream_client(app, upstream) {
             Ok(upstream_client) => upstream_client,
             Err(error) => {
                 self.begin_attempt(target, None, outgoing).await?;
@@ -201,17 +257,34 @@ impl Forwarding<'_> {
         loop {
             let number = upstream_client.credential_number(credential);
             self.begin_attempt(target, number, outgoing).await?;
-            let began_at = app.clock.monotonic();
-            let answer = self.attempt(&upstream_client, credential, outgoing).await;
-            self.request.note_lost_attempt();
+            let send_status = self.request.send_status.clone();
+            let attempt =
+                Attempt::new(app, target, upstream_client.clone(), credential, send_status);
+            let (attempt, answer) = match self.hedge_after {
+                None => {
+                    let answer = attempt.run(self.sender, outgoing).await;
+                    (attempt, answer)
+                }
+                Some(after) => {
+                    upstream_client.earn_hedge();
+                    let hedge = || upstream_client.take_hedge().then(|| targets.hedge()).flatten();
+                    // Boxed because it is rare: the future of every request would have to hold it.
+                    Box::pin(self.run_hedged(attempt, outgoing, after, hedge)).await
+                }
+            };
+            self.request.note_lost_attempts();
             let error = match answer {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let now = app.clock.monotonic();
-            self.end_attempt(target, number, &error, now.saturating_sub(began_at));
+            let took = attempt.elapsed(app);
+            self.end_attempt(attempt.target, attempt.credential_number(), &error, took);
+            if !std::ptr::eq(attempt.target, *target) {
+                // The other attempt has ended before, and its error justifies trying the next target.
+                return Err(error.into());
+            }
             tried.insert(credential);
-            match upstream_client.choose_next_credential(tried, &error, now) {
+            match upstream_client.choose_next_credential(tried, &error, app.clock.monotonic()) {
                 Some(next) => credential = next,
                 None => return Err(error.into()),
             }
@@ -228,7 +301,7 @@ impl Forwarding<'_> {
     ) -> Result<(), Refusal> {
         self.request.open.add_notes(self.failed.take());
         self.request.record_attempt(target, credential, &outgoing.body)?;
-        self.app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)
+        self.sender.app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)
     }
 
     /// Logs an attempt that failed, and keeps the note about it.
@@ -244,41 +317,6 @@ impl Forwarding<'_> {
         tracing::warn!(%request_id, %upstream, credential, %error, source, "a request got no answer from an upstream");
         let target = ServedBy::from(target);
         self.failed = Some(failed_attempt_note(&target, credential, &error.label(), took));
-    }
-
-    async fn attempt(
-        &self,
-        upstream_client: &Arc<UpstreamClient>,
-        credential: CredentialIndex,
-        outgoing: &Outgoing,
-    ) -> Result<UpstreamAnswer, UpstreamError> {
-        let (app, request) = (self.app, &*self.request);
-        let upstream_client = upstream_client.clone();
-        let in_flight = upstream_client.begin_request();
-        let Outgoing { body, edits } = outgoing;
-        let body_and_id = || (splice::splice(body, edits), request.open.id_header());
-        let sent_at = app.clock.monotonic();
-        let (account, status) = (Some(request.open.account()), &request.send_status);
-        let sent = upstream_client.send(account, credential, body_and_id, status).await;
-        let checked = sent.and_then(|response| {
-            check_kind(response.headers(), self.stream)?;
-            Ok(response)
-        });
-        let checked = checked.map_err(|error| upstream_client.redact(error));
-        let now = app.clock.monotonic();
-        match &checked {
-            // The upstream had no part in it.
-            Err(UpstreamError::JournalUnavailable(_) | UpstreamError::Overloaded) => {}
-            Err(error) if error.is_upstream_fault() => {
-                upstream_client.record_failure(credential, error, app.clock.now(), now);
-            }
-            Ok(_) | Err(_) => {
-                upstream_client.record_answer(credential, now.saturating_sub(sent_at), now);
-            }
-        }
-        let (head, body) = checked?.into_parts();
-        let headers = client_headers(&head.headers, &upstream_client);
-        Ok(UpstreamAnswer { headers, body, upstream_client, in_flight })
     }
 }
 
@@ -297,42 +335,14 @@ pub(super) fn report_in(headers: &mut HeaderMap, report: &LossReport) {
     }
 }
 
-/// Returns the upstream headers that a client gets: its processing time, if it is a number that contains no credential.
-/// Rate limits are those of the gateway; cookies, the server's name and connection headers are dropped.
-fn client_headers(upstream: &HeaderMap, upstream_client: &UpstreamClient) -> HeaderMap {
-    const PROCESSING_TIME: HeaderName = HeaderName::from_static("openai-processing-ms");
-    let mut headers = HeaderMap::with_capacity(HEADER_CAPACITY);
-    let value = upstream.get(&PROCESSING_TIME).filter(|value| {
-        let text = value.to_str().unwrap_or_default();
-        is_short_number(text) && !upstream_client.has_credential_in(text)
-    });
-    headers.extend(value.map(|value| (PROCESSING_TIME, value.clone())));
-    headers
-}
-
-/// Returns whether a text is a decimal number without a sign and an exponent.
-fn is_short_number(text: &str) -> bool {
-    const MAX_LENGTH: usize = 15;
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
-    text.len() <= MAX_LENGTH && is_digits(whole) && is_digits(fraction)
+/// Returns the client for an upstream, with its credentials.
+fn upstream_client(
+    app: &AppState,
+    upstream: &Arc<Upstream>,
+) -> Result<Arc<UpstreamClient>, UpstreamError> {
+    app.upstream_clients.upstream_client(upstream, || app.credentials.resolved(upstream))
 }
 
 fn misconfigured(what: &str) -> UpstreamError {
     UpstreamError::Misconfigured(what.to_owned())
-}
-
-/// Rejects a successful answer whose `content-type` is neither absent nor that of the requested form: an event
-/// stream, or JSON. HTML, and JSON instead of a stream, are the usual cases.
-fn check_kind(headers: &HeaderMap, stream: bool) -> Result<(), UpstreamError> {
-    let wanted = if stream { "text/event-stream" } else { "application/json" };
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(wanted);
-    let start = kind.trim_start().as_bytes().get(..wanted.len());
-    if start.is_some_and(|start| start.eq_ignore_ascii_case(wanted.as_bytes())) {
-        return Ok(());
-    }
-    Err(UpstreamError::Invalid(format!(
-        "its answer is `{}`, not `{wanted}`",
-        kind.escape_default()
-    )))
 }

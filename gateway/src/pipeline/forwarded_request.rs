@@ -45,14 +45,23 @@ pub struct ForwardedRequest {
     pub(super) input_bytes: u64,
     /// The part of the answer's text that the journal knows of, in bytes.
     journalled_bytes: u64,
-    /// Whether the request has left the gateway in any attempt.
+    /// Whether the request has left the gateway in the attempt that the record names, or in any before.
     pub(super) send_status: SendStatus,
+    /// The attempt beside which, or after which, that attempt was begun because it was slow to be answered.
+    other_attempt: Option<Box<OtherAttempt>>,
     /// Whether an upstream has begun to answer.
     pub(super) answer_begun: bool,
     /// The client of the upstream that answers; `None` before an upstream has answered.
     pub(super) upstream_client: Option<Arc<UpstreamClient>>,
     /// Counts the request at the upstream that answers.
     in_flight: Option<InFlight>,
+}
+
+/// Another attempt than the one that the record names.
+struct OtherAttempt {
+    target: ServedBy,
+    credential: Option<u32>,
+    send_status: SendStatus,
 }
 
 impl ForwardedRequest {
@@ -71,6 +80,7 @@ impl ForwardedRequest {
             input_bytes: 0,
             journalled_bytes: 0,
             send_status: SendStatus::default(),
+            other_attempt: None,
             answer_begun: false,
             upstream_client: None,
             in_flight: None,
@@ -112,17 +122,50 @@ impl ForwardedRequest {
         self.open.app.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
     }
 
-    /// Adds a note about the request's first transmission if it was sent twice, because its connection was lost after
-    /// having been idle. The upstream may have received it both times.
-    pub(super) fn note_lost_attempt(&mut self) {
-        let Some(took) = self.send_status.take_lost() else { return };
-        let note = |target| {
+    /// Keeps the current attempt beside another one that is about to begin, and returns the status of that one.
+    pub(super) fn begin_second_attempt(&mut self) -> SendStatus {
+        let send_status = SendStatus::default();
+        if let Some(target) = self.open.deployment().cloned() {
+            let (credential, first) = (self.open.credential(), self.send_status.clone());
+            let other = OtherAttempt { target, credential, send_status: first };
+            self.other_attempt = Some(Box::new(other));
+            self.send_status = send_status.clone();
+        }
+        send_status
+    }
+
+    /// Makes the attempt at `target`, beside which the current one began, the current one again.
+    pub(super) fn resume_first_attempt(&mut self, target: &Deployment, chat_body: &Bytes) {
+        let Some(mut other) = self.other_attempt.take() else { return };
+        let second = self.open.deployment().cloned().zip(Some(self.open.credential()));
+        // If the journal cannot be written, it names the other attempt, whose price is the same.
+        _ = self.record_attempt(target, other.credential, chat_body);
+        if let Some((target, credential)) = second {
+            std::mem::swap(&mut self.send_status, &mut other.send_status);
+            (other.target, other.credential) = (target, credential);
+        }
+        self.other_attempt = Some(other);
+    }
+
+    /// Adds a note about each attempt that was sent twice, because its connection was lost after having been idle. The
+    /// upstream may have received the request both times.
+    pub(super) fn note_lost_attempts(&mut self) {
+        if let (Some(took), Some(target)) = (self.send_status.take_lost(), self.open.deployment()) {
             let credential = self.open.credential();
-            failed_attempt_note(target, credential, CONNECTION_LOST, took)
-        };
-        if let Some(note) = self.open.deployment().map(note) {
+            let note = failed_attempt_note(target, credential, CONNECTION_LOST, took);
             self.open.add_notes([note]);
         }
+        let Some(other) = &self.other_attempt else { return };
+        if let Some(took) = other.send_status.take_lost() {
+            let note = failed_attempt_note(&other.target, other.credential, CONNECTION_LOST, took);
+            self.open.add_notes([note]);
+        }
+    }
+
+    /// Prevents the request from leaving from now on, and returns whether it has left before, in any attempt.
+    pub(super) fn stop_sending(&self) -> bool {
+        let other = self.other_attempt.as_ref().is_some_and(|other| other.send_status.stop());
+        self.send_status.stop() || other
     }
 
     /// Ready with the usage: the upstream's, as far as it is plausible, or else the gateway's own count. An

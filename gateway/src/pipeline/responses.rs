@@ -461,8 +461,8 @@ impl Translations {
         stream: bool,
         admitted: AdmittedRequest,
     ) -> Result<BegunAnswer, ForwardError> {
-        let targets = forward::targets(app, model, || self.conversation());
-        let mut begun = forward::forward(app, &targets, stream, admitted, |upstream, target| {
+        let route = forward::route(app, model, || self.conversation());
+        let mut begun = forward::forward(app, &route, stream, admitted, |upstream, target| {
             let body = self.of(upstream.profile)?.chat_body(&target.upstream_model, self.cap);
             Ok(Outgoing { body, edits: Vec::new() })
         })

@@ -48,7 +48,7 @@ impl ForwardedRequest {
     }
 
     fn settle(&mut self, outcome: RequestOutcome) {
-        self.note_lost_attempt();
+        self.note_lost_attempts();
         let Some(EndedRecord { mut record, is_whole, is_drained }) = self.open.take_record(outcome)
         else {
             return;
@@ -117,7 +117,7 @@ impl ForwardedRequest {
         match record.status {
             RequestStatus::Rejected => false,
             RequestStatus::Failed => self.output_bytes() > 0,
-            RequestStatus::Cancelled | RequestStatus::Interrupted => self.send_status.stop(),
+            RequestStatus::Cancelled | RequestStatus::Interrupted => self.stop_sending(),
             RequestStatus::Completed | RequestStatus::Incomplete => self.answer_begun,
         }
     }

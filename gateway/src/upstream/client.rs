@@ -185,6 +185,23 @@ impl UpstreamClient {
         self.stats.record_answer(latency, now);
     }
 
+    /// Records that a request was cancelled after `latency`, because another upstream has answered it; `now` is the
+    /// monotonic time.
+    pub fn record_cancelled(&self, latency: Duration, now: Duration) {
+        self.stats.record_cancelled(latency, now);
+    }
+
+    /// Counts a request that may be sent a second time, to another upstream, if this one is slow.
+    pub fn earn_hedge(&self) {
+        self.stats.earn_hedge();
+    }
+
+    /// Returns whether a request may be sent to another upstream because this one is slow, and counts it. A tenth of the
+    /// requests may, after a burst.
+    pub fn take_hedge(&self) -> bool {
+        self.stats.take_hedge()
+    }
+
     /// Records a failure of a request with `credential` before its answer began; `now` is the monotonic time.
     pub fn record_failure(
         &self,

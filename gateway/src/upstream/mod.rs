@@ -18,6 +18,7 @@ mod environment_proxies;
 mod error;
 mod head_limit;
 mod health_check;
+mod hedge_budget;
 mod outbound;
 mod pool;
 mod probe;

@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use super::breaker::{Breaker, Permission};
 use super::credential_states::CredentialStates;
 use super::error::UpstreamError;
+use super::hedge_budget::HedgeBudget;
 use super::probe::DueProbes;
 use domain::health::{CheckState, Health, LastError};
 use domain::id::UpstreamName;
@@ -54,6 +55,7 @@ pub(super) struct UpstreamStats {
     credentials: CredentialStates,
     check: CheckResults,
     in_flight: AtomicU32,
+    hedges: HedgeBudget,
     /// The moving average of the time to the head of an answer, in microseconds; zero before the first.
     average_latency: AtomicU64,
     /// The monotonic time in milliseconds of the last answer.
@@ -222,13 +224,35 @@ impl UpstreamStats {
         let minute = self.minute(now);
         minute.requests.fetch_add(1, Ordering::Relaxed);
         minute.latency[latency::bucket(latency)].fetch_add(1, Ordering::Relaxed);
+        self.update_latency(latency, now);
+        self.breaker.record_success();
+    }
+
+    fn update_latency(&self, latency: Duration, now: Duration) {
         let (before, new) = (self.average_latency.load(Ordering::Relaxed), micros(latency));
         let average = if before == 0 { new } else { before - before / 8 + new / 8 };
         // A concurrent update may be lost.
         self.average_latency.store(average, Ordering::Relaxed);
         let answered_at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         self.answered_at.store(answered_at, Ordering::Relaxed);
-        self.breaker.record_success();
+    }
+
+    /// Records that a request was cancelled for another upstream after `latency`. Only the load knows of it: otherwise an
+    /// upstream that is always too slow would seem as fast as it once was.
+    pub(super) fn record_cancelled(&self, latency: Duration, now: Duration) {
+        if micros(latency) > self.average_latency.load(Ordering::Relaxed) {
+            self.update_latency(latency, now);
+        }
+    }
+
+    /// Counts a request that may be sent a second time, to another upstream, if this one is slow.
+    pub(super) fn earn_hedge(&self) {
+        self.hedges.earn();
+    }
+
+    /// Returns whether a request may be sent to another upstream because this one is slow, and counts it.
+    pub(super) fn take_hedge(&self) -> bool {
+        self.hedges.take()
     }
 
     /// Records a failure before the answer began. Returns the time for which the breaker opens, if it opens

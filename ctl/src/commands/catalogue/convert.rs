@@ -103,6 +103,7 @@ impl From<v1::Model> for Model {
             aliases: model.aliases,
             limits: model.limits.unwrap_or_default().into(),
             routing,
+            hedge_after_ms: model.hedge_after_ms,
             deployments: model
                 .deployments
                 .into_iter()
@@ -305,6 +306,7 @@ impl Model {
             aliases: self.aliases.clone(),
             deployments: self.deployment_list().deployments,
             routing: v1::Routing::from(self.routing).into(),
+            hedge_after_ms: self.hedge_after_ms.filter(|millis| *millis > 0),
             created_at: None,
         }
     }
@@ -330,6 +332,7 @@ impl Model {
             deployments: (before.deployments != self.deployments).then(|| self.deployment_list()),
             routing: changed(&before.routing, &self.routing)
                 .map(|routing| v1::Routing::from(routing).into()),
+            hedge_after_ms: changed_number(before.hedge_after_ms, self.hedge_after_ms),
         }
     }
 

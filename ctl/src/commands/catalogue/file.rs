@@ -155,6 +155,7 @@ pub(super) struct Model {
     pub(super) limits: Limits,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) routing: Routing,
+    pub(super) hedge_after_ms: Option<u64>,
     pub(super) deployments: Vec<Deployment>,
 }
 
@@ -252,8 +253,10 @@ impl Model {
         for text in [&mut self.display_name, &mut self.description] {
             *text = text.take().and_then(|text| non_empty(text.trim().to_owned()));
         }
-        for tokens in [&mut self.context_window, &mut self.max_output_tokens] {
-            *tokens = tokens.filter(|tokens| *tokens > 0);
+        for number in
+            [&mut self.context_window, &mut self.max_output_tokens, &mut self.hedge_after_ms]
+        {
+            *number = number.filter(|number| *number > 0);
         }
         normalize_amount(&mut self.input_usd);
         normalize_amount(&mut self.output_usd);

@@ -33,6 +33,7 @@ fn model(id: &str) -> Model {
             priority: 0,
         }],
         routing: Routing::Weighted.into(),
+        hedge_after_ms: None,
         created_at: at(0, 0),
     }
 }
@@ -137,7 +138,12 @@ impl ModelService for FakeGateway {
             step("far", 0.0, "tried last: its breaker is open for 4 s"),
         ];
         let routing = Routing::PrefixAffinity.into();
-        answer(ExplainRouteResponse { model: input.model, routing, steps })
+        answer(ExplainRouteResponse {
+            model: input.model,
+            routing,
+            steps,
+            hedge_after_ms: Some(250),
+        })
     }
 }
 

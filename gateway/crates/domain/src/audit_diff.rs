@@ -98,6 +98,7 @@ impl Audited for Model {
             aliases,
             deployments,
             routing,
+            hedge_after,
             created_at: _,
         } = self;
         let mut fields = vec![
@@ -118,6 +119,7 @@ impl Audited for Model {
             ("aliases", list(aliases)),
             ("deployments", list(&deployments.iter().map(deployment).collect::<Vec<_>>())),
             ("routing", Some(routing_name(*routing).to_owned())),
+            ("hedge_after_ms", number(hedge_after.map(|after| after.as_millis()).as_ref())),
         ]);
         fields
     }

@@ -1,6 +1,7 @@
 //! Models of the catalogue and their deployments.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -36,6 +37,9 @@ pub struct Model {
     pub deployments: Vec<Deployment>,
     /// How requests are spread over deployments of the same priority.
     pub routing: Routing,
+    /// How long an upstream may take to begin its answer before the request is also sent to the next deployment;
+    /// `None` for never.
+    pub hedge_after: Option<Duration>,
     /// The time at which the model was added.
     pub created_at: Timestamp,
 }

@@ -141,6 +141,7 @@ pub(crate) fn model<R: ReadRow>(row: &R) -> Result<Model, R::Error> {
         aliases: Vec::new(),
         deployments: Vec::new(),
         routing: row.named("routing")?,
+        hedge_after: row.named::<Option<Micros>>("hedge_after")?.map(|Micros(after)| after),
         created_at: row.named::<At>("created_at")?.0,
     })
 }

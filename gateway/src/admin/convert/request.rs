@@ -95,6 +95,7 @@ pub(in super::super) fn new_model(
         aliases: Some(aliases(&model.aliases)?),
         deployments: Some(deployments(model.deployments)?),
         routing: Some(routing(model.routing)?),
+        hedge_after_ms: model.hedge_after_ms,
     };
     Ok((ModelId::parse("id", &model.id)?, change))
 }
@@ -118,6 +119,7 @@ pub(in super::super) fn model_change(
         aliases: request.aliases.map(|list| aliases(&list.aliases)).transpose()?,
         deployments: request.deployments.map(|list| deployments(list.deployments)).transpose()?,
         routing: request.routing.map(routing).transpose()?,
+        hedge_after_ms: request.hedge_after_ms,
     };
     Ok((request.id, change))
 }

@@ -137,6 +137,7 @@ pub(in super::super) fn model(model: &Model) -> v1::Model {
         aliases: model.aliases.iter().map(ToString::to_string).collect(),
         deployments: model.deployments.iter().map(deployment).collect(),
         routing: routing(model.routing).into(),
+        hedge_after_ms: model.hedge_after.map(whole_millis),
         created_at: Some(time(model.created_at)),
     }
 }
@@ -162,6 +163,7 @@ pub(in super::super) fn route(explained: RouteExplanation) -> v1::ExplainRouteRe
     v1::ExplainRouteResponse {
         model: explained.model.id.to_string(),
         routing: routing(explained.model.routing).into(),
+        hedge_after_ms: explained.model.hedge_after.map(whole_millis),
         steps: explained.steps.into_iter().map(step).collect(),
     }
 }

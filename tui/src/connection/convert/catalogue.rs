@@ -84,6 +84,7 @@ pub(in crate::connection) fn to_model(entry: CatalogueModel) -> v1::Model {
         aliases: entry.aliases,
         deployments: entry.deployments.into_iter().map(to_deployment).collect(),
         routing: v1::Routing::Unspecified.into(),
+        hedge_after_ms: None,
         created_at: None,
     }
 }

@@ -206,6 +206,7 @@ fn model(id: &str, aliases: &[&str], upstreams: &[&str]) -> Model {
         aliases: aliases.iter().map(|alias| ModelId::new(*alias)).collect(),
         deployments: (0..).zip(upstreams).map(deployment).collect(),
         routing: Routing::PrefixAffinity,
+        hedge_after: Some(Duration::from_millis(250)),
         created_at: at(1),
     }
 }

@@ -151,6 +151,7 @@ pub(crate) const TABLES: &[Table] = &[
             "abilities",
             "inputs",
             "routing",
+            "hedge_after",
             "created_at",
         ],
         "FROM models",

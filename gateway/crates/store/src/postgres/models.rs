@@ -8,7 +8,7 @@ use super::codec::{ReadColumn, arrays, parameters};
 use super::error::{Constrained, expect_changed};
 use super::transaction::Transaction;
 use crate::StoreError;
-use crate::codec::{At, Count, List};
+use crate::codec::{At, Count, List, Micros};
 use crate::codes::Code;
 use crate::objects;
 use domain::id::ModelId;
@@ -61,7 +61,7 @@ pub(super) async fn all(tx: &Transaction<'_>) -> Result<Vec<Model>, StoreError> 
     let mut deployments = grouped(tx, sql, objects::deployment).await?;
     let sql = "SELECT id, display_name, description, context_window, max_output_tokens, rpm, tpm, \
         concurrency, monthly_tokens, observe, price_input, price_cached, price_output, \
-        price_version, abilities, inputs, routing, created_at FROM models ORDER BY id";
+        price_version, abilities, inputs, routing, hedge_after, created_at FROM models ORDER BY id";
     let rows = tx.query(sql, &[]).await?;
     let mut models: Vec<Model> = rows.iter().map(objects::model).collect::<Result<_, _>>()?;
     for model in &mut models {
@@ -74,8 +74,9 @@ pub(super) async fn all(tx: &Transaction<'_>) -> Result<Vec<Model>, StoreError> 
 async fn insert(tx: &Transaction<'_>, model: &Model) -> Result<(), StoreError> {
     let sql = "INSERT INTO models (id, display_name, description, context_window, \
         max_output_tokens, rpm, tpm, concurrency, price_input, price_cached, price_output, \
-        price_version, abilities, created_at, monthly_tokens, observe, inputs, routing) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+        price_version, abilities, created_at, monthly_tokens, observe, inputs, routing, \
+        hedge_after) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
     let values = parameters![
         model.id,
         model.display_name,
@@ -94,7 +95,8 @@ async fn insert(tx: &Transaction<'_>, model: &Model) -> Result<(), StoreError> {
         model.limits.monthly_tokens.map(Count),
         model.limits.observe,
         List::of(model.inputs.iter().map(|modality| modality.code())),
-        model.routing
+        model.routing,
+        model.hedge_after.map(Micros)
     ];
     tx.execute(sql, values).await?;
     Ok(())

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
 use crate::StoreError;
-use crate::codec::{At, Count, List};
+use crate::codec::{At, Count, List, Micros};
 use crate::codes::Code;
 use crate::objects;
 use domain::id::ModelId;
@@ -74,7 +74,7 @@ pub(super) fn all(tx: &Connection) -> Result<Vec<Model>, StoreError> {
 }
 
 fn insert(tx: &Connection, model: &Model) -> Result<(), StoreError> {
-    let sql = "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let sql = "INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     tx.prepare_cached(sql)?.execute(parameters![
         model.id,
         model.display_name,
@@ -93,7 +93,8 @@ fn insert(tx: &Connection, model: &Model) -> Result<(), StoreError> {
         model.limits.monthly_tokens.map(Count),
         model.limits.observe,
         List::of(model.inputs.iter().map(|modality| modality.code())),
-        model.routing
+        model.routing,
+        model.hedge_after.map(Micros)
     ])?;
     Ok(())
 }
