@@ -34,6 +34,7 @@ use crate::profile::EndpointFlags;
 #[command(
     name = "ctl",
     version,
+    long_version = version::LONG,
     about = "Administer a Tollgate gateway",
     arg_required_else_help = true,
     after_help = "Example:\n  ctl quickstart\n\n\
@@ -206,6 +207,9 @@ pub(crate) enum Command {
         New connections get the new certificate. Changed settings are only validated and named: they take effect \
         with the next start.")]
     Reload,
+    /// Show the versions of ctl and of the gateway
+    #[command(after_help = "Example:\n  ctl version\n  ctl version -o json")]
+    Version,
     /// Print the shell completion script
     #[command(after_help = "Example:\n  \
         ctl completions bash > ~/.local/share/bash-completion/completions/ctl\n  \

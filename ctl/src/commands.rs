@@ -26,6 +26,7 @@ mod session;
 mod traffic;
 mod upstream;
 mod usage;
+mod version;
 
 use jiff::Timestamp;
 use proto::v1::Percentiles;
@@ -65,6 +66,7 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Profile(command) => profile::run(shell, command),
         Command::Backup(input) => backup::run(shell, input).await,
         Command::Reload => reload::run(shell).await,
+        Command::Version => version::run(shell).await,
         Command::Quickstart(input) => quickstart::run(shell, input).await,
         Command::AgentConfig(input) => agent_config::run(shell, input).await,
         Command::Completions(input) => completions::run(shell, input.shell),

@@ -73,3 +73,4 @@ mod upstream;
 mod upstream_bounds;
 mod upstream_proxy;
 mod usage_bounds;
+mod version;

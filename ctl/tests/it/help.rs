@@ -66,6 +66,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "ledger verify",
     "backup",
     "reload",
+    "version",
     "apply",
     "export",
     "doctor",

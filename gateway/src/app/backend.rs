@@ -18,7 +18,7 @@ use domain::node::{NodeId, NodeName};
 use store::fleet::JoiningNode;
 use store::postgres::{PostgresAddress, PostgresStore};
 use store::sqlite::SqliteStore;
-use store::{Allocations, Store, StoreError};
+use store::{Allocations, Schema, Store, StoreError};
 
 /// The file with the id of the data directory, by which a database recognises its gateway.
 const NODE_FILE: &str = "node.id";
@@ -55,6 +55,14 @@ impl Backend {
                 tracing::info!(store = %address, node = %node.name, "connected to the database");
                 Ok(Self::Postgres(Arc::new(opened)))
             }
+        }
+    }
+
+    /// Returns the schema that this gateway uses.
+    pub(super) fn schema(&self) -> Schema {
+        match self {
+            Self::Sqlite(_) => store::sqlite::SCHEMA,
+            Self::Postgres(_) => store::postgres::SCHEMA,
         }
     }
 

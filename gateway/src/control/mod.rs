@@ -63,7 +63,7 @@ use crate::secrets::Credentials;
 use crate::tls::ServerTls;
 use crate::upstream::UpstreamClients;
 use domain::money::Nanos;
-use store::{Allocations, Store};
+use store::{Allocations, Schema, Store};
 
 pub use access::Caller;
 pub use error::ControlError;
@@ -79,6 +79,7 @@ const MAX_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
 /// The control plane; one instance per gateway.
 pub struct Control {
     store: Arc<dyn Store>,
+    schema: Schema,
     allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
@@ -107,6 +108,8 @@ pub struct Control {
 pub struct Parts {
     /// The persistent store.
     pub store: Arc<dyn Store>,
+    /// The schema of the store.
+    pub schema: Schema,
     /// The shared pools; `None` if only this gateway uses the store.
     pub allocations: Option<Arc<dyn Allocations>>,
     /// The in-memory accounts, keys and catalogue that requests are served from.
@@ -171,6 +174,7 @@ impl Control {
         Self {
             passwords: Passwords::new(parts.entropy.clone()),
             store: parts.store,
+            schema: parts.schema,
             allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,

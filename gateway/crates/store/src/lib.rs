@@ -133,6 +133,21 @@ impl From<std::io::Error> for StoreError {
     }
 }
 
+/// The version of a schema, which counts the migrations. `Display` is for operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// The database: `SQLite` or `PostgreSQL`.
+    pub backend: &'static str,
+    /// The number of the newest migration.
+    pub version: u32,
+}
+
+impl std::fmt::Display for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} schema {}", self.backend, self.version)
+    }
+}
+
 /// A consistent snapshot of the state that the gateway keeps in memory.
 #[derive(Debug, Default)]
 pub struct Snapshot {

@@ -8,6 +8,7 @@ use crate::control::diagnose::{Area, FindingView, Severity};
 pub(in super::super) fn finding(view: FindingView) -> v1::DiagnoseResponse {
     let FindingView { area, subject, finding, elapsed, at } = view;
     let area = match area {
+        Area::Version => v1::DiagnosticArea::Version,
         Area::Clock => v1::DiagnosticArea::Clock,
         Area::Disk => v1::DiagnosticArea::Disk,
         Area::Database => v1::DiagnosticArea::Database,

@@ -29,6 +29,8 @@ const LONG_CHECK_TIMEOUT: Duration = Duration::from_mins(2);
 /// The area of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
+    /// The program and its schema.
+    Version,
     /// The gateway's clock.
     Clock,
     /// Space on the disk of the data directory.
@@ -116,7 +118,9 @@ impl Control {
         let dir = self.data_dir.clone();
         let place = dir.display().to_string();
         let now = self.clock.now();
+        let running = format!("gateway {}, {}", version::LONG, self.schema);
         let mut checks = vec![
+            Check::new(Area::Version, "", async move { vec![Finding::ok(running)] }),
             Check::new(Area::Clock, "", async move { vec![host::clock(now)] }),
             Check::new(Area::Files, "", host::files()),
             Check::new(Area::Disk, &place, host::disk(dir.clone())),

@@ -19,6 +19,9 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0005_oldest_supported.sql"),
 ];
 
+/// The newest schema version.
+pub(super) const VERSION: u32 = STEPS.len() as u32;
+
 /// The oldest schema version whose gateways may use the present schema. A migration that removes or
 /// changes what they use must increase it to the version since which gateways do not use it.
 const OLDEST_SUPPORTED: i64 = 5;

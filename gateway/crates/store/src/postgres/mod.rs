@@ -52,12 +52,15 @@ use self::error::AsynchronousCommitError;
 use self::nodes::NodeEpoch;
 use self::tls::MakeConnector;
 use self::transaction::Connection;
-use super::StoreError;
 use super::fleet::JoiningNode;
+use super::{Schema, StoreError};
 use domain::node::NodeId;
 
 pub use self::address::{AddressError, PostgresAddress};
 pub(crate) use self::import::Import;
+
+/// The schema that a database has once it is open, unless a newer gateway has migrated it further.
+pub const SCHEMA: Schema = Schema { backend: "PostgreSQL", version: migrations::VERSION };
 
 /// The number of connections, without those of heartbeats and notifications.
 const CONNECTIONS: usize = 8;

@@ -31,6 +31,9 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0022_key_use.sql")),
 ];
 
+/// The newest schema version.
+pub(super) const VERSION: u32 = STEPS.len() as u32;
+
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer
 /// schema.
 pub(super) fn run(

@@ -57,11 +57,14 @@ use self::codec::ReadColumn;
 use self::error::JournalModeError;
 use self::readers::Readers;
 use self::writer::Writer;
-use super::StoreError;
+use super::{Schema, StoreError};
 use domain::audit::AuditEntry;
 use domain::durability::Durability;
 
 const READERS: usize = 3;
+
+/// The schema that a database has once it is open.
+pub const SCHEMA: Schema = Schema { backend: "SQLite", version: migrations::VERSION };
 
 /// A store in one file. Dropping it waits for all queued writes, but not for reads in progress.
 pub struct SqliteStore {
