@@ -4,6 +4,7 @@
 
 mod backend;
 mod migrate;
+mod upgrade;
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -53,7 +53,7 @@ enum Command {
     Check(Box<ServeArgs>),
     /// Demonstrate the gateway with the built-in simulator, then keep serving
     Demo(DemoArgs),
-    /// Copy the SQLite database of a stopped gateway into an empty PostgreSQL database
+    /// Upgrade the schema of a stopped gateway's SQLite database, or copy the database into an empty PostgreSQL database
     Migrate(MigrateArgs),
     /// Serve only the built-in simulator, as an upstream for tests
     Simulator(SimulatorArgs),

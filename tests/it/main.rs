@@ -69,6 +69,7 @@ mod token_counts;
 mod traffic;
 mod transports;
 mod trusted_proxies;
+mod upgrade;
 mod upstream;
 mod upstream_bounds;
 mod upstream_proxy;

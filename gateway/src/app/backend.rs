@@ -10,6 +10,7 @@ use secrecy::ExposeSecret;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use super::upgrade;
 use crate::clock::{Clock, Entropy};
 use crate::config::{Config, StoreConfig};
 use crate::data_dir::{self, DATABASE};
@@ -46,6 +47,7 @@ impl Backend {
         match &config.store {
             StoreConfig::Sqlite => {
                 data_dir::check(dir)?;
+                upgrade::copy_before(dir)?;
                 let opened = SqliteStore::open_for(&dir.join(DATABASE), config.durability)?;
                 Ok(Self::Sqlite(Arc::new(opened)))
             }

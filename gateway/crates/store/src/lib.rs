@@ -148,6 +148,19 @@ impl std::fmt::Display for Schema {
     }
 }
 
+/// What opening a database does to its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrade {
+    /// The schema version of the database.
+    pub from: u32,
+    /// The schema version afterwards; the same if nothing is to be done.
+    pub to: u32,
+    /// The names of the migrations that are missing, in their order.
+    pub migrations: &'static [&'static str],
+    /// The size of the database in bytes.
+    pub bytes: u64,
+}
+
 /// A consistent snapshot of the state that the gateway keeps in memory.
 #[derive(Debug, Default)]
 pub struct Snapshot {

@@ -53,7 +53,7 @@ use self::nodes::NodeEpoch;
 use self::tls::MakeConnector;
 use self::transaction::Connection;
 use super::fleet::JoiningNode;
-use super::{Schema, StoreError};
+use super::{Schema, StoreError, Upgrade};
 use domain::node::NodeId;
 
 pub use self::address::{AddressError, PostgresAddress};
@@ -104,6 +104,19 @@ impl PostgresStore {
             Ok(tx.query_one("pg_class", sql, &[]).await?.column(0)?)
         };
         check.await.map_err(|source| StoreError::Unopened { location: address.to_string(), source })
+    }
+
+    /// Returns what [`open`](Self::open) would do to the schema, and changes nothing; `None` if the
+    /// database has none.
+    ///
+    /// # Errors
+    /// [`StoreError::Unopened`] if the server cannot be reached or refuses.
+    pub async fn upgrade(address: &PostgresAddress) -> Result<Option<Upgrade>, StoreError> {
+        let find = async {
+            let mut connection = Connection::of(&create_pool(address, 1)?).await.map_err(cause)?;
+            Ok(migrations::find_upgrade(&mut connection).await?)
+        };
+        find.await.map_err(|source| StoreError::Unopened { location: address.to_string(), source })
     }
 
     async fn try_open(
