@@ -4,6 +4,7 @@
 
 mod backend;
 mod migrate;
+mod restore;
 mod upgrade;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use self::backend::Backend;
 pub use self::migrate::migrate;
+pub use self::restore::restore;
 use crate::admin;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};

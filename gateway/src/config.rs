@@ -8,6 +8,7 @@ mod edge;
 mod environment_proxies;
 mod migrate;
 mod responses;
+mod restore;
 mod source;
 mod store;
 
@@ -36,6 +37,7 @@ use domain::node::NodeName;
 pub use edge::{EdgeConfig, EdgeSettings};
 pub use migrate::{MigrateArgs, Migration};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
+pub use restore::RestoreArgs;
 pub use source::{SettingsSource, StartSettings};
 pub use store::{DurabilitySetting, StoreConfig};
 

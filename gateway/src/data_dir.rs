@@ -25,7 +25,7 @@ pub(crate) const BACKUPS: &str = "backups";
 /// The name of the database's write-ahead log. SQLite removes it when it opens a missing database.
 const WRITE_AHEAD_LOG: &str = "tollgate.db-wal";
 /// The lock file, held by the process that uses the data directory.
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 /// How long to wait for a process that is just ending to release the data directory.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 

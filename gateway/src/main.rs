@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use gateway::app::{self, Listeners, Seams};
 use gateway::clock::SystemEntropy;
-use gateway::config::{Config, MigrateArgs, Settings, SettingsSource, listen_address};
+use gateway::config::{Config, MigrateArgs, RestoreArgs, Settings, SettingsSource, listen_address};
 use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
 use gateway::programs::Programs;
@@ -55,6 +55,8 @@ enum Command {
     Demo(DemoArgs),
     /// Upgrade the schema of a stopped gateway's SQLite database, or copy the database into an empty PostgreSQL database
     Migrate(MigrateArgs),
+    /// Restore a backup of a SQLite database into a new data directory, and verify it
+    Restore(RestoreArgs),
     /// Serve only the built-in simulator, as an upstream for tests
     Simulator(SimulatorArgs),
     /// Write the manual: a page for each command into a directory, or only that of `gateway` to stdout
@@ -141,6 +143,7 @@ async fn run() -> Result<()> {
             let ended = shutdown.run_until_cancelled(Box::pin(migrating)).await;
             ended.unwrap_or_else(|| Err(anyhow::anyhow!("stopped by a signal")))
         }
+        Some(Command::Restore(args)) => Box::pin(app::restore(&args, &mut std::io::stdout())).await,
         Some(Command::Simulator(args)) => simulate(args, shutdown).await,
         Some(Command::Man(args)) => manual(args.dir.as_deref()),
     }

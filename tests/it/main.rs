@@ -53,6 +53,7 @@ mod replay;
 mod request_bodies;
 mod request_framing;
 mod responses;
+mod restore;
 mod retention;
 mod routing;
 mod secrets;

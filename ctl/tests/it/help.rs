@@ -65,6 +65,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "ledger list",
     "ledger verify",
     "backup",
+    "restore",
     "reload",
     "version",
     "apply",
