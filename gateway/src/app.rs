@@ -27,6 +27,7 @@ use self::backend::Backend;
 pub use self::migrate::migrate;
 pub use self::restore::restore;
 use crate::admin;
+use crate::backups::BackupTask;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::{Config, StoreConfig};
@@ -232,6 +233,11 @@ pub async fn run(
         clock: clock.clone(),
     };
     writing.spawn(retention.run(recorder_stop.clone()));
+    let backups = config.backups.clone().map(|settings| {
+        let (task, status) = BackupTask::new(settings, store.clone(), clock.clone());
+        writing.spawn(task.run(recorder_stop.clone()));
+        status
+    });
     let directory = Arc::new(Directory::new(prepared.snapshot));
     let sealer = Arc::new(prepared.sealer);
     let credentials = Arc::new(Credentials::new(sealer.clone()));
@@ -309,6 +315,7 @@ pub async fn run(
     let control = Arc::new(Control::new(Parts {
         store,
         schema,
+        backups,
         allocations: allocations.clone(),
         directory: directory.clone(),
         ledger: ledger.clone(),

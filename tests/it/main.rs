@@ -10,6 +10,7 @@ mod admin_calls;
 mod agents;
 mod answer_memory;
 mod auth;
+mod backups;
 mod balance;
 mod breaker;
 mod catalogue;

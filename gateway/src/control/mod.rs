@@ -54,6 +54,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
+use crate::backups::BackupStatus;
 use crate::clock::{Clock, Entropy};
 use crate::config::StartSettings;
 use crate::directory::Directory;
@@ -80,6 +81,7 @@ const MAX_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
 pub struct Control {
     store: Arc<dyn Store>,
     schema: Schema,
+    backups: Option<Arc<BackupStatus>>,
     allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
@@ -110,6 +112,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// The schema of the store.
     pub schema: Schema,
+    /// The state of scheduled backups; `None` without them.
+    pub backups: Option<Arc<BackupStatus>>,
     /// The shared pools; `None` if only this gateway uses the store.
     pub allocations: Option<Arc<dyn Allocations>>,
     /// The in-memory accounts, keys and catalogue that requests are served from.
@@ -175,6 +179,7 @@ impl Control {
             passwords: Passwords::new(parts.entropy.clone()),
             store: parts.store,
             schema: parts.schema,
+            backups: parts.backups,
             allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,

@@ -12,6 +12,7 @@ pub(in super::super) fn finding(view: FindingView) -> v1::DiagnoseResponse {
         Area::Clock => v1::DiagnosticArea::Clock,
         Area::Disk => v1::DiagnosticArea::Disk,
         Area::Database => v1::DiagnosticArea::Database,
+        Area::Backups => v1::DiagnosticArea::Backups,
         Area::Ledger => v1::DiagnosticArea::Ledger,
         Area::Upstream => v1::DiagnosticArea::Upstream,
         Area::Tls => v1::DiagnosticArea::Tls,

@@ -37,6 +37,8 @@ pub enum Area {
     Disk,
     /// Integrity of the database, and whether it can be written.
     Database,
+    /// Scheduled backups.
+    Backups,
     /// Consistency of balances with entries, and of records with charges.
     Ledger,
     /// One upstream.
@@ -139,6 +141,11 @@ impl Control {
             checks.push(Check::new(Area::Tls, &subject, tls::check_own(path, now)));
         }
         checks.push(Check::long(Area::Database, database::integrity(self.clone())));
+        if let Some(backups) = &self.backups {
+            let dir = backups.settings().dir.display().to_string();
+            let finding = database::backups(backups, now);
+            checks.push(Check::new(Area::Backups, &dir, async move { vec![finding] }));
+        }
         checks.push(Check::long(Area::Ledger, database::ledger(self.clone(), caller.clone())));
         for upstream in self.directory.catalogue().upstreams.values() {
             let name = upstream.name.as_str();

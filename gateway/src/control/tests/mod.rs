@@ -99,6 +99,7 @@ impl Bench {
         credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
         let control = Arc::new(Control::new(Parts {
             schema: store::sqlite::SCHEMA,
+            backups: None,
             allocations: None,
             store,
             directory,
