@@ -34,6 +34,7 @@ use crate::profile::EndpointFlags;
 #[command(
     name = "ctl",
     version,
+    long_version = version::LONG,
     about = "Administer a Tollgate gateway",
     arg_required_else_help = true,
     after_help = "Example:\n  ctl quickstart\n\n\
@@ -197,15 +198,23 @@ pub(crate) enum Command {
     /// Back up the database of the running gateway (operators only)
     #[command(
         after_help = "Example:\n  ctl backup tollgate-$(date +%F).db\n  ctl backup - | gzip > tollgate.db.gz\n\n\
-        --yes overwrites an existing file. To restore, copy the file as `tollgate.db` into an empty data directory, together with the original \
+        --yes overwrites an existing file. `ctl restore` restores it, together with the original \
         `seal.key`."
     )]
     Backup(Backup),
+    /// Restore a backup into a new data directory on this host, and verify it; no gateway has to run
+    #[command(after_help = "Example:\n  \
+        ctl restore tollgate.db --to /var/lib/tollgate-new --secrets-from /var/lib/tollgate\n\n\
+        Runs `gateway restore` of the same directory as ctl, or else of the PATH.")]
+    Restore(Restore),
     /// Read the gateway's settings, certificates and credential files again (operators only)
     #[command(after_help = "Example:\n  ctl reload\n\n\
         New connections get the new certificate. Changed settings are only validated and named: they take effect \
         with the next start.")]
     Reload,
+    /// Show the versions of ctl and of the gateway
+    #[command(after_help = "Example:\n  ctl version\n  ctl version -o json")]
+    Version,
     /// Print the shell completion script
     #[command(after_help = "Example:\n  \
         ctl completions bash > ~/.local/share/bash-completion/completions/ctl\n  \
@@ -270,6 +279,19 @@ pub(crate) struct Quickstart {
 pub(crate) struct Backup {
     /// File to write, readable only by its owner; `-` for stdout, unless it is a terminal
     pub(crate) file: PathBuf,
+}
+
+/// Arguments of `ctl restore`.
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// File of `ctl backup`, or a file in the directory `backups` of a data directory
+    pub(crate) file: PathBuf,
+    /// New data directory, which must be empty or missing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: PathBuf,
+    /// Old data directory, whose `seal.key` and `operator.token` are copied
+    #[arg(long, value_name = "DIR")]
+    pub(crate) secrets_from: Option<PathBuf>,
 }
 
 /// Arguments of `ctl completions`.

@@ -21,11 +21,13 @@ mod profile;
 mod quickstart;
 mod reload;
 mod request;
+mod restore;
 mod route;
 mod session;
 mod traffic;
 mod upstream;
 mod usage;
+mod version;
 
 use jiff::Timestamp;
 use proto::v1::Percentiles;
@@ -64,7 +66,9 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Doctor(input) => doctor::run(shell, input).await,
         Command::Profile(command) => profile::run(shell, command),
         Command::Backup(input) => backup::run(shell, input).await,
+        Command::Restore(input) => restore::run(shell, &input),
         Command::Reload => reload::run(shell).await,
+        Command::Version => version::run(shell).await,
         Command::Quickstart(input) => quickstart::run(shell, input).await,
         Command::AgentConfig(input) => agent_config::run(shell, input).await,
         Command::Completions(input) => completions::run(shell, input.shell),

@@ -4,6 +4,8 @@
 
 mod backend;
 mod migrate;
+mod restore;
+mod upgrade;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,7 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
+use bytes::Bytes;
 use jiff::Timestamp;
+use serde_json::json;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,7 +25,9 @@ use tokio_util::task::TaskTracker;
 
 use self::backend::Backend;
 pub use self::migrate::migrate;
+pub use self::restore::restore;
 use crate::admin;
+use crate::backups::BackupTask;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::{Config, StoreConfig};
@@ -61,12 +67,15 @@ use domain::key::Key;
 use domain::upstream::Upstream;
 use simulator::{self, Simulator, TruthLog};
 use store::fleet::Fenced;
-use store::{Allocations, IdempotencyClaims, Store};
+use store::{Allocations, IdempotencyClaims, Schema, Store};
 
 /// A fixed seed: the simulator answers the same request alike on every installation.
 const SIMULATOR_SEED: u64 = 1;
 /// The number of recalls by other gateways that may wait.
 const MAX_WAITING_RECALLS: usize = 4_096;
+
+/// The schemas that this program migrates databases to.
+pub const SCHEMAS: [Schema; 2] = [store::sqlite::SCHEMA, store::postgres::SCHEMA];
 
 /// What tests may replace.
 pub struct Seams {
@@ -116,7 +125,7 @@ pub async fn run(
     let contact = Arc::new(StoreContact::new(patience));
     let listen = listeners.http.local_addr()?;
     let backend = Backend::open(config, listen, &*seams.clock, &*seams.entropy).await?;
-    let store = backend.store();
+    let (store, schema) = (backend.store(), backend.schema());
     let fenced = Arc::<OnceLock<Fenced>>::default();
     let shared = backend.shared();
     let heartbeats = shared.clone().map(|membership| {
@@ -224,6 +233,11 @@ pub async fn run(
         clock: clock.clone(),
     };
     writing.spawn(retention.run(recorder_stop.clone()));
+    let backups = config.backups.clone().map(|settings| {
+        let (task, status) = BackupTask::new(settings, store.clone(), clock.clone());
+        writing.spawn(task.run(recorder_stop.clone()));
+        status
+    });
     let directory = Arc::new(Directory::new(prepared.snapshot));
     let sealer = Arc::new(prepared.sealer);
     let credentials = Arc::new(Credentials::new(sealer.clone()));
@@ -300,6 +314,8 @@ pub async fn run(
     };
     let control = Arc::new(Control::new(Parts {
         store,
+        schema,
+        backups,
         allocations: allocations.clone(),
         directory: directory.clone(),
         ledger: ledger.clone(),
@@ -334,7 +350,7 @@ pub async fn run(
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 
     let bodies = BodyReceiver::new(config.max_body_bytes, body_memory, config.edge.body_pace);
-    let edge = Arc::new(EdgeState::new(bodies, config.cors.clone()));
+    let edge = Arc::new(EdgeState::new(bodies, config.cors.clone(), verbose_health(schema)));
     let abort = CancellationToken::new();
     let mut workers = Workers::new(seams.worker_runtime);
     let mut queues = Vec::new();
@@ -409,6 +425,18 @@ pub async fn run(
     tracing::info!("stopped");
     fenced.get().map_or(Ok(()), |reason| Err(*reason))?;
     served.context("serving the admin plane")
+}
+
+/// Returns which program serves, and the schema of its database.
+fn verbose_health(schema: Schema) -> Bytes {
+    let health = json!({
+        "status": "ok",
+        "version": version::VERSION,
+        "commit": version::COMMIT,
+        "database": schema.backend,
+        "schema": schema.version,
+    });
+    health.to_string().into()
 }
 
 /// Drops the clients of upstreams that were changed or removed, whenever the catalogue changes.

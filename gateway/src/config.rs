@@ -4,10 +4,12 @@
 //! one source, and [`Config`] the validated result.
 
 mod address;
+mod backup;
 mod edge;
 mod environment_proxies;
 mod migrate;
 mod responses;
+mod restore;
 mod source;
 mod store;
 
@@ -22,8 +24,10 @@ use etcetera::BaseStrategy;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+use crate::backups::BackupSettings;
 use crate::connections::ConnectionLimits;
 use crate::control::Registration;
+use crate::data_dir::BACKUPS;
 use crate::http::CorsOrigins;
 use crate::retention::RecordRetention;
 use crate::tls::TlsFiles;
@@ -36,6 +40,7 @@ use domain::node::NodeName;
 pub use edge::{EdgeConfig, EdgeSettings};
 pub use migrate::{MigrateArgs, Migration};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
+pub use restore::RestoreArgs;
 pub use source::{SettingsSource, StartSettings};
 pub use store::{DurabilitySetting, StoreConfig};
 
@@ -168,6 +173,15 @@ pub struct Settings {
     /// Maximum number of request records to keep; the oldest are deleted first. 0 for no limit [default: 0]
     #[arg(long, value_name = "N", env = "TOLLGATE_RECORDS_MAX_ROWS")]
     pub records_max_rows: Option<u64>,
+    /// Time between two backups of the SQLite database, such as `6h`; 0 for none [default: 0]
+    #[arg(long, value_name = "TIME", env = "TOLLGATE_BACKUP_EVERY")]
+    pub backup_every: Option<String>,
+    /// Number of backups to keep; the oldest are deleted after a new one was verified [default: 7]
+    #[arg(long, value_name = "N", env = "TOLLGATE_BACKUP_KEEP")]
+    pub backup_keep: Option<usize>,
+    /// Directory of the backups [default: `backups` in the data directory]
+    #[arg(long, value_name = "DIR", env = "TOLLGATE_BACKUP_DIR")]
+    pub backup_dir: Option<PathBuf>,
     /// What failures the record of a request survives [default: process]
     #[arg(long, value_name = "WHAT", env = "TOLLGATE_DURABILITY")]
     pub durability: Option<DurabilitySetting>,
@@ -244,6 +258,8 @@ pub struct Config {
     pub connections: ConnectionLimits,
     /// The retention of request records.
     pub records: RecordRetention,
+    /// The scheduled backups; `None` for none.
+    pub backups: Option<BackupSettings>,
     /// The durability of request records.
     pub durability: Durability,
     /// The time for which a response is kept under its request's idempotency key; zero disables replay.
@@ -303,6 +319,9 @@ impl Settings {
                 .or(lower.max_connections_per_address),
             records_keep_days: self.records_keep_days.or(lower.records_keep_days),
             records_max_rows: self.records_max_rows.or(lower.records_max_rows),
+            backup_every: self.backup_every.or(lower.backup_every),
+            backup_keep: self.backup_keep.or(lower.backup_keep),
+            backup_dir: self.backup_dir.or(lower.backup_dir),
             durability: self.durability.or(lower.durability),
             idempotency_minutes: self.idempotency_minutes.or(lower.idempotency_minutes),
             edge: self.edge.or(lower.edge),
@@ -396,9 +415,17 @@ impl Settings {
         );
         let node_name = self.node_name.filter(|name| !name.is_empty());
         let password_file = non_empty(self.store_password_file);
+        let store = StoreConfig::resolve(self.store.as_ref(), password_file.as_deref())?;
+        let backup_dir = non_empty(self.backup_dir).unwrap_or_else(|| data_dir.join(BACKUPS));
+        let backups = backup::resolve(self.backup_every.as_deref(), self.backup_keep, backup_dir)?;
+        ensure!(
+            backups.is_none() || store == StoreConfig::Sqlite,
+            "`backup_every` is for SQLite; make backups of a PostgreSQL database with its tools"
+        );
         Ok(Config {
             data_dir,
-            store: StoreConfig::resolve(self.store.as_ref(), password_file.as_deref())?,
+            store,
+            backups,
             node_name: node_name.map(|name| NodeName::parse(&name)).transpose()?,
             store_patience: Duration::from_secs(store_patience_seconds),
             listen,

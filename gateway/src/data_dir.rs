@@ -20,10 +20,12 @@ use store::sqlite::SqliteStore;
 pub(crate) const DATABASE: &str = "tollgate.db";
 /// The name of the journal's directory.
 pub(crate) const JOURNAL: &str = "journal";
+/// The directory of copies of the database.
+pub(crate) const BACKUPS: &str = "backups";
 /// The name of the database's write-ahead log. SQLite removes it when it opens a missing database.
 const WRITE_AHEAD_LOG: &str = "tollgate.db-wal";
 /// The lock file, held by the process that uses the data directory.
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 /// How long to wait for a process that is just ending to release the data directory.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -70,6 +72,15 @@ pub(crate) fn make(dir: &Path) -> Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(dir);
     made.with_context(|| format!("making the data directory `{}`", dir.display()))
+}
+
+/// Returns the space on the disk of `dir` that this process may use, in bytes.
+///
+/// # Errors
+/// The directory cannot be accessed.
+pub(crate) fn free_bytes(dir: &Path) -> std::io::Result<u64> {
+    let disk = rustix::fs::statvfs(dir)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Locks `dir` for this process as long as the file is open: two gateways would replay each other's journals.

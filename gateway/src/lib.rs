@@ -27,6 +27,7 @@ pub mod admin;
 pub mod control;
 
 pub mod app;
+pub mod backups;
 pub mod catalogue;
 pub mod clock;
 pub mod coalescing_writer;

@@ -4,13 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use gateway::app::{self, Listeners, Seams};
 use gateway::clock::SystemEntropy;
-use gateway::config::{Config, MigrateArgs, Settings, SettingsSource, listen_address};
+use gateway::config::{Config, MigrateArgs, RestoreArgs, Settings, SettingsSource, listen_address};
 use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
 use gateway::programs::Programs;
@@ -26,9 +26,15 @@ use tokio_util::sync::CancellationToken;
 // of 32, and a held stream 37 KB instead of 58; differences in CPU time were within the noise.
 use mimalloc as _;
 
+/// The version, the commit, and the schemas that the program migrates databases to.
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    let schemas = app::SCHEMAS.map(|schema| schema.to_string()).join(", ");
+    format!("{}\n{schemas}", version::LONG)
+});
+
 /// An OpenAI-compatible gateway with accounts, keys, limits and exact metering.
 #[derive(Debug, Parser)]
-#[command(version, args_conflicts_with_subcommands = true)]
+#[command(version, long_version = LONG_VERSION.as_str(), args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -47,8 +53,10 @@ enum Command {
     Check(Box<ServeArgs>),
     /// Demonstrate the gateway with the built-in simulator, then keep serving
     Demo(DemoArgs),
-    /// Copy the SQLite database of a stopped gateway into an empty PostgreSQL database
+    /// Upgrade the schema of a stopped gateway's SQLite database, or copy the database into an empty PostgreSQL database
     Migrate(MigrateArgs),
+    /// Restore a backup of a SQLite database into a new data directory, and verify it
+    Restore(RestoreArgs),
     /// Serve only the built-in simulator, as an upstream for tests
     Simulator(SimulatorArgs),
     /// Write the manual: a page for each command into a directory, or only that of `gateway` to stdout
@@ -135,6 +143,7 @@ async fn run() -> Result<()> {
             let ended = shutdown.run_until_cancelled(Box::pin(migrating)).await;
             ended.unwrap_or_else(|| Err(anyhow::anyhow!("stopped by a signal")))
         }
+        Some(Command::Restore(args)) => Box::pin(app::restore(&args, &mut std::io::stdout())).await,
         Some(Command::Simulator(args)) => simulate(args, shutdown).await,
         Some(Command::Man(args)) => manual(args.dir.as_deref()),
     }

@@ -5,14 +5,17 @@
 //! finds nothing to do. Deletion proceeds in small steps with pauses, so that commits do not wait long. Aggregates and ledger entries
 //! are kept. The database is not vacuumed, because SQLite reuses freed pages.
 
+mod trusted_time;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
+use self::trusted_time::{Event, TrustedTime};
 use crate::clock::Clock;
-use store::{IdempotencyClaims, RetentionCutoff, Store, StoreError};
+use store::{IdempotencyClaims, RequestFilter, RetentionCutoff, Store, StoreError};
 
 /// The number of records deleted per step, which takes some milliseconds of the writer's time.
 const MAX_ROWS_PER_STEP: usize = 1_000;
@@ -91,12 +94,15 @@ impl RetentionTask {
     pub async fn run(self, stop: CancellationToken) {
         let mut minutes = tokio::time::interval(SWEEP_INTERVAL);
         let sweeps = async {
+            let mut time = self.start_time().await;
             for sweep in 0_u64.. {
                 minutes.tick().await;
+                let (now, event) = time.observe(self.clock.now(), self.clock.monotonic());
+                report(event);
                 if !self.records.keeps_all() {
-                    self.sweep_records().await;
+                    self.sweep_records(now).await;
                 }
-                self.sweep_calls().await;
+                self.sweep_calls(now).await;
                 in_steps("old changes of the directory", || {
                     self.store.delete_old_changes(KEPT_CHANGES, MAX_ROWS_PER_STEP)
                 })
@@ -110,7 +116,7 @@ impl RetentionTask {
                 if let Some(keep) = self.responses
                     && sweep.is_multiple_of(RESPONSES_EVERY)
                 {
-                    self.sweep_responses(keep).await;
+                    self.sweep_responses(keep, now).await;
                 }
             }
         };
@@ -118,39 +124,65 @@ impl RetentionTask {
         stop.run_until_cancelled(sweeps).await;
     }
 
-    async fn sweep_records(&self) {
-        let Some(cutoff) = self.records.cutoff(self.clock.now()) else { return };
-        let records = in_steps("old request records", || {
-            self.store.delete_old_requests(cutoff, MAX_ROWS_PER_STEP)
-        })
-        .await;
-        if records > 0 {
-            tracing::info!(records, "deleted request records past their retention");
+    /// Compares the wall clock with the newest record. Without one, or if it cannot be read, the clock is trusted.
+    async fn start_time(&self) -> TrustedTime {
+        let newest = self.store.requests_before(&RequestFilter::default(), None, 1).await;
+        let newest = newest.ok().and_then(|records| Some(records.first()?.1.started_at));
+        let (wall, monotonic) = (self.clock.now(), self.clock.monotonic());
+        let (time, event) = TrustedTime::start(wall, monotonic, newest);
+        if let Some(Event::Jumped(ahead)) = event {
+            let seconds = ahead.as_secs();
+            tracing::info!(
+                event = "clock_unconfirmed",
+                seconds,
+                "the newest record is more than an hour away from the clock: retention uses its time until the gateway \
+                 has run for an hour"
+            );
         }
+        time
     }
 
-    async fn sweep_responses(&self, keep: ResponseRetention) {
+    async fn sweep_records(&self, now: Timestamp) {
+        let Some(cutoff) = self.records.cutoff(now) else { return };
+        let step = || self.store.delete_old_requests(cutoff, MAX_ROWS_PER_STEP);
+        in_steps("old request records", step).await;
+    }
+
+    async fn sweep_responses(&self, keep: ResponseRetention, now: Timestamp) {
         let keep_for = SignedDuration::try_from(keep.keep_for).unwrap_or(SignedDuration::MAX);
-        let Ok(before) = self.clock.now().checked_sub(keep_for) else { return };
+        let Ok(before) = now.checked_sub(keep_for) else { return };
         let step = || async move {
             let forgotten = self.store.delete_old_responses(before, MAX_RESPONSES_PER_STEP).await?;
             Ok(u64::from(forgotten))
         };
-        let responses = in_steps("old responses", step).await;
-        if responses > 0 {
-            tracing::info!(responses, "forgot responses past their retention");
-        }
+        in_steps("old responses", step).await;
     }
 
-    async fn sweep_calls(&self) {
-        let Ok(before) = self.clock.now().checked_sub(IDEMPOTENCY_RETENTION) else { return };
+    async fn sweep_calls(&self, now: Timestamp) {
+        let Ok(before) = now.checked_sub(IDEMPOTENCY_RETENTION) else { return };
         in_steps("old idempotency keys", || self.store.delete_old_calls(before, MAX_ROWS_PER_STEP))
             .await;
     }
 }
 
-/// Deletes step by step until nothing is left to delete, and returns the total.
-async fn in_steps<F>(what: &str, mut step: impl FnMut() -> F) -> u64
+/// Logs what an observation of the clocks has found.
+fn report(event: Option<Event>) {
+    match event {
+        Some(Event::Jumped(ahead)) => tracing::warn!(
+            event = "clock_jumped",
+            seconds = ahead.as_secs(),
+            "the wall clock jumped; retention does not use the new time until it was in force for an hour"
+        ),
+        Some(Event::Confirmed) => tracing::info!(
+            event = "clock_confirmed",
+            "the time was in force for an hour; retention uses it"
+        ),
+        None => {}
+    }
+}
+
+/// Deletes step by step until nothing is left to delete, and logs the total.
+async fn in_steps<F>(what: &str, mut step: impl FnMut() -> F)
 where
     F: Future<Output = Result<u64, StoreError>>,
 {
@@ -167,7 +199,9 @@ where
         }
         tokio::time::sleep(STEP_PAUSE).await;
     }
-    total
+    if total > 0 {
+        tracing::info!(deleted = total, "deleted {what}");
+    }
 }
 
 #[cfg(test)]
@@ -223,7 +257,7 @@ mod tests {
             store: store.clone(),
             clock: Arc::new(StoppedClock),
         };
-        task.sweep_responses(keep).await;
+        task.sweep_responses(keep, task.clock.now()).await;
         for (number, is_kept) in [(1, false), (expired, false), (expired + 1, true)] {
             let id = RequestId(Uuid::from_u128(number));
             let found = store.find_response(ACCOUNT, id).await.unwrap();

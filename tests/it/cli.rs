@@ -8,7 +8,7 @@ mod upstream_tls;
 mod user;
 mod watching;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::{Product, question};
 
 use self::user::{User, member};
@@ -182,4 +182,24 @@ async fn logout_ends_the_session() {
     let alice = member(&product, "alice").await;
     alice.ok("logout").await;
     assert_eq!(alice.ctl("whoami").await.code, 3);
+}
+
+#[tokio::test]
+async fn every_account_may_ask_which_version_runs() {
+    let product = Product::start().await;
+    let alice = member(&product, "alice").await;
+    let programs = alice.json("version").await;
+    let schema = gateway::app::SCHEMAS[0].to_string();
+    let program = |name: &str, schema: Option<&str>| {
+        json!({
+            "program": name,
+            "version": version::VERSION,
+            "commit": version::COMMIT,
+            "schema": schema,
+        })
+    };
+    assert_eq!(
+        programs,
+        Value::from(vec![program("ctl", None), program("gateway", Some(&schema))])
+    );
 }

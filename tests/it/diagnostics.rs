@@ -51,6 +51,7 @@ async fn a_healthy_gateway_has_no_problems() {
     assert_eq!(
         areas,
         [
+            DiagnosticArea::Version,
             DiagnosticArea::Clock,
             DiagnosticArea::Files,
             DiagnosticArea::Disk,

@@ -39,7 +39,7 @@ const SIGHUP_EXIT_CODE: u8 = 128 + 1;
 /// operator token. Without a token, it asks for a name and a password. `?` lists the keys of the
 /// open screen.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, long_version = version::LONG)]
 struct Args {
     /// The gateway's admin address: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`
     #[arg(long, value_name = "URL")]

@@ -56,6 +56,7 @@ const LINES: &[&str] = &[
     "ledger verify",
     "backup COPY",
     "reload",
+    "version",
     "doctor",
 ];
 

@@ -1,4 +1,4 @@
-//! Tests of `ctl traffic`, `ctl upstream health`, `ctl account limits` and `ctl reload`.
+//! Tests of `ctl traffic`, `ctl upstream health`, `ctl account limits`, `ctl version` and `ctl reload`.
 
 use crate::harness::signed_in;
 
@@ -78,6 +78,21 @@ async fn quiet_prints_only_names() {
         let result = user.ctl(line).await;
         assert_eq!((result.code, &*result.out, &*result.err), (0, printed, ""), "{line}");
     }
+}
+
+#[tokio::test]
+async fn versions_are_those_of_both_programs() {
+    let (fake, user) = signed_in().await;
+    let printed = user.ctl("version -o csv").await.ok();
+    let lines: Vec<_> = printed.lines().collect();
+    let ours = format!("ctl,{},{},", version::VERSION, version::COMMIT.unwrap_or_default());
+    let expected =
+        ["program,version,commit,schema", &ours, "gateway,0.9.0,0123456789ab,SQLite schema 22"];
+    assert_eq!(lines, expected);
+    assert!(user.ctl("--version").await.ok().contains(version::LONG));
+    fake.refuse("GetVersion", tonic::Code::Unavailable, "");
+    let result = user.ctl("version -o csv").await;
+    assert_eq!((result.code, result.out.lines().count()), (6, 2), "{result:?}");
 }
 
 #[tokio::test]

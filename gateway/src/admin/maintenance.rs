@@ -42,6 +42,20 @@ impl MaintenanceService for Maintenance {
         Ok(Response::new(chunks.boxed()))
     }
 
+    async fn get_version(
+        &self,
+        request: Request<v1::GetVersionRequest>,
+    ) -> RpcResult<v1::GetVersionResponse> {
+        auth::caller(&self.control, &request).await?;
+        let schema = self.control.schema();
+        Ok(Response::new(v1::GetVersionResponse {
+            version: version::VERSION.to_owned(),
+            commit: version::COMMIT.unwrap_or_default().to_owned(),
+            backend: schema.backend.to_owned(),
+            schema_version: schema.version,
+        }))
+    }
+
     async fn reload(&self, request: Request<v1::ReloadRequest>) -> RpcResult<v1::ReloadResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let reloaded = self.control.reload(&caller).await?;

@@ -10,6 +10,7 @@ use secrecy::ExposeSecret;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use super::upgrade;
 use crate::clock::{Clock, Entropy};
 use crate::config::{Config, StoreConfig};
 use crate::data_dir::{self, DATABASE};
@@ -18,7 +19,7 @@ use domain::node::{NodeId, NodeName};
 use store::fleet::JoiningNode;
 use store::postgres::{PostgresAddress, PostgresStore};
 use store::sqlite::SqliteStore;
-use store::{Allocations, Store, StoreError};
+use store::{Allocations, Schema, Store, StoreError};
 
 /// The file with the id of the data directory, by which a database recognises its gateway.
 const NODE_FILE: &str = "node.id";
@@ -46,6 +47,7 @@ impl Backend {
         match &config.store {
             StoreConfig::Sqlite => {
                 data_dir::check(dir)?;
+                upgrade::copy_before(dir)?;
                 let opened = SqliteStore::open_for(&dir.join(DATABASE), config.durability)?;
                 Ok(Self::Sqlite(Arc::new(opened)))
             }
@@ -55,6 +57,14 @@ impl Backend {
                 tracing::info!(store = %address, node = %node.name, "connected to the database");
                 Ok(Self::Postgres(Arc::new(opened)))
             }
+        }
+    }
+
+    /// Returns the schema that this gateway uses.
+    pub(super) fn schema(&self) -> Schema {
+        match self {
+            Self::Sqlite(_) => store::sqlite::SCHEMA,
+            Self::Postgres(_) => store::postgres::SCHEMA,
         }
     }
 

@@ -1,11 +1,11 @@
-//! Moves the store of a stopped gateway from SQLite to PostgreSQL.
+//! Migrates the store of a stopped gateway: its schema, or from SQLite to PostgreSQL.
 
 use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::recover_journal;
+use super::{recover_journal, upgrade};
 use crate::clock::Entropy;
 use crate::config::Migration;
 use crate::data_dir::{DATABASE, JOURNAL, lock};
@@ -16,19 +16,30 @@ use store::sqlite::SqliteStore;
 /// The number of rows, of all tables together, between two lines in the log.
 const ROWS_PER_LOG_LINE: u64 = 250_000;
 
-/// Copies the database of a data directory into an empty PostgreSQL database, and writes a comparison of both to
-/// `out`. Changes nothing in the directory, except that its journal is replayed into its database.
+/// Upgrades the schema of the database of a data directory, after a copy of it. With a target, also copies the
+/// database into an empty PostgreSQL database, and writes a comparison of both to `out`. The copy changes
+/// nothing in the directory, except that the journal is replayed into its database.
 ///
 /// # Errors
 /// A gateway uses the directory, a database or a file is not usable, or the copy differs.
 pub async fn migrate(
-    Migration { data_dir, target }: &Migration,
+    migration: &Migration,
     entropy: Arc<dyn Entropy>,
     out: &mut dyn Write,
 ) -> Result<()> {
+    let Migration { data_dir, target, is_dry_run } = migration;
+    if *is_dry_run {
+        return upgrade::describe(data_dir, target.as_ref(), out).await;
+    }
     let path = data_dir.join(DATABASE);
     ensure!(!SqliteStore::is_uninitialized(&path)?, "there is no database `{}`", path.display());
     let _lock = lock(data_dir).await.context("stop the gateway first")?;
+    upgrade::copy_before(data_dir)?;
+    let Some(target) = target else {
+        SqliteStore::open(&path)?.close().await;
+        let schema = store::sqlite::SCHEMA;
+        return writeln!(out, "`{}` has {schema}", path.display()).context("writing the result");
+    };
     let store = SqliteStore::open(&path)?;
     recover_journal(&data_dir.join(JOURNAL), &store)
         .await?

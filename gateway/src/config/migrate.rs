@@ -12,9 +12,13 @@ use ::store::postgres::PostgresAddress;
 /// The arguments of `gateway migrate`.
 #[derive(Args, Clone, Debug)]
 pub struct MigrateArgs {
-    /// The empty database: `postgres://USER@HOST/DATABASE`
+    /// An empty database that receives a copy of the SQLite database: `postgres://USER@HOST/DATABASE` [default: only the
+    /// schema of the SQLite database is upgraded]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true, value_parser = store::secret_parser())]
-    to: SecretString,
+    to: Option<SecretString>,
+    /// Print what would be done, and change nothing; the gateway may run
+    #[arg(long)]
+    dry_run: bool,
     /// A file with the password of the database, instead of one in the URL
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE")]
     store_password_file: Option<PathBuf>,
@@ -31,8 +35,10 @@ pub struct MigrateArgs {
 pub struct Migration {
     /// The data directory with the `SQLite` database.
     pub data_dir: PathBuf,
-    /// The database that receives the copy.
-    pub target: PostgresAddress,
+    /// The database that receives the copy; `None` to upgrade the schema of the `SQLite` database.
+    pub target: Option<PostgresAddress>,
+    /// Whether to print what would be done, and to change nothing.
+    pub is_dry_run: bool,
 }
 
 impl MigrateArgs {
@@ -44,10 +50,20 @@ impl MigrateArgs {
         let file = self.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
         let data_dir = self.data_dir.or(file.data_dir);
         let data_dir = data_dir.filter(|dir| !dir.as_os_str().is_empty());
-        let target = StoreConfig::resolve(Some(&self.to), self.store_password_file.as_deref());
-        let StoreConfig::Postgres(target) = target.context("reading --to")? else {
-            bail!("--to must be a URL like `postgres://user@host/database`")
+        let target = match &self.to {
+            None => None,
+            Some(to) => {
+                let target = StoreConfig::resolve(Some(to), self.store_password_file.as_deref());
+                let StoreConfig::Postgres(target) = target.context("reading --to")? else {
+                    bail!("--to must be a URL like `postgres://user@host/database`")
+                };
+                Some(target)
+            }
         };
-        Ok(Migration { data_dir: data_dir.map_or_else(default_data_dir, Ok)?, target })
+        Ok(Migration {
+            data_dir: data_dir.map_or_else(default_data_dir, Ok)?,
+            target,
+            is_dry_run: self.dry_run,
+        })
     }
 }

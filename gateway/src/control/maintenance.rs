@@ -1,9 +1,14 @@
 //! Backups of the whole store.
 
 use super::{Caller, Control, ControlError};
-use store::StoreCopy;
+use store::{Schema, StoreCopy};
 
 impl Control {
+    /// Returns the schema that this gateway uses.
+    pub fn schema(&self) -> Schema {
+        self.schema
+    }
+
     /// Copies the store and checks the copy. Contains the requests that ended before the call,
     /// unless the store fails to write them.
     ///

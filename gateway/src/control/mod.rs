@@ -54,6 +54,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
+use crate::backups::BackupStatus;
 use crate::clock::{Clock, Entropy};
 use crate::config::StartSettings;
 use crate::directory::Directory;
@@ -63,7 +64,7 @@ use crate::secrets::Credentials;
 use crate::tls::ServerTls;
 use crate::upstream::UpstreamClients;
 use domain::money::Nanos;
-use store::{Allocations, Store};
+use store::{Allocations, Schema, Store};
 
 pub use access::Caller;
 pub use error::ControlError;
@@ -79,6 +80,8 @@ const MAX_BALANCE: Nanos = Nanos(1_000_000_000 * 1_000_000_000);
 /// The control plane; one instance per gateway.
 pub struct Control {
     store: Arc<dyn Store>,
+    schema: Schema,
+    backups: Option<Arc<BackupStatus>>,
     allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
@@ -107,6 +110,10 @@ pub struct Control {
 pub struct Parts {
     /// The persistent store.
     pub store: Arc<dyn Store>,
+    /// The schema of the store.
+    pub schema: Schema,
+    /// The state of scheduled backups; `None` without them.
+    pub backups: Option<Arc<BackupStatus>>,
     /// The shared pools; `None` if only this gateway uses the store.
     pub allocations: Option<Arc<dyn Allocations>>,
     /// The in-memory accounts, keys and catalogue that requests are served from.
@@ -171,6 +178,8 @@ impl Control {
         Self {
             passwords: Passwords::new(parts.entropy.clone()),
             store: parts.store,
+            schema: parts.schema,
+            backups: parts.backups,
             allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use serde_json::json;
 
@@ -45,14 +45,15 @@ pub struct EdgeState {
     stored: StoredReader,
     shutdown: Arc<Shutdown>,
     cors: Option<CorsOrigins>,
+    verbose_health: Bytes,
 }
 
 impl EdgeState {
     /// Creates the state of an edge that receives request bodies through `bodies`, and that pages of the origins
-    /// `cors` may use.
-    pub fn new(bodies: BodyReceiver, cors: Option<CorsOrigins>) -> Self {
+    /// `cors` may use. `verbose_health` is the JSON object that `/healthz?verbose` answers with.
+    pub fn new(bodies: BodyReceiver, cors: Option<CorsOrigins>, verbose_health: Bytes) -> Self {
         let stored = StoredReader::new(bodies.budget().clone());
-        Self { bodies, stored, shutdown: Arc::new(Shutdown::new()), cors }
+        Self { bodies, stored, shutdown: Arc::new(Shutdown::new()), cors, verbose_health }
     }
 
     /// Returns the shutdown that requests observe.
@@ -120,6 +121,9 @@ impl Handler {
         }
         let path = head.uri.path();
         match path {
+            "/healthz" if is_verbose(&head.uri) => {
+                return respond::json(self.edge.verbose_health.clone());
+            }
             "/healthz" => return health(true),
             "/readyz" => return self.readiness(),
             _ => {}
@@ -275,6 +279,12 @@ fn health(good: bool) -> Response<Reply> {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     response
+}
+
+/// Returns whether the query asks for details: `?verbose`, with or without a value.
+fn is_verbose(uri: &Uri) -> bool {
+    let mut fields = uri.query().unwrap_or_default().split('&');
+    fields.any(|field| field.split('=').next() == Some("verbose"))
 }
 
 /// Answers that no requests should be sent here, for `reason`.

@@ -1,5 +1,6 @@
 //! Secret files of the data directory, with mode 0600.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -35,6 +36,16 @@ pub(crate) fn read_or_create(
     file.persist_noclobber(&path).map_err(|error| error.error)?;
     File::open(dir)?.sync_all()?;
     Ok(secret)
+}
+
+/// Copies the secret at `path` to the new file `dir/name`, and syncs it to the disk.
+pub(crate) fn copy(path: &Path, dir: &Path, name: &OsStr) -> io::Result<()> {
+    let secret = zeroize::Zeroizing::new(fs::read(path)?);
+    let mut file = NamedTempFile::new_in(dir)?;
+    file.write_all(&secret)?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(dir.join(name)).map_err(|error| error.error)?;
+    File::open(dir)?.sync_all()
 }
 
 #[cfg(unix)]

@@ -119,6 +119,10 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.maintenance().reload(v1::ReloadRequest {}).await));
             Rule::Operator
         }
+        "MaintenanceService/GetVersion" => {
+            all.push(shown(caller.maintenance().get_version(v1::GetVersionRequest {}).await));
+            Rule::Own
+        }
         "NodeService/ListNodes" => {
             all.push(shown(caller.nodes().list_nodes(v1::ListNodesRequest {}).await));
             Rule::Operator

@@ -89,6 +89,16 @@ impl MaintenanceService for FakeGateway {
         answer(Box::pin(tokio_stream::iter(chunks)))
     }
 
+    async fn get_version(&self, request: Request<GetVersionRequest>) -> Answer<GetVersionResponse> {
+        self.record("GetVersion", request)?;
+        answer(GetVersionResponse {
+            version: "0.9.0".to_owned(),
+            commit: "0123456789ab".to_owned(),
+            backend: "SQLite".to_owned(),
+            schema_version: 22,
+        })
+    }
+
     async fn reload(&self, request: Request<ReloadRequest>) -> Answer<ReloadResponse> {
         self.record("Reload", request)?;
         answer(ReloadResponse {

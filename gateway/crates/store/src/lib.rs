@@ -133,6 +133,34 @@ impl From<std::io::Error> for StoreError {
     }
 }
 
+/// The version of a schema, which counts the migrations. `Display` is for operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// The database: `SQLite` or `PostgreSQL`.
+    pub backend: &'static str,
+    /// The number of the newest migration.
+    pub version: u32,
+}
+
+impl std::fmt::Display for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} schema {}", self.backend, self.version)
+    }
+}
+
+/// What opening a database does to its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrade {
+    /// The schema version of the database.
+    pub from: u32,
+    /// The schema version afterwards; the same if nothing is to be done.
+    pub to: u32,
+    /// The names of the migrations that are missing, in their order.
+    pub migrations: &'static [&'static str],
+    /// The size of the database in bytes.
+    pub bytes: u64,
+}
+
 /// A consistent snapshot of the state that the gateway keeps in memory.
 #[derive(Debug, Default)]
 pub struct Snapshot {

@@ -8,9 +8,11 @@ use crate::control::diagnose::{Area, FindingView, Severity};
 pub(in super::super) fn finding(view: FindingView) -> v1::DiagnoseResponse {
     let FindingView { area, subject, finding, elapsed, at } = view;
     let area = match area {
+        Area::Version => v1::DiagnosticArea::Version,
         Area::Clock => v1::DiagnosticArea::Clock,
         Area::Disk => v1::DiagnosticArea::Disk,
         Area::Database => v1::DiagnosticArea::Database,
+        Area::Backups => v1::DiagnosticArea::Backups,
         Area::Ledger => v1::DiagnosticArea::Ledger,
         Area::Upstream => v1::DiagnosticArea::Upstream,
         Area::Tls => v1::DiagnosticArea::Tls,

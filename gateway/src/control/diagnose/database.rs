@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::Finding;
+use crate::backups::{BackupStatus, Outcome};
 use crate::control::{Caller, Control};
 use domain::verification::Difference;
 use store::StoreError;
@@ -30,6 +33,29 @@ pub(super) async fn integrity(control: Arc<Control>) -> Vec<Finding> {
     }
     let found = |text| Finding::problem(format!("it is damaged: {text}"), restore);
     damage.into_iter().map(found).collect()
+}
+
+/// Reports the newest scheduled backup and the last failure.
+pub(super) fn backups(status: &BackupStatus, now: Timestamp) -> Finding {
+    let Outcome { newest, failure } = status.outcome();
+    let newest_text = newest.map_or_else(
+        || "there is no backup".to_owned(),
+        |time| format!("the newest backup is of {time:.0}"),
+    );
+    if let Some(failure) = failure {
+        let remedy = "make the directory writable and free space on its disk; the next attempt is within ten minutes";
+        return Finding::problem(
+            format!("the last backup failed: {failure}; {newest_text}"),
+            remedy,
+        );
+    }
+    let every = SignedDuration::try_from(status.settings().every).unwrap_or(SignedDuration::MAX);
+    let overdue = newest.is_none_or(|newest| now.duration_since(newest) / 2 > every);
+    if overdue {
+        let remedy = "see the gateway's log; one is made within a minute of the start";
+        return Finding::warning(format!("{newest_text}, which is overdue"), remedy);
+    }
+    Finding::ok(newest_text)
 }
 
 pub(super) async fn ledger(control: Arc<Control>, caller: Caller) -> Vec<Finding> {

@@ -29,12 +29,16 @@ const LONG_CHECK_TIMEOUT: Duration = Duration::from_mins(2);
 /// The area of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
+    /// The program and its schema.
+    Version,
     /// The gateway's clock.
     Clock,
     /// Space on the disk of the data directory.
     Disk,
     /// Integrity of the database, and whether it can be written.
     Database,
+    /// Scheduled backups.
+    Backups,
     /// Consistency of balances with entries, and of records with charges.
     Ledger,
     /// One upstream.
@@ -116,7 +120,9 @@ impl Control {
         let dir = self.data_dir.clone();
         let place = dir.display().to_string();
         let now = self.clock.now();
+        let running = format!("gateway {}, {}", version::LONG, self.schema);
         let mut checks = vec![
+            Check::new(Area::Version, "", async move { vec![Finding::ok(running)] }),
             Check::new(Area::Clock, "", async move { vec![host::clock(now)] }),
             Check::new(Area::Files, "", host::files()),
             Check::new(Area::Disk, &place, host::disk(dir.clone())),
@@ -135,6 +141,11 @@ impl Control {
             checks.push(Check::new(Area::Tls, &subject, tls::check_own(path, now)));
         }
         checks.push(Check::long(Area::Database, database::integrity(self.clone())));
+        if let Some(backups) = &self.backups {
+            let dir = backups.settings().dir.display().to_string();
+            let finding = database::backups(backups, now);
+            checks.push(Check::new(Area::Backups, &dir, async move { vec![finding] }));
+        }
         checks.push(Check::long(Area::Ledger, database::ledger(self.clone(), caller.clone())));
         for upstream in self.directory.catalogue().upstreams.values() {
             let name = upstream.name.as_str();

@@ -98,6 +98,8 @@ impl Bench {
         let directory = Arc::new(Directory::new(prepared.snapshot));
         credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
         let control = Arc::new(Control::new(Parts {
+            schema: store::sqlite::SCHEMA,
+            backups: None,
             allocations: None,
             store,
             directory,

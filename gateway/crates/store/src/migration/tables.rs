@@ -46,7 +46,8 @@ const MODEL: &[(&str, &str)] = &[("model", "iif(typeof(model) = 'text', model, N
 
 /// All tables.
 pub(crate) const TABLES: &[Table] = &[
-    Table::same("meta", &["name", "value"], "FROM meta"),
+    // The version of the program that wrote the source does not describe the copy.
+    Table::same("meta", &["name", "value"], "FROM meta WHERE name <> 'written_by'"),
     Table::same(
         "accounts",
         &["id", "name", "folded_name", "password_hash", "role", "status", "plan", "created_at"],
@@ -261,7 +262,8 @@ impl Table {
     pub(crate) fn copy(&self) -> String {
         // The others are of the migration, or are made by gateways.
         let is_meta = self.name == "meta";
-        let condition = if is_meta { " WHERE name NOT IN ('migration', 'seal_key')" } else { "" };
+        let condition =
+            if is_meta { " WHERE name NOT IN ('migration', 'seal_key', 'written_by')" } else { "" };
         format!("{}{condition}", self.name)
     }
 }

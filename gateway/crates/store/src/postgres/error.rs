@@ -10,9 +10,9 @@ use crate::StoreError;
 /// A newer version of the gateway wrote the database.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it was written by a newer version of the gateway (its schema is {found}, which gateways with schema {} or \
+    "it was written by a newer version of the gateway{} (its schema is {found}, which gateways with schema {} or \
      later may use; ours is {known})",
-    oldest.unwrap_or(*found)
+    writer.as_ref().map(|writer| format!(", {writer}")).unwrap_or_default(), oldest.unwrap_or(*found)
 )]
 pub(super) struct NewerSchemaError {
     /// The schema version of the database.
@@ -21,6 +21,8 @@ pub(super) struct NewerSchemaError {
     pub(super) known: i64,
     /// The oldest schema version whose gateways may use the database, if it says so.
     pub(super) oldest: Option<i64>,
+    /// The version of the program that migrated it, if it says so.
+    pub(super) writer: Option<String>,
 }
 
 /// The server acknowledges commits that a crash can lose. The gateway deletes its journal of

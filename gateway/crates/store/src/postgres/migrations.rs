@@ -9,16 +9,27 @@
 use super::codec::{ReadColumn, parameters};
 use super::error::NewerSchemaError;
 use super::transaction::Connection;
-use crate::StoreError;
+use crate::{StoreError, Upgrade};
 
-const STEPS: &[&str] = &[
-    include_str!("migrations/0001_init.sql"),
-    include_str!("migrations/0002_nodes.sql"),
-    include_str!("migrations/0003_allocations.sql"),
-    include_str!("migrations/0004_idempotency_claims.sql"),
-    include_str!("migrations/0005_oldest_supported.sql"),
-    include_str!("migrations/0006_hedging.sql"),
+/// The migrations and their names, from the names of their files.
+macro_rules! steps {
+    ($($name:literal),* $(,)?) => {
+        const STEPS: &[&str] = &[$(include_str!(concat!("migrations/", $name, ".sql"))),*];
+        const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+steps![
+    "0001_init",
+    "0002_nodes",
+    "0003_allocations",
+    "0004_idempotency_claims",
+    "0005_oldest_supported",
+    "0006_hedging",
 ];
+
+/// The newest schema version.
+pub(super) const VERSION: u32 = STEPS.len() as u32;
 
 /// The oldest schema version whose gateways may use the present schema. A migration that removes or
 /// changes what they use must increase it to the version since which gateways do not use it.
@@ -42,7 +53,14 @@ pub(super) async fn run(connection: &mut Connection) -> Result<(), StoreError> {
         let oldest: Option<i64> = tx.query_one("schema_version", sql, &[]).await?.column(0)?;
         return match oldest {
             Some(oldest) if oldest <= known => Ok(()),
-            _ => Err(StoreError::Unavailable(NewerSchemaError { found, known, oldest }.into())),
+            _ => {
+                let sql = "SELECT value FROM meta WHERE name = 'written_by'";
+                let writer = tx.query_opt(sql, &[]).await?;
+                let writer = writer.map(|row| row.column(0)).transpose()?;
+                Err(StoreError::Unavailable(
+                    NewerSchemaError { found, known, oldest, writer }.into(),
+                ))
+            }
         };
     }
     if found == known {
@@ -54,5 +72,32 @@ pub(super) async fn run(connection: &mut Connection) -> Result<(), StoreError> {
     tx.execute_batch("DELETE FROM schema_version").await?;
     let sql = "INSERT INTO schema_version (version, oldest_supported) VALUES ($1, $2)";
     tx.execute(sql, parameters![known, OLDEST_SUPPORTED]).await?;
+    let sql = "INSERT INTO meta (name, value) VALUES ('written_by', $1) \
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    tx.execute(sql, parameters![version::LONG]).await?;
     tx.commit().await
+}
+
+/// Returns what [`run`] would do; `None` if the database has no schema. A schema that is newer and
+/// supports this version needs nothing.
+pub(super) async fn find_upgrade(
+    connection: &mut Connection,
+) -> Result<Option<Upgrade>, StoreError> {
+    let tx = connection.view().await?;
+    let exists = "SELECT to_regclass('schema_version') IS NOT NULL";
+    if !tx.query_one("pg_class", exists, &[]).await?.column(0)? {
+        return Ok(None);
+    }
+    let found = tx.query_opt("SELECT version FROM schema_version", &[]).await?;
+    let from: i64 = found.map_or(Ok(0), |row| row.column(0))?;
+    let size = "SELECT pg_database_size(current_database())";
+    let bytes: i64 = tx.query_one("pg_database", size, &[]).await?.column(0)?;
+    let from = u32::try_from(from).unwrap_or(u32::MAX);
+    let applied = usize::try_from(from).unwrap_or(usize::MAX).min(NAMES.len());
+    Ok(Some(Upgrade {
+        from,
+        to: VERSION.max(from),
+        migrations: &NAMES[applied..],
+        bytes: u64::try_from(bytes).unwrap_or_default(),
+    }))
 }

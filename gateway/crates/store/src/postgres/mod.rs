@@ -52,12 +52,15 @@ use self::error::AsynchronousCommitError;
 use self::nodes::NodeEpoch;
 use self::tls::MakeConnector;
 use self::transaction::Connection;
-use super::StoreError;
 use super::fleet::JoiningNode;
+use super::{Schema, StoreError, Upgrade};
 use domain::node::NodeId;
 
 pub use self::address::{AddressError, PostgresAddress};
 pub(crate) use self::import::Import;
+
+/// The schema that a database has once it is open, unless a newer gateway has migrated it further.
+pub const SCHEMA: Schema = Schema { backend: "PostgreSQL", version: migrations::VERSION };
 
 /// The number of connections, without those of heartbeats and notifications.
 const CONNECTIONS: usize = 8;
@@ -101,6 +104,19 @@ impl PostgresStore {
             Ok(tx.query_one("pg_class", sql, &[]).await?.column(0)?)
         };
         check.await.map_err(|source| StoreError::Unopened { location: address.to_string(), source })
+    }
+
+    /// Returns what [`open`](Self::open) would do to the schema, and changes nothing; `None` if the
+    /// database has none.
+    ///
+    /// # Errors
+    /// [`StoreError::Unopened`] if the server cannot be reached or refuses.
+    pub async fn upgrade(address: &PostgresAddress) -> Result<Option<Upgrade>, StoreError> {
+        let find = async {
+            let mut connection = Connection::of(&create_pool(address, 1)?).await.map_err(cause)?;
+            Ok(migrations::find_upgrade(&mut connection).await?)
+        };
+        find.await.map_err(|source| StoreError::Unopened { location: address.to_string(), source })
     }
 
     async fn try_open(

@@ -30,11 +30,25 @@ pub(super) fn copy(
     path: &Path,
     cancel: &CancelHandle,
 ) -> Result<StoreCopy, StoreError> {
-    let target_path = copy_path(path);
     remove(path)?;
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&target_path)?;
-    let _remove = RemoveOnDrop(target_path.clone());
-    let mut target = Connection::open(&target_path)?;
+    let target = copy_path(path);
+    copy_into(source, &target, cancel)?;
+    let _remove = RemoveOnDrop(target.clone());
+    let file = File::open(&target)?;
+    let bytes = file.metadata()?.len();
+    Ok(StoreCopy { file, bytes })
+}
+
+/// Copies the database that `source` has open into the new file `target`, and checks the copy. The
+/// file is not synced, and is removed if this fails.
+pub(super) fn copy_into(
+    source: &mut Connection,
+    target_path: &Path,
+    cancel: &CancelHandle,
+) -> Result<(), StoreError> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(target_path)?;
+    let remove = RemoveOnDrop(target_path.to_owned());
+    let mut target = Connection::open(target_path)?;
     cancel.add_connection(&target)?;
     target.pragma_update(None, "journal_mode", "off")?;
     target.pragma_update(None, "synchronous", "off")?;
@@ -53,9 +67,8 @@ pub(super) fn copy(
     target.pragma_update(None, "journal_mode", "delete")?;
     check(&target, cancel)?;
     drop(target);
-    let file = File::open(&target_path)?;
-    let bytes = file.metadata()?.len();
-    Ok(StoreCopy { file, bytes })
+    std::mem::forget(remove);
+    Ok(())
 }
 
 /// Removes the copy that a crash left behind.

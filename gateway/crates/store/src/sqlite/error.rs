@@ -25,13 +25,17 @@ pub(super) struct PanickedError;
 /// A newer version of the gateway wrote the database.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it was written by a newer version of the gateway (its schema is {found}, ours is {known})"
+    "it was written by a newer version of the gateway{} (its schema is {found}, ours is {known}); start that version, \
+     or go back to a copy of the database from before its upgrade",
+    writer.as_ref().map(|writer| format!(", {writer}")).unwrap_or_default()
 )]
 pub(super) struct NewerSchemaError {
     /// The schema version of the file.
-    pub(super) found: usize,
+    pub(super) found: u32,
     /// The newest known schema version.
-    pub(super) known: usize,
+    pub(super) known: u32,
+    /// The version of the program that wrote it, if it says so.
+    pub(super) writer: Option<String>,
 }
 
 /// The database does not use a write-ahead log.

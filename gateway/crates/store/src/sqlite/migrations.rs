@@ -6,43 +6,83 @@ use rusqlite_migration::{M, Migrations};
 use super::codec::ReadColumn;
 use super::error::NewerSchemaError;
 
-const STEPS: &[M<'_>] = &[
-    M::up(include_str!("migrations/0001_init.sql")),
-    M::up(include_str!("migrations/0002_responses.sql")),
-    M::up(include_str!("migrations/0003_overruns.sql")),
-    M::up(include_str!("migrations/0004_accounts.sql")),
-    M::up(include_str!("migrations/0005_records.sql")),
-    M::up(include_str!("migrations/0006_limits.sql")),
-    M::up(include_str!("migrations/0007_retries.sql")),
-    M::up(include_str!("migrations/0008_key_days.sql")),
-    M::up(include_str!("migrations/0009_runs.sql")),
-    M::up(include_str!("migrations/0010_key_days_by_model.sql")),
-    M::up(include_str!("migrations/0011_record_counts.sql")),
-    M::up(include_str!("migrations/0012_upstream_ca.sql")),
-    M::up(include_str!("migrations/0013_inputs.sql")),
-    M::up(include_str!("migrations/0014_routing.sql")),
-    M::up(include_str!("migrations/0015_connection_bound.sql")),
-    M::up(include_str!("migrations/0016_total_deadline.sql")),
-    M::up(include_str!("migrations/0017_client_certificate.sql")),
-    M::up(include_str!("migrations/0018_proxy.sql")),
-    M::up(include_str!("migrations/0019_credentials.sql")),
-    M::up(include_str!("migrations/0020_health_check.sql")),
-    M::up(include_str!("migrations/0021_proxy_login.sql")),
-    M::up(include_str!("migrations/0022_key_use.sql")),
-    M::up(include_str!("migrations/0023_hedging.sql")),
+/// The migrations and their names, from the names of their files.
+macro_rules! steps {
+    ($($name:literal),* $(,)?) => {
+        const STEPS: &[M<'_>] =
+            &[$(M::up(include_str!(concat!("migrations/", $name, ".sql")))),*];
+        /// The names of the migrations, in their order.
+        pub(super) const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+steps![
+    "0001_init",
+    "0002_responses",
+    "0003_overruns",
+    "0004_accounts",
+    "0005_records",
+    "0006_limits",
+    "0007_retries",
+    "0008_key_days",
+    "0009_runs",
+    "0010_key_days_by_model",
+    "0011_record_counts",
+    "0012_upstream_ca",
+    "0013_inputs",
+    "0014_routing",
+    "0015_connection_bound",
+    "0016_total_deadline",
+    "0017_client_certificate",
+    "0018_proxy",
+    "0019_credentials",
+    "0020_health_check",
+    "0021_proxy_login",
+    "0022_key_use",
+    "0023_hedging",
 ];
 
+/// The newest schema version.
+pub(super) const VERSION: u32 = STEPS.len() as u32;
+
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer
-/// schema.
+/// schema. Records the version of this program, which such a refusal by an older one names.
 pub(super) fn run(
     connection: &mut Connection,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let found = connection.pragma_query_value(None, "user_version", |row| row.column::<i64>(0))?;
-    let found = usize::try_from(found).unwrap_or(usize::MAX);
-    if found > STEPS.len() {
-        return Err(NewerSchemaError { found, known: STEPS.len() }.into());
+    let found = found_version(connection)?;
+    if found > 0 {
+        // Before the migrations: after a crash in between, no schema is newer than its writer.
+        record_writer(connection)?;
     }
-    Ok(Migrations::from_slice(STEPS).to_latest(connection)?)
+    Migrations::from_slice(STEPS).to_latest(connection)?;
+    Ok(record_writer(connection)?)
+}
+
+/// Returns the schema version of a database; zero if it has none.
+///
+/// # Errors
+/// [`NewerSchemaError`] if it is newer than this program.
+pub(super) fn found_version(
+    connection: &Connection,
+) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+    let found = connection.pragma_query_value(None, "user_version", |row| row.column::<i64>(0))?;
+    let found = u32::try_from(found).unwrap_or(u32::MAX);
+    if found <= VERSION {
+        return Ok(found);
+    }
+    // Its tables may be others than ours.
+    let sql = "SELECT value FROM meta WHERE name = 'written_by'";
+    let writer = connection.query_row(sql, [], |row| row.column::<String>(0)).ok();
+    Err(NewerSchemaError { found, known: VERSION, writer }.into())
+}
+
+/// Records that this program has opened the database.
+fn record_writer(connection: &Connection) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO meta VALUES ('written_by', ?) \
+        ON CONFLICT DO UPDATE SET value = excluded.value WHERE value <> excluded.value";
+    connection.execute(sql, [version::LONG])?;
+    Ok(())
 }
 
 #[cfg(test)]

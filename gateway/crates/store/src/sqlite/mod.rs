@@ -40,6 +40,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod uninitialized;
+mod upgrade;
 mod upstreams;
 mod verify;
 mod writer;
@@ -57,11 +58,14 @@ use self::codec::ReadColumn;
 use self::error::JournalModeError;
 use self::readers::Readers;
 use self::writer::Writer;
-use super::StoreError;
+use super::{Schema, StoreError, Upgrade};
 use domain::audit::AuditEntry;
 use domain::durability::Durability;
 
 const READERS: usize = 3;
+
+/// The schema that a database has once it is open.
+pub const SCHEMA: Schema = Schema { backend: "SQLite", version: migrations::VERSION };
 
 /// A store in one file. Dropping it waits for all queued writes, but not for reads in progress.
 pub struct SqliteStore {
@@ -99,6 +103,26 @@ impl SqliteStore {
     pub fn is_uninitialized(path: &Path) -> Result<bool, StoreError> {
         uninitialized::is_uninitialized(path)
             .map_err(|source| StoreError::Unopened { location: path.display().to_string(), source })
+    }
+
+    /// Returns what [`open`](Self::open) would do to the schema of the database at `path`; `None`
+    /// if the database is uninitialized. Changes nothing, also while a gateway uses the database.
+    /// Blocks on IO.
+    ///
+    /// # Errors
+    /// [`StoreError::Unopened`] if the file cannot be read, is not a database, or has a newer schema.
+    pub fn upgrade(path: &Path) -> Result<Option<Upgrade>, StoreError> {
+        upgrade::find(path)
+            .map_err(|source| StoreError::Unopened { location: path.display().to_string(), source })
+    }
+
+    /// Copies the database at `path`, with its write-ahead log, into the new file `target`, checks
+    /// the copy and syncs it to the disk. Returns its size in bytes. Blocks on IO.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or the copy is damaged; there is no `target` then.
+    pub fn copy_file(path: &Path, target: &Path) -> Result<u64, StoreError> {
+        upgrade::copy_file(path, target)
     }
 
     fn try_open(
