@@ -18,7 +18,7 @@ use domain::ledger::{Entry, EntryKind};
 use domain::limit::Limits;
 use domain::model::Model;
 use domain::money::Nanos;
-use domain::plan::{DEFAULT_PLAN, Plan};
+use domain::plan::{DEFAULT_MAX_KEYS, DEFAULT_PLAN, Plan};
 use domain::upstream::{CredentialSource, Upstream};
 use store::{Cursor, Snapshot, Store, StoreError};
 
@@ -205,6 +205,7 @@ fn free_plan() -> Plan {
         name: PlanName::new(DEFAULT_PLAN),
         trial_credit: TRIAL_CREDIT,
         limits: Limits::default(),
+        max_keys: DEFAULT_MAX_KEYS,
         models: Vec::new(),
     }
 }

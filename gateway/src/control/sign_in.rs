@@ -25,6 +25,8 @@ use domain::source::Source;
 
 /// The lifetime of a session.
 const SESSION_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// The number of sessions of an account beyond which a sign-in ends the oldest.
+pub(super) const MAX_SESSIONS: u32 = 100;
 const SESSION_ID_BYTES: usize = 6;
 /// The interval of reports about refusals.
 const REPORT_INTERVAL: Duration = Duration::from_mins(1);
@@ -136,7 +138,8 @@ impl Control {
     /// Unix socket.
     ///
     /// Invariant: an unknown name takes the same time and gives the same error as a wrong password.
-    /// Suspended accounts may sign in, so that they can see their suspension.
+    /// Suspended accounts may sign in, so that they can see their suspension. The oldest sessions of
+    /// the account beyond [`MAX_SESSIONS`] end.
     ///
     /// # Errors
     /// [`ControlError::Unauthenticated`] if name or password is wrong, [`ControlError::Limited`]
@@ -262,7 +265,7 @@ impl Control {
             let details = format!("from {}", requester.source);
             let (action, account) = (AuditAction::SessionCreate, Some(session.account));
             let audit = control.audit_entry(action, session.id.as_str(), account, details);
-            Ok(control.store.add_session(&session, &audit).await?)
+            Ok(control.store.add_session(&session, MAX_SESSIONS, &audit).await?)
         })
         .await?;
         Ok(SignedIn { token, expires_at, account: self.view(account).await? })

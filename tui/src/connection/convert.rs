@@ -60,6 +60,7 @@ pub(super) fn plan(plan: v1::Plan) -> Plan {
         name: plan.name,
         trial_credit_usd: present(plan.trial_credit_usd),
         limits: limits(plan.limits),
+        max_keys: plan.max_keys,
         models: plan.models,
     }
 }
@@ -69,6 +70,7 @@ pub(super) fn to_plan(plan: Plan) -> v1::Plan {
         name: plan.name,
         trial_credit_usd: plan.trial_credit_usd.unwrap_or_default(),
         limits: Some(to_limits(plan.limits)),
+        max_keys: plan.max_keys,
         models: plan.models,
     }
 }

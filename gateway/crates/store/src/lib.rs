@@ -229,9 +229,14 @@ pub trait Identities: Send + Sync {
     /// Adds an invite.
     async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError>;
 
-    /// Adds a session, and deletes those that ended before its `created_at`.
-    /// [`StoreError::NotFound`] if there is no such account.
-    async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError>;
+    /// Adds a session, and deletes those that ended before its `created_at`, and the oldest of the
+    /// account beyond `max_sessions`. [`StoreError::NotFound`] if there is no such account.
+    async fn add_session(
+        &self,
+        session: &Session,
+        max_sessions: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
     /// Returns a session by the digest of its token, even if it has ended.
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError>;
     /// Deletes a session, if it exists.
@@ -255,8 +260,15 @@ pub trait Identities: Send + Sync {
 
     /// Adds a key. [`StoreError::NotFound`] if there is no such account.
     async fn add_key(&self, key: &Key, audit: &AuditEntry) -> Result<(), StoreError>;
-    /// Returns a key by its public id.
-    async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError>;
+    /// Returns a key by its public id, with the time of its last use.
+    async fn find_key(&self, id: &KeyId) -> Result<Option<(Key, Option<Timestamp>)>, StoreError>;
+    /// Returns the number of an account's keys that are neither revoked nor expired at `now`. A key
+    /// that another gateway adds after the count makes [`Self::add_key`] fail with [`StoreError::Stale`].
+    async fn count_usable_keys(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError>;
     /// Returns the keys of one account, or all, newest first, with the time of their last use.
     async fn keys(
         &self,

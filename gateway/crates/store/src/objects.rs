@@ -117,6 +117,7 @@ pub(crate) fn plan<R: ReadRow>(row: &R) -> Result<Plan, R::Error> {
         name: row.named("name")?,
         trial_credit: row.named("trial_credit")?,
         limits: limits(row)?,
+        max_keys: row.named("max_keys")?,
         models: row.named::<List>("models")?.into_models(),
     })
 }

@@ -71,6 +71,7 @@ pub(in super::super) fn new_plan(plan: Option<v1::Plan>) -> Result<NewPlan, Vali
         name: PlanName::parse(&plan.name)?,
         trial_credit: price("trial_credit_usd", &plan.trial_credit_usd)?,
         limits: limits(plan.limits),
+        max_keys: plan.max_keys,
         models: plan.models,
     })
 }

@@ -95,6 +95,7 @@ pub(in super::super) fn plan(plan: &Plan) -> v1::Plan {
         name: plan.name.to_string(),
         trial_credit_usd: plan.trial_credit.to_string(),
         limits: Some(limits(&plan.limits)),
+        max_keys: Some(plan.max_keys),
         models: plan.models.iter().map(ToString::to_string).collect(),
     }
 }

@@ -16,6 +16,7 @@ async fn members_cannot_call_operator_methods() {
         name: PlanName::new("free"),
         trial_credit: Nanos(1),
         limits: Limits::default(),
+        max_keys: None,
         models: Vec::new(),
     };
     let (name, id) = (UpstreamName::new("u"), ModelId::new("n"));

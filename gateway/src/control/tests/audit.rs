@@ -104,7 +104,7 @@ async fn an_entry_has_the_old_and_new_values() {
     for monthly_tokens in [None, Some(1_000_000)] {
         let limits = Limits { monthly_tokens, ..Limits::default() };
         let (name, trial_credit) = (PlanName::new("free"), dollars(5));
-        let plan = NewPlan { name, trial_credit, limits, models: Vec::new() };
+        let plan = NewPlan { name, trial_credit, limits, max_keys: None, models: Vec::new() };
         control.put_plan(operator, plan).await.unwrap();
     }
     let upstream_change = |url: &str, secret: &str| UpstreamChange {

@@ -86,12 +86,12 @@ async fn sessions_are_added_and_removed(store: &dyn Store) {
         created_at: at(from),
         expires_at: at(to),
     };
-    store.add_session(&session(1, 0, 10), &audit_entry("o")).await.unwrap();
-    store.add_session(&session(2, 5, 15), &audit_entry("o")).await.unwrap();
-    expect_conflict(store.add_session(&session(2, 5, 15), &audit_entry("o")).await, "session");
+    store.add_session(&session(1, 0, 10), 10, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(2, 5, 15), 10, &audit_entry("o")).await.unwrap();
+    expect_conflict(store.add_session(&session(2, 5, 15), 10, &audit_entry("o")).await, "session");
     assert_eq!(store.find_session([1; 32]).await.unwrap(), Some(session(1, 0, 10)));
 
-    store.add_session(&session(3, 12, 30), &audit_entry("o")).await.unwrap();
+    store.add_session(&session(3, 12, 30), 10, &audit_entry("o")).await.unwrap();
     assert_eq!(store.find_session([1; 32]).await.unwrap(), None, "it ended before 12");
     assert_eq!(store.find_session([2; 32]).await.unwrap(), Some(session(2, 5, 15)));
     store.remove_session([2; 32]).await.unwrap();
@@ -101,7 +101,7 @@ async fn sessions_are_added_and_removed(store: &dyn Store) {
     let nobody = AccountId(uuid::Uuid::from_u128(0));
     expect_not_found(
         store
-            .add_session(&Session { account: nobody, ..session(4, 12, 30) }, &audit_entry("o"))
+            .add_session(&Session { account: nobody, ..session(4, 12, 30) }, 10, &audit_entry("o"))
             .await,
     );
 }
@@ -115,11 +115,11 @@ async fn sessions_are_shown_and_ended(
         let sessions = store.sessions(ALICE).await.unwrap();
         sessions.into_iter().map(|session| session.id.to_string()).collect()
     };
-    store.add_session(&session(4, 13, 40), &audit_entry("o")).await.unwrap();
-    store.add_session(&session(5, 14, 40), &audit_entry("o")).await.unwrap();
+    store.add_session(&session(4, 13, 40), 10, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(5, 14, 40), 10, &audit_entry("o")).await.unwrap();
     expect_conflict(
         store
-            .add_session(&Session { digest: [6; 32], ..session(5, 14, 40) }, &audit_entry("o"))
+            .add_session(&Session { digest: [6; 32], ..session(5, 14, 40) }, 10, &audit_entry("o"))
             .await,
         "session",
     );
@@ -130,6 +130,15 @@ async fn sessions_are_shown_and_ended(
     expect_not_found(store.end_session(ALICE, &four, &audit_entry("s")).await);
     assert_eq!(store.end_other_sessions(BOB, [3; 32], &audit_entry("s")).await.unwrap(), 0);
     assert_eq!(ids().await, ["5", "3"]);
+    // The bound ends the oldest session of the account, and no other account's.
+    let of_bob = Session { account: BOB, ..session(7, 1, 40) };
+    store.add_session(&of_bob, 1, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(8, 15, 40), 2, &audit_entry("o")).await.unwrap();
+    assert_eq!(ids().await, ["8", "5"]);
+    store.end_session(ALICE, &SessionId::new("8"), &audit_entry("s")).await.unwrap();
+    store.add_session(&session(3, 12, 30), 2, &audit_entry("o")).await.unwrap();
+    assert_eq!(store.find_session([7; 32]).await.unwrap(), Some(of_bob));
+    assert_eq!(ids().await, ["5", "3"]);
     let set = store.set_password(ALICE, "new hash", [3; 32], &audit_entry("s")).await;
     assert_eq!(set.unwrap(), 1);
     assert_eq!(ids().await, ["3"]);
@@ -139,19 +148,23 @@ async fn sessions_are_shown_and_ended(
     expect_not_found(store.set_password(nobody, "", [3; 32], &audit_entry("s")).await);
 }
 
+async fn found(store: &dyn Store, id: &KeyId) -> Option<Key> {
+    store.find_key(id).await.unwrap().map(|(key, _)| key)
+}
+
 /// A rotation writes both keys or neither.
 async fn keys_are_rotated(store: &dyn Store, old: &Key) {
     let new = key("a3", ALICE, 5);
     let retired = Key { expires_at: Some(at(70)), successor: Some(new.id.clone()), ..old.clone() };
     let taken = Key { digest: old.digest, ..new.clone() };
     expect_conflict(store.rotate_key(&retired, &taken, &audit_entry("r")).await, "`a3`");
-    assert_eq!(store.find_key(&old.id).await.unwrap().as_ref(), Some(old));
+    assert_eq!(found(store, &old.id).await.as_ref(), Some(old));
     store.rotate_key(&retired, &new, &audit_entry("r")).await.unwrap();
-    assert_eq!(store.find_key(&old.id).await.unwrap(), Some(retired.clone()));
-    assert_eq!(store.find_key(&new.id).await.unwrap(), Some(new));
+    assert_eq!(found(store, &old.id).await, Some(retired.clone()));
+    assert_eq!(found(store, &new.id).await, Some(new));
     let third = key("a4", ALICE, 6);
     expect_not_found(store.rotate_key(&retired, &third, &audit_entry("r")).await);
-    assert_eq!(store.find_key(&third.id).await.unwrap(), None);
+    assert_eq!(found(store, &third.id).await, None);
 }
 
 async fn accounts_are_updated(store: &dyn Store) {
@@ -184,13 +197,18 @@ async fn keys_are_added_and_revoked(store: &dyn Store) {
     keys[1].revoked_at = Some(at(50));
 
     for key in &keys {
-        assert_eq!(store.find_key(&key.id).await.unwrap().as_ref(), Some(key));
+        assert_eq!(found(store, &key.id).await.as_ref(), Some(key));
     }
     assert_eq!(store.find_key(&KeyId::new("c1")).await.unwrap(), None);
     let [a1, a2, b1] = keys.map(|key| (key, None));
     let all = [b1.clone(), a2.clone(), a1.clone()];
     assert_eq!(store.keys(None).await.unwrap(), all);
     assert_eq!(store.keys(Some(ALICE)).await.unwrap(), [a2, a1.clone()]);
+    // One of Alice's two keys is revoked; Bob's expires at minute 9,000.
+    let usable =
+        async |account, minute| store.count_usable_keys(account, at(minute)).await.unwrap();
+    assert_eq!([usable(ALICE, 9_000).await, usable(BOB, 8_999).await], [1, 1]);
+    assert_eq!(usable(BOB, 9_000).await, 0);
     let mut kept = store.load().await.unwrap().keys;
     kept.sort_by_key(|key| key.created_at);
     assert_eq!(kept, [a1.0.clone(), b1.0], "without the revoked one");

@@ -95,6 +95,7 @@ pub(crate) const TABLES: &[Table] = &[
             "monthly_tokens",
             "observe",
             "models",
+            "max_keys",
         ],
         "FROM plans",
     ),

@@ -121,10 +121,16 @@ impl Identities for PostgresStore {
         tx.commit_audited(audit).await
     }
 
-    async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError> {
+    async fn add_session(
+        &self,
+        session: &Session,
+        max_sessions: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
         sessions::insert(&tx, session).await?;
+        sessions::end_oldest(&tx, session, max_sessions).await?;
         tx.commit_audited(audit).await
     }
 
@@ -178,9 +184,18 @@ impl Identities for PostgresStore {
         tx.commit_audited(audit).await
     }
 
-    async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError> {
+    async fn find_key(&self, id: &KeyId) -> Result<Option<(Key, Option<Timestamp>)>, StoreError> {
         let mut connection = self.connection().await?;
         keys::find(&connection.view().await?, id).await
+    }
+
+    async fn count_usable_keys(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let mut connection = self.connection().await?;
+        keys::count_usable(&connection.view().await?, account, now).await
     }
 
     async fn keys(

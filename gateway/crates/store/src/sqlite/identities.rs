@@ -132,9 +132,18 @@ impl Identities for SqliteStore {
         .await
     }
 
-    async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError> {
+    async fn add_session(
+        &self,
+        session: &Session,
+        max_sessions: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
         let session = session.clone();
-        self.write_audited(audit, move |tx| sessions::insert(tx, &session)).await
+        self.write_audited(audit, move |tx| {
+            sessions::insert(tx, &session)?;
+            sessions::end_oldest(tx, &session, max_sessions)
+        })
+        .await
     }
 
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
@@ -178,9 +187,17 @@ impl Identities for SqliteStore {
         self.write_audited(audit, move |tx| keys::insert(tx, &key)).await
     }
 
-    async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError> {
+    async fn find_key(&self, id: &KeyId) -> Result<Option<(Key, Option<Timestamp>)>, StoreError> {
         let id = id.clone();
         self.read(move |tx| keys::find(tx, &id)).await
+    }
+
+    async fn count_usable_keys(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        self.read(move |tx| keys::count_usable(tx, account, now)).await
     }
 
     async fn keys(

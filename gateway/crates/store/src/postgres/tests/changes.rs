@@ -26,6 +26,7 @@ fn plan(name: &str) -> Plan {
     Plan {
         name: PlanName::new(name),
         trial_credit: Nanos::ZERO,
+        max_keys: 100,
         limits: Limits::default(),
         models: Vec::new(),
     }
