@@ -37,8 +37,15 @@ pub(crate) enum AccountCommand {
         printf '%s\\n' \"$OLD\" \"$NEW\" | ctl account password --password-stdin")]
     Password(Password),
     /// Create a single-use invite code for registration (operators only)
-    #[command(after_help = "Example:\n  ctl account invite --ttl 48h")]
+    #[command(after_help = "Example:\n  ctl account invite --ttl 48h\n  \
+        ctl account invite --plan team --credit 20")]
     Invite(Invite),
+    /// List invites, newest first: open and used ones (operators only)
+    #[command(after_help = "Example:\n  ctl account invites -o csv")]
+    Invites,
+    /// Revoke an unused invite (operators only)
+    #[command(after_help = "Example:\n  ctl account uninvite 4be1f07a92c3")]
+    Uninvite(Uninvite),
 }
 
 /// Arguments of `ctl account show`.
@@ -74,6 +81,19 @@ pub(crate) struct Invite {
     /// How long the code is valid
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = value::duration)]
     pub(crate) ttl: SignedDuration,
+    /// Plan of the new account [default: the default plan]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) plan: String,
+    /// Credit of the new account in US dollars, besides the trial credit of its plan [default: none]
+    #[arg(long, value_name = "USD", default_value = "", hide_default_value = true)]
+    pub(crate) credit: String,
+}
+
+/// Arguments of `ctl account uninvite`.
+#[derive(Debug, Args)]
+pub(crate) struct Uninvite {
+    /// Id of the invite
+    pub(crate) id: String,
 }
 
 /// Arguments of `ctl account suspend`.

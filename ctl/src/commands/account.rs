@@ -1,30 +1,22 @@
 //! `ctl account …`, except for the printed form of accounts.
 
+mod invite;
 mod limits;
 pub(super) mod record;
 
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
-    ChangePasswordRequest, CreateInviteRequest, CreditAccountRequest, GetAccountRequest,
-    ListAccountsRequest, ResumeAccountRequest, SetPlanRequest, SuspendAccountRequest,
+    ChangePasswordRequest, CreditAccountRequest, GetAccountRequest, ListAccountsRequest,
+    ResumeAccountRequest, SetPlanRequest, SuspendAccountRequest,
 };
 use secrecy::ExposeSecret;
-use serde::Serialize;
 use tonic::Code;
 
 use self::record::AccountRecord;
-use super::{required, rfc3339};
+use super::required;
 use crate::Shell;
-use crate::cli::account::{AccountCommand, Credit, Invite, Plan, Resume, Show, Suspend};
+use crate::cli::account::{AccountCommand, Credit, Plan, Resume, Show, Suspend};
 use crate::error::Failure;
-use crate::output::Record;
-
-/// An invite, as printed.
-#[derive(Serialize)]
-struct InviteRecord {
-    code: String,
-    expires_at: Option<String>,
-}
 
 /// Runs `ctl account …`.
 pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Result<(), Failure> {
@@ -38,7 +30,9 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Resul
         AccountCommand::Resume(input) => resume(shell, input).await,
         AccountCommand::Plan(input) => plan(shell, input).await,
         AccountCommand::Password(input) => password(shell, input.password_stdin).await,
-        AccountCommand::Invite(input) => invite(shell, input).await,
+        AccountCommand::Invite(input) => invite::create(shell, input).await,
+        AccountCommand::Invites => invite::list(shell).await,
+        AccountCommand::Uninvite(input) => invite::revoke(shell, input.id).await,
     }
 }
 
@@ -107,20 +101,4 @@ async fn password(shell: &mut Shell<'_>, from_stdin: bool) -> Result<(), Failure
     let ended = super::session::count_text(answer.into_inner().ended_sessions);
     shell.output.note(&format!("changed the password; {ended}"));
     Ok(())
-}
-
-async fn invite(shell: &mut Shell<'_>, input: Invite) -> Result<(), Failure> {
-    let ttl_seconds = u64::try_from(input.ttl.as_secs()).unwrap_or_default();
-    let mut client = AccountServiceClient::new(shell.connect().await?);
-    let answer = client.create_invite(CreateInviteRequest { ttl_seconds }).await?.into_inner();
-    shell
-        .output
-        .one(&InviteRecord { code: answer.code, expires_at: rfc3339(answer.expires_at) })?;
-    shell.output.note("one person can use it: ctl register NAME --invite CODE");
-    Ok(())
-}
-
-impl Record for InviteRecord {
-    const FIELDS: &'static [&'static str] = &["code", "expires_at"];
-    const COLUMNS: &'static [&'static str] = Self::FIELDS;
 }

@@ -22,6 +22,8 @@ const LINES: &[&str] = &[
     "account plan bob free",
     "account password --password-stdin",
     "account invite",
+    "account invites",
+    "account uninvite 4be1f07a92c3",
     "session list",
     "session revoke 4be1f07a92c3",
     "session revoke --others",

@@ -19,6 +19,8 @@ pub(crate) const COMMANDS: &[&str] = &[
     "account plan",
     "account password",
     "account invite",
+    "account invites",
+    "account uninvite",
     "session",
     "session list",
     "session revoke",

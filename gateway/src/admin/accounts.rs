@@ -1,7 +1,6 @@
 //! `AccountService`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use proto::v1::{self, account_service_server::AccountService};
 use tonic::{Request, Response, async_trait};
@@ -178,11 +177,32 @@ impl AccountService for Accounts {
         request: Request<v1::CreateInviteRequest>,
     ) -> RpcResult<v1::CreateInviteResponse> {
         let caller = auth::mutating_caller(&self.control, &request).await?;
-        let lifetime = Duration::from_secs(request.into_inner().ttl_seconds);
-        let invite = self.control.create_invite(&caller, lifetime).await?;
+        let request = convert::invite_request(request.into_inner()).map_err(invalid)?;
+        let new = self.control.create_invite(&caller, request).await?;
+        let invite = convert::invite(new.invite);
         Ok(Response::new(v1::CreateInviteResponse {
-            code: convert::expose_secret(&invite.code),
-            expires_at: Some(convert::time(invite.expires_at)),
+            code: convert::expose_secret(&new.code),
+            expires_at: invite.expires_at,
+            invite: Some(invite),
         }))
+    }
+
+    async fn list_invites(
+        &self,
+        request: Request<v1::ListInvitesRequest>,
+    ) -> RpcResult<v1::ListInvitesResponse> {
+        let caller = auth::caller(&self.control, &request).await?;
+        let invites = self.control.list_invites(&caller).await?;
+        let invites = invites.into_iter().map(convert::invite).collect();
+        Ok(Response::new(v1::ListInvitesResponse { invites }))
+    }
+
+    async fn revoke_invite(
+        &self,
+        request: Request<v1::RevokeInviteRequest>,
+    ) -> RpcResult<v1::RevokeInviteResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        self.control.revoke_invite(&caller, &request.into_inner().id).await?;
+        Ok(Response::new(v1::RevokeInviteResponse {}))
     }
 }

@@ -19,6 +19,7 @@ pub mod export;
 mod filter;
 mod follow;
 pub mod health;
+pub mod invites;
 pub mod keys;
 pub mod ledger;
 pub mod limit_use;

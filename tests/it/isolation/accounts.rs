@@ -66,6 +66,16 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.accounts().create_invite(request).await));
             Rule::Operator
         }
+        "AccountService/ListInvites" => {
+            let request = v1::ListInvitesRequest {};
+            all.push(shown(caller.accounts().list_invites(request).await));
+            Rule::Operator
+        }
+        "AccountService/RevokeInvite" => {
+            let request = v1::RevokeInviteRequest { id: "4be1f07a92c3".to_owned() };
+            all.push(shown(caller.accounts().revoke_invite(request).await));
+            Rule::Operator
+        }
         "AccountService/SuspendAccount" => {
             for account in victim.names() {
                 let reason = "a test".to_owned();

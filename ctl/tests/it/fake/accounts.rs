@@ -6,6 +6,19 @@ use tonic::{Request, Status};
 
 use super::{Answer, FakeGateway, account, answer, at};
 
+fn invite() -> Invite {
+    Invite {
+        id: "4be1f07a92c3".to_owned(),
+        created_by: "operator".to_owned(),
+        created_at: at(0, 0),
+        expires_at: at(60, 0),
+        plan: "team".to_owned(),
+        credit_usd: "20".to_owned(),
+        used_at: at(60, 0),
+        used_by: "alice".to_owned(),
+    }
+}
+
 #[tonic::async_trait]
 impl AccountService for FakeGateway {
     async fn register(&self, request: Request<RegisterRequest>) -> Answer<RegisterResponse> {
@@ -153,6 +166,24 @@ impl AccountService for FakeGateway {
     ) -> Answer<CreateInviteResponse> {
         let input = self.record("CreateInvite", request)?;
         let expires_at = at(i64::try_from(input.ttl_seconds).unwrap(), 0);
-        answer(CreateInviteResponse { code: "inv-1".to_owned(), expires_at })
+        let Invite { id, .. } = invite();
+        let invite = Some(Invite { id, ..Invite::default() });
+        answer(CreateInviteResponse { code: "inv-1".to_owned(), expires_at, invite })
+    }
+
+    async fn list_invites(
+        &self,
+        request: Request<ListInvitesRequest>,
+    ) -> Answer<ListInvitesResponse> {
+        self.record("ListInvites", request)?;
+        answer(ListInvitesResponse { invites: vec![invite()] })
+    }
+
+    async fn revoke_invite(
+        &self,
+        request: Request<RevokeInviteRequest>,
+    ) -> Answer<RevokeInviteResponse> {
+        self.record("RevokeInvite", request)?;
+        answer(RevokeInviteResponse {})
     }
 }

@@ -55,6 +55,8 @@ actions! {
     AccountCredit = "account.credit",
     /// An invite code was created.
     AccountInvite = "account.invite",
+    /// An unused invite was revoked.
+    AccountUninvite = "account.uninvite",
     /// An account was suspended.
     AccountSuspend = "account.suspend",
     /// A suspended account was resumed.

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use domain::account::{Account, Invite, Session};
 use domain::audit::AuditEntry;
 use domain::expression::Term;
-use domain::id::{AccountId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
+use domain::id::{AccountId, InviteId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
 use domain::idempotency::Answered;
 use domain::key::Key;
 use domain::ledger::Entry;
@@ -190,15 +190,15 @@ pub trait Identities: Send + Sync {
     /// Returns the state that the gateway keeps in memory.
     async fn load(&self) -> Result<Snapshot, StoreError>;
 
-    /// Adds an account with its password hash and its first credit, if any ([`Self::trial_given`]
-    /// sums trial credit), and uses up `invite`. [`StoreError::Conflict`] if the name is taken
+    /// Adds an account with its password hash and its first credits ([`Self::trial_given`] sums
+    /// trial credit), and uses up `invite`. [`StoreError::Conflict`] if the name is taken
     /// (names are compared without case); [`StoreError::NotFound`] if the invite is not valid at
     /// the account's `created_at`.
     async fn add_account(
         &self,
         account: &Account,
         password_hash: &str,
-        credit: Option<&Entry>,
+        credits: &[Entry],
         invite: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
@@ -226,8 +226,20 @@ pub trait Identities: Send + Sync {
         &self,
         name: &str,
     ) -> Result<Option<(AccountId, String)>, StoreError>;
-    /// Adds an invite.
-    async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError>;
+    /// Adds an invite, and deletes those that expired unused before its `created_at`.
+    /// [`StoreError::Conflict`] if `max_open` others can still be used.
+    async fn add_invite(
+        &self,
+        invite: &Invite,
+        max_open: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
+    /// Returns an invite by the digest of its code, even if it was used or has expired.
+    async fn find_invite(&self, digest: [u8; 32]) -> Result<Option<Invite>, StoreError>;
+    /// Returns up to `limit` invites, newest first.
+    async fn invites(&self, limit: usize) -> Result<Vec<Invite>, StoreError>;
+    /// Deletes an unused invite. [`StoreError::NotFound`] if there is none.
+    async fn revoke_invite(&self, id: &InviteId, audit: &AuditEntry) -> Result<(), StoreError>;
 
     /// Adds a session, and deletes those that ended before its `created_at`, and the oldest of the
     /// account beyond `max_sessions`. [`StoreError::NotFound`] if there is no such account.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::codec::{At, Count, Decode, DecodeError, List, Micros};
-use domain::account::{Account, Session};
+use domain::account::{Account, Invite, InviteUse, Session};
 use domain::key::{ClientGone, Key};
 use domain::limit::Limits;
 use domain::model::{Deployment, Model};
@@ -45,6 +45,25 @@ pub(crate) fn session<R: ReadRow>(row: &R) -> Result<Session, R::Error> {
         account: row.named("account")?,
         created_at: row.named::<At>("created_at")?.0,
         expires_at: row.named::<At>("expires_at")?.0,
+    })
+}
+
+/// Selects invites.
+pub(crate) const INVITES: &str = "SELECT id, digest, created_by, created_at, expires_at, plan, credit, \
+    used_at, used_by FROM invites";
+
+/// Reads an invite.
+pub(crate) fn invite<R: ReadRow>(row: &R) -> Result<Invite, R::Error> {
+    let used = (row.named::<Option<At>>("used_at")?, row.named("used_by")?);
+    Ok(Invite {
+        id: row.named("id")?,
+        digest: row.named("digest")?,
+        created_by: row.named("created_by")?,
+        created_at: row.named::<At>("created_at")?.0,
+        expires_at: row.named::<At>("expires_at")?.0,
+        plan: row.named("plan")?,
+        credit: row.named("credit")?,
+        used: Option::zip(used.0, used.1).map(|(at, by)| InviteUse { at: at.0, by }),
     })
 }
 

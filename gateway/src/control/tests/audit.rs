@@ -1,6 +1,7 @@
 //! The audit log.
 
 use super::super::audit::AuditQuery;
+use super::super::invites::InviteRequest;
 use super::super::keys::NewKey;
 use super::super::plans::NewPlan;
 use super::super::upstreams::NewCredential;
@@ -31,7 +32,7 @@ async fn every_change_is_audited_without_secrets() {
     let (new, _) = control.rotate_key(&ann, key.key.id.as_str(), Duration::ZERO).await.unwrap();
     control.revoke_key(operator, new.key.id.as_str()).await.unwrap();
     control.credit_account(operator, "ann", Nanos(2_000_000_000), "gift").await.unwrap();
-    control.create_invite(operator, Duration::ZERO).await.unwrap();
+    control.create_invite(operator, InviteRequest::default()).await.unwrap();
     control.suspend_account(operator, "ann", "spam").await.unwrap();
     control.resume_account(operator, "ann").await.unwrap();
     let new_password = "another horse";

@@ -154,6 +154,20 @@ impl AccountService for Backend {
     ) -> Result<Response<proto::v1::CreateInviteResponse>, Status> {
         Err(Status::unimplemented("not asked for"))
     }
+
+    async fn list_invites(
+        &self,
+        _: Request<proto::v1::ListInvitesRequest>,
+    ) -> Result<Response<proto::v1::ListInvitesResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn revoke_invite(
+        &self,
+        _: Request<proto::v1::RevokeInviteRequest>,
+    ) -> Result<Response<proto::v1::RevokeInviteResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
 }
 
 impl Backend {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{ALICE, BOB, at, audit_entry, expect_conflict, expect_not_found};
 use crate::Store;
-use domain::account::{Account, AccountStatus, Invite, Role, Session};
-use domain::id::{AccountId, KeyId, ModelId, PlanName, SessionId};
+use domain::account::{Account, AccountStatus, Invite, InviteUse, Role, Session};
+use domain::id::{AccountId, InviteId, KeyId, ModelId, PlanName, SessionId};
 use domain::key::{ClientGone, Key, KeyDigest, Translation};
 use domain::ledger::{Entry, EntryKind};
 use domain::limit::Limits;
@@ -23,7 +23,7 @@ async fn accounts_are_added(store: &dyn Store) {
     let bob = account(BOB, "bob", Role::Member);
     let trial = entry(ALICE, 5_000);
     store
-        .add_account(&alice, "hash of alice", Some(&trial), None, &audit_entry("a"))
+        .add_account(&alice, "hash of alice", std::slice::from_ref(&trial), None, &audit_entry("a"))
         .await
         .unwrap();
     expect_conflict(
@@ -31,7 +31,7 @@ async fn accounts_are_added(store: &dyn Store) {
             .add_account(
                 &account(BOB, "äLICE@example.ORG", Role::Member),
                 "",
-                None,
+                &[],
                 None,
                 &audit_entry("a"),
             )
@@ -39,32 +39,32 @@ async fn accounts_are_added(store: &dyn Store) {
         "`äLICE@example.ORG`",
     );
 
-    let invite =
-        |code| Invite { digest: [code; 32], created_at: at(0), expires_at: at(i64::from(code)) };
     for code in [10, 20, 30] {
-        store.add_invite(&invite(code), &audit_entry("i")).await.unwrap();
+        store.add_invite(&invite(code), 3, &audit_entry("i")).await.unwrap();
     }
-    expect_conflict(store.add_invite(&invite(10), &audit_entry("i")).await, "invite");
+    expect_conflict(store.add_invite(&invite(40), 3, &audit_entry("i")).await, "can still be used");
+    expect_conflict(store.add_invite(&invite(10), 9, &audit_entry("i")).await, "exists");
+    assert_eq!(store.find_invite([20; 32]).await.unwrap(), Some(invite(20)));
+    assert_eq!(store.find_invite([99; 32]).await.unwrap(), None);
     // Bob registers at minute 10, when the first invite has just expired.
-    expect_not_found(store.add_account(&bob, "", None, Some([10; 32]), &audit_entry("a")).await);
-    expect_not_found(store.add_account(&bob, "", None, Some([99; 32]), &audit_entry("a")).await);
+    expect_not_found(store.add_account(&bob, "", &[], Some([10; 32]), &audit_entry("a")).await);
+    expect_not_found(store.add_account(&bob, "", &[], Some([99; 32]), &audit_entry("a")).await);
     let taken = account(BOB, "älice@example.org", Role::Member);
     expect_conflict(
-        store.add_account(&taken, "", None, Some([20; 32]), &audit_entry("a")).await,
+        store.add_account(&taken, "", &[], Some([20; 32]), &audit_entry("a")).await,
         "exists",
     );
     // A conflict does not consume the invite; success does. Other credit does not count as trial
     // credit.
     let credit = Entry { kind: EntryKind::Credit("to begin with".into()), ..entry(BOB, 60) };
-    let invite = Some([20; 32]);
-    store.add_account(&bob, "hash of bob", Some(&credit), invite, &audit_entry("a")).await.unwrap();
+    let code = Some([20; 32]);
+    store.add_account(&bob, "hash of bob", &[credit], code, &audit_entry("a")).await.unwrap();
     let eve = account(AccountId(uuid::Uuid::from_u128(0xe5e)), "eve", Role::Member);
     expect_not_found(
-        store
-            .add_account(&eve, "", Some(&entry(eve.id, 9)), Some([20; 32]), &audit_entry("a"))
-            .await,
+        store.add_account(&eve, "", &[entry(eve.id, 9)], Some([20; 32]), &audit_entry("a")).await,
     );
 
+    invites_are_listed_and_revoked(store).await;
     for (minute, given) in [(0, 5_000), (1_439, 5_000), (1_440, 0), (-1, 0)] {
         assert_eq!(store.trial_given(at(minute)).await.unwrap(), Nanos(given), "{minute}");
     }
@@ -76,6 +76,35 @@ async fn accounts_are_added(store: &dyn Store) {
     kept.accounts.sort_by_key(|account| account.id);
     assert_eq!(kept.accounts, [bob, alice]);
     assert_eq!(kept.balances, [(BOB, Nanos(60)), (ALICE, Nanos(5_000))]);
+}
+
+fn invite(code: u8) -> Invite {
+    Invite {
+        id: InviteId::new(format!("i{code}")),
+        digest: [code; 32],
+        created_by: (code == 30).then_some(ALICE),
+        created_at: at(0),
+        expires_at: at(i64::from(code)),
+        plan: (code == 20).then(|| PlanName::new("pro")),
+        credit: (code == 20).then_some(Nanos(60)),
+        used: None,
+    }
+}
+
+/// The first invite has expired, the second was used by Bob at minute 10, the third is open.
+async fn invites_are_listed_and_revoked(store: &dyn Store) {
+    let used = InviteUse { at: at(10), by: BOB };
+    let used = Invite { expires_at: at(10), used: Some(used), ..invite(20) };
+    let listed = store.invites(9).await.unwrap();
+    assert_eq!(listed, [invite(10), used.clone(), invite(30)]);
+    assert_eq!(store.invites(1).await.unwrap(), listed[..1]);
+    expect_not_found(store.revoke_invite(&used.id, &audit_entry("i")).await);
+    expect_not_found(store.revoke_invite(&InviteId::new("nix"), &audit_entry("i")).await);
+    store.revoke_invite(&invite(30).id, &audit_entry("i")).await.unwrap();
+    // Adding one deletes the expired one, and neither it nor the used one count as open.
+    let last = Invite { created_at: at(12), ..invite(50) };
+    store.add_invite(&last, 1, &audit_entry("i")).await.unwrap();
+    assert_eq!(store.invites(9).await.unwrap(), [last, used]);
 }
 
 async fn sessions_are_added_and_removed(store: &dyn Store) {

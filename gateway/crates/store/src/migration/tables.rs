@@ -52,7 +52,21 @@ pub(crate) const TABLES: &[Table] = &[
         &["id", "name", "folded_name", "password_hash", "role", "status", "plan", "created_at"],
         "FROM accounts",
     ),
-    Table::same("invites", &["digest", "created_at", "expires_at"], "FROM invites"),
+    Table::same(
+        "invites",
+        &[
+            "digest",
+            "id",
+            "created_by",
+            "created_at",
+            "expires_at",
+            "plan",
+            "credit",
+            "used_at",
+            "used_by",
+        ],
+        "FROM invites",
+    ),
     Table::same(
         "sessions",
         &["digest", "id", "account", "created_at", "expires_at"],

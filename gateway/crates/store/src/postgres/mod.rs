@@ -20,6 +20,7 @@ mod error;
 mod filter;
 mod identities;
 mod import;
+mod invites;
 mod keys;
 mod maintenance;
 mod migrations;

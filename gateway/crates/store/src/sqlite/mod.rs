@@ -22,6 +22,7 @@ mod fingerprint;
 mod fleet;
 mod identities;
 mod integrity;
+mod invites;
 mod key_use_check;
 mod keys;
 mod ledger;
