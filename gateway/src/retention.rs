@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::control::account_lifecycle::settled_before;
 use store::{IdempotencyClaims, RetentionCutoff, Store, StoreError};
 
 /// The number of records deleted per step, which takes some milliseconds of the writer's time.
@@ -97,6 +98,7 @@ impl RetentionTask {
                     self.sweep_records().await;
                 }
                 self.sweep_calls().await;
+                self.sweep_deleted_accounts().await;
                 in_steps("old changes of the directory", || {
                     self.store.delete_old_changes(KEPT_CHANGES, MAX_ROWS_PER_STEP)
                 })
@@ -139,6 +141,22 @@ impl RetentionTask {
         let responses = in_steps("old responses", step).await;
         if responses > 0 {
             tracing::info!(responses, "forgot responses past their retention");
+        }
+    }
+
+    /// Continues deletions that a crash interrupted, and removes what requests wrote that ended
+    /// after the deletion of their account.
+    async fn sweep_deleted_accounts(&self) {
+        let settled_before = settled_before(self.clock.now());
+        let rows = in_steps("texts of deleted accounts", || {
+            self.store.purge_deleted(settled_before, MAX_RESPONSES_PER_STEP)
+        })
+        .await;
+        if rows > 0
+            && let Err(error) = self.store.scrub().await
+        {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "cannot clear the write-ahead log of what was deleted");
         }
     }
 

@@ -26,7 +26,16 @@ pub(crate) enum AccountCommand {
         after_help = "Example:\n  ctl account suspend alice --reason 'invoice 17 is overdue'"
     )]
     Suspend(Suspend),
-    /// Reactivate a suspended account (operators only)
+    /// Rename an account; its id stays (operators only)
+    #[command(after_help = "Example:\n  ctl account rename alice alice@example.org")]
+    Rename(Rename),
+    /// Close an account: end its sessions, revoke its keys, keep its balance (operators only)
+    #[command(after_help = "Example:\n  ctl account close alice")]
+    Close(Close),
+    /// Delete a closed account and all personal data; the ledger keeps a pseudonym (operators only)
+    #[command(after_help = "Example:\n  ctl account delete alice --confirm alice")]
+    Delete(Delete),
+    /// Reactivate a suspended or closed account (operators only)
     #[command(after_help = "Example:\n  ctl account resume alice")]
     Resume(Resume),
     /// Move an account to another plan; its balance does not change (operators only)
@@ -104,6 +113,32 @@ pub(crate) struct Suspend {
     /// Reason, shown to the account in its audit log
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
+}
+
+/// Arguments of `ctl account rename`.
+#[derive(Debug, Args)]
+pub(crate) struct Rename {
+    /// Account name or id
+    pub(crate) account: String,
+    /// New name
+    pub(crate) name: String,
+}
+
+/// Arguments of `ctl account close`.
+#[derive(Debug, Args)]
+pub(crate) struct Close {
+    /// Account name or id
+    pub(crate) account: String,
+}
+
+/// Arguments of `ctl account delete`.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// Account name or id
+    pub(crate) account: String,
+    /// The account's name once more, because a deletion cannot be undone
+    #[arg(long, value_name = "NAME")]
+    pub(crate) confirm: String,
 }
 
 /// Arguments of `ctl account resume`.

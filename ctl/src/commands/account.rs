@@ -6,8 +6,9 @@ pub(super) mod record;
 
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
-    ChangePasswordRequest, CreditAccountRequest, GetAccountRequest, ListAccountsRequest,
-    ResumeAccountRequest, SetPlanRequest, SuspendAccountRequest,
+    ChangePasswordRequest, CloseAccountRequest, CreditAccountRequest, DeleteAccountRequest,
+    GetAccountRequest, ListAccountsRequest, RenameAccountRequest, ResumeAccountRequest,
+    SetPlanRequest, SuspendAccountRequest,
 };
 use secrecy::ExposeSecret;
 use tonic::Code;
@@ -15,7 +16,9 @@ use tonic::Code;
 use self::record::AccountRecord;
 use super::required;
 use crate::Shell;
-use crate::cli::account::{AccountCommand, Credit, Plan, Resume, Show, Suspend};
+use crate::cli::account::{
+    AccountCommand, Close, Credit, Delete, Plan, Rename, Resume, Show, Suspend,
+};
 use crate::error::Failure;
 
 /// Runs `ctl account …`.
@@ -28,6 +31,9 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Resul
         AccountCommand::Credit(input) => credit(shell, input).await,
         AccountCommand::Suspend(input) => suspend(shell, input).await,
         AccountCommand::Resume(input) => resume(shell, input).await,
+        AccountCommand::Rename(input) => rename(shell, input).await,
+        AccountCommand::Close(input) => close(shell, input).await,
+        AccountCommand::Delete(input) => delete(shell, input).await,
         AccountCommand::Plan(input) => plan(shell, input).await,
         AccountCommand::Password(input) => password(shell, input.password_stdin).await,
         AccountCommand::Invite(input) => invite::create(shell, input).await,
@@ -76,6 +82,27 @@ async fn resume(shell: &mut Shell<'_>, input: Resume) -> Result<(), Failure> {
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let request = ResumeAccountRequest { account: input.account };
     let answer = client.resume_account(request).await?.into_inner();
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
+}
+
+async fn rename(shell: &mut Shell<'_>, input: Rename) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let request = RenameAccountRequest { account: input.account, name: input.name };
+    let answer = client.rename_account(request).await?.into_inner();
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
+}
+
+async fn close(shell: &mut Shell<'_>, input: Close) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let request = CloseAccountRequest { account: input.account };
+    let answer = client.close_account(request).await?.into_inner();
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
+}
+
+async fn delete(shell: &mut Shell<'_>, input: Delete) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let request = DeleteAccountRequest { account: input.account, confirm: input.confirm };
+    let answer = client.delete_account(request).await?.into_inner();
     shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
 }
 

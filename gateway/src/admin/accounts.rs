@@ -122,6 +122,35 @@ impl AccountService for Accounts {
         Ok(Response::new(v1::ResumeAccountResponse { account: Some(convert::account(&account)) }))
     }
 
+    async fn rename_account(
+        &self,
+        request: Request<v1::RenameAccountRequest>,
+    ) -> RpcResult<v1::RenameAccountResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let v1::RenameAccountRequest { account, name } = request.into_inner();
+        let account = self.control.rename_account(&caller, &account, &name).await?;
+        Ok(Response::new(v1::RenameAccountResponse { account: Some(convert::account(&account)) }))
+    }
+
+    async fn close_account(
+        &self,
+        request: Request<v1::CloseAccountRequest>,
+    ) -> RpcResult<v1::CloseAccountResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let account = self.control.close_account(&caller, &request.into_inner().account).await?;
+        Ok(Response::new(v1::CloseAccountResponse { account: Some(convert::account(&account)) }))
+    }
+
+    async fn delete_account(
+        &self,
+        request: Request<v1::DeleteAccountRequest>,
+    ) -> RpcResult<v1::DeleteAccountResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let v1::DeleteAccountRequest { account, confirm } = request.into_inner();
+        let account = self.control.delete_account(&caller, &account, &confirm).await?;
+        Ok(Response::new(v1::DeleteAccountResponse { account: Some(convert::account(&account)) }))
+    }
+
     async fn set_plan(
         &self,
         request: Request<v1::SetPlanRequest>,

@@ -7,6 +7,7 @@
 //! one resource to it.
 
 pub mod access;
+pub(crate) mod account_lifecycle;
 mod account_status;
 pub mod accounts;
 pub mod audit;

@@ -10,7 +10,7 @@ use super::error::printable;
 use super::passwords::Requester;
 use super::{Caller, Control, ControlError, Registration, token};
 use domain::ValidationError;
-use domain::account::{Account, AccountStatus, Role};
+use domain::account::{Account, AccountStatus, DELETED_PREFIX, Role};
 use domain::account_name::AccountName;
 use domain::audit::AuditAction;
 use domain::id::{AccountId, PlanName};
@@ -58,7 +58,7 @@ impl Control {
         let name = AccountName::parse(name)?;
         Account::check_password(password.expose_secret())?;
         // Saves the cost of the hash; checked again below, where changes are serialized.
-        self.refuse_taken(&name)?;
+        self.refuse_taken(&name, None)?;
         let operator = caller.filter(|caller| caller.is_operator());
         if let Some(address) = address.filter(|_| operator.is_none()) {
             self.registration_limiter.admit(address, self.clock.now())?;
@@ -67,7 +67,7 @@ impl Control {
         let hash = self.passwords.hash(requester, password).await?;
 
         self.write(operator, move |control| async move {
-            control.refuse_taken(&name)?;
+            control.refuse_taken(&name, None)?;
             let now = control.clock.now();
             let invite = match invite {
                 Some(digest) => Some(control.store.find_invite(digest).await?.ok_or_else(refused)?),
@@ -140,11 +140,19 @@ impl Control {
         }
     }
 
-    fn refuse_taken(&self, name: &AccountName) -> Result<(), ControlError> {
-        if self.directory.find_account_named(name.as_str()).is_some() {
+    /// Refuses the name of an account other than `except`, a name that looks like one, and those of
+    /// deleted accounts.
+    pub(super) fn refuse_taken(
+        &self,
+        name: &AccountName,
+        except: Option<AccountId>,
+    ) -> Result<(), ControlError> {
+        let found = self.directory.find_account_named(name.as_str());
+        let is_reserved = name.as_str().to_lowercase().starts_with(DELETED_PREFIX);
+        if is_reserved || found.is_some_and(|found| Some(found.id) != except) {
             return Err(taken(name.as_str()));
         }
-        if self.directory.has_account_like(name) {
+        if self.directory.has_account_like(name, except) {
             return Err(ControlError::Exists(format!(
                 "the name `{name}` looks like that of another account; choose another"
             )));
@@ -159,7 +167,7 @@ fn refused() -> ControlError {
     )
 }
 
-fn taken(name: &str) -> ControlError {
+pub(super) fn taken(name: &str) -> ControlError {
     let name = printable(name);
     ControlError::Exists(format!("the name `{name}` is taken; choose another, or sign in"))
 }

@@ -12,12 +12,13 @@ use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
+use super::access::refuse_suspended;
 use super::passwords::Requester;
 use super::report_aggregator::{EventReport, ReportAggregator};
 use super::sessions::SignedIn;
 use super::throttle::{Attempt, NameDigest, Throttle};
 use super::{Caller, Control, ControlError, token};
-use domain::account::{Account, Session};
+use domain::account::{Account, AccountStatus, Session};
 use domain::account_name::normalized;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, SessionId};
@@ -261,6 +262,10 @@ impl Control {
             let stored = control.store.find_password_hash(&name).await?;
             if stored.map(|(_, hash)| hash) != hash {
                 return Err(wrong_credentials());
+            }
+            let current = control.directory.find_account(session.account);
+            if let Some(current) = current.filter(|it| it.status == AccountStatus::Closed) {
+                refuse_suspended(&current)?;
             }
             let details = format!("from {}", requester.source);
             let (action, account) = (AuditAction::SessionCreate, Some(session.account));

@@ -30,7 +30,10 @@ pub(super) fn account(account: v1::Account) -> Account {
             v1::Role::Member => Some(Role::Member),
             v1::Role::Operator => Some(Role::Operator),
         },
-        suspended: account.status() == v1::AccountStatus::Suspended,
+        suspended: matches!(
+            account.status(),
+            v1::AccountStatus::Suspended | v1::AccountStatus::Closed | v1::AccountStatus::Deleted
+        ),
         plan: present(account.plan),
         balance_usd: present(account.balance_usd),
         created_at: time(account.created_at),

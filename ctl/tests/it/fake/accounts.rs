@@ -112,6 +112,34 @@ impl AccountService for FakeGateway {
         answer(ResumeAccountResponse { account: account(&input.account) })
     }
 
+    async fn rename_account(
+        &self,
+        request: Request<RenameAccountRequest>,
+    ) -> Answer<RenameAccountResponse> {
+        let input = self.record("RenameAccount", request)?;
+        answer(RenameAccountResponse { account: account(&input.name) })
+    }
+
+    async fn close_account(
+        &self,
+        request: Request<CloseAccountRequest>,
+    ) -> Answer<CloseAccountResponse> {
+        let input = self.record("CloseAccount", request)?;
+        let status = AccountStatus::Closed.into();
+        let account = account(&input.account).map(|account| Account { status, ..account });
+        answer(CloseAccountResponse { account })
+    }
+
+    async fn delete_account(
+        &self,
+        request: Request<DeleteAccountRequest>,
+    ) -> Answer<DeleteAccountResponse> {
+        self.record("DeleteAccount", request)?;
+        let status = AccountStatus::Deleted.into();
+        let account = account("deleted-1").map(|account| Account { status, ..account });
+        answer(DeleteAccountResponse { account })
+    }
+
     async fn set_plan(&self, request: Request<SetPlanRequest>) -> Answer<SetPlanResponse> {
         let SetPlanRequest { account: name, plan } = self.record("SetPlan", request)?;
         let account = account(&name).map(|account| Account { plan, ..account });

@@ -42,6 +42,10 @@ pub enum AccountStatus {
     Active,
     /// Requests are refused.
     Suspended,
+    /// An operator closed it: its keys are revoked, its sessions ended, and it cannot sign in.
+    Closed,
+    /// It was deleted: what remains is its id, with the ledger and the records under it.
+    Deleted,
 }
 
 /// An active admin session. Only the token's digest is stored.
@@ -89,7 +93,17 @@ pub struct InviteUse {
     pub by: AccountId,
 }
 
+/// The beginning of the names of deleted accounts, which no other account can have.
+pub const DELETED_PREFIX: &str = "deleted-";
+
 impl Account {
+    /// Returns what remains of the account after its deletion, with a pseudonym instead of its name.
+    #[must_use]
+    pub fn deleted(&self) -> Self {
+        let name = format!("{DELETED_PREFIX}{}", self.id);
+        Self { name, status: AccountStatus::Deleted, ..self.clone() }
+    }
+
     /// Validates a password's length: 8 to 1,024 bytes.
     ///
     /// # Errors

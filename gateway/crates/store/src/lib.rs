@@ -27,6 +27,7 @@ use domain::record::{RequestRecord, RequestStatus};
 use domain::response::{FoundItems, StoredResponse, Turn};
 use domain::upstream::Upstream;
 
+pub mod account_lifecycle;
 pub mod allocations;
 pub mod audit;
 pub mod claims;
@@ -52,6 +53,7 @@ pub use fleet::{ChangeSeq, Changes, Nodes, SealKeys};
 pub use ledger::LedgerEntries;
 pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
+pub use account_lifecycle::AccountLifecycle;
 pub use allocations::Allocations;
 pub use audit::{AuditFilter, AuditLog};
 pub use claims::IdempotencyClaims;
@@ -156,6 +158,7 @@ pub struct Snapshot {
 /// change.
 pub trait Store:
     Identities
+    + AccountLifecycle
     + Catalogue
     + Requests
     + Responses
@@ -170,6 +173,7 @@ pub trait Store:
 }
 impl<
     T: Identities
+        + AccountLifecycle
         + Catalogue
         + Requests
         + Responses

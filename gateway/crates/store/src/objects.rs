@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::codec::{At, Count, Decode, DecodeError, List, Micros};
-use domain::account::{Account, Invite, InviteUse, Session};
+use domain::account::{Account, AccountStatus, Invite, InviteUse, Session};
 use domain::key::{ClientGone, Key};
 use domain::limit::Limits;
 use domain::model::{Deployment, Model};
@@ -31,10 +31,21 @@ pub(crate) fn account<R: ReadRow>(row: &R) -> Result<Account, R::Error> {
         id: row.named("id")?,
         name: row.named("name")?,
         role: row.named("role")?,
-        status: row.named("status")?,
+        status: match row.named("ended")? {
+            Some(ended) => ended,
+            None => row.named("status")?,
+        },
         plan: row.named("plan")?,
         created_at: row.named::<At>("created_at")?.0,
     })
+}
+
+/// Returns the columns `status` and `ended`. Gateways of earlier versions only know the first.
+pub(crate) fn status_columns(status: AccountStatus) -> (AccountStatus, Option<AccountStatus>) {
+    match status {
+        AccountStatus::Active | AccountStatus::Suspended => (status, None),
+        AccountStatus::Closed | AccountStatus::Deleted => (AccountStatus::Suspended, Some(status)),
+    }
 }
 
 /// Reads a session.

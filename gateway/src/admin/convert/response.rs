@@ -29,6 +29,8 @@ pub(in super::super) fn account(view: &AccountView) -> v1::Account {
     let status = match account.status {
         AccountStatus::Active => v1::AccountStatus::Active,
         AccountStatus::Suspended => v1::AccountStatus::Suspended,
+        AccountStatus::Closed => v1::AccountStatus::Closed,
+        AccountStatus::Deleted => v1::AccountStatus::Deleted,
     };
     v1::Account {
         id: account.id.to_string(),

@@ -32,7 +32,7 @@ async fn every_change_is_audited_without_secrets() {
     let (new, _) = control.rotate_key(&ann, key.key.id.as_str(), Duration::ZERO).await.unwrap();
     control.revoke_key(operator, new.key.id.as_str()).await.unwrap();
     control.credit_account(operator, "ann", Nanos(2_000_000_000), "gift").await.unwrap();
-    control.create_invite(operator, InviteRequest::default()).await.unwrap();
+    let invited = control.create_invite(operator, InviteRequest::default()).await.unwrap();
     control.suspend_account(operator, "ann", "spam").await.unwrap();
     control.resume_account(operator, "ann").await.unwrap();
     let new_password = "another horse";
@@ -62,7 +62,7 @@ async fn every_change_is_audited_without_secrets() {
         format!("ann key.rotate {old} (ann) label `ci`, replaced by `{new}`, ends {now}"),
         format!("operator key.revoke {new} (ann) label `ci`"),
         "operator account.credit ann (ann) 2 dollars: gift".to_owned(),
-        format!("operator account.invite  () until {week}"),
+        format!("operator account.invite {} () until {week}", invited.invite.invite.id),
         "operator account.suspend ann (ann) spam".to_owned(),
         "operator account.resume ann (ann) ".to_owned(),
         "ann account.password ann (ann) ".to_owned(),

@@ -155,6 +155,27 @@ impl AccountService for Backend {
         Err(Status::unimplemented("not asked for"))
     }
 
+    async fn rename_account(
+        &self,
+        _: Request<proto::v1::RenameAccountRequest>,
+    ) -> Result<Response<proto::v1::RenameAccountResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn close_account(
+        &self,
+        _: Request<proto::v1::CloseAccountRequest>,
+    ) -> Result<Response<proto::v1::CloseAccountResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn delete_account(
+        &self,
+        _: Request<proto::v1::DeleteAccountRequest>,
+    ) -> Result<Response<proto::v1::DeleteAccountResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
     async fn list_invites(
         &self,
         _: Request<proto::v1::ListInvitesRequest>,

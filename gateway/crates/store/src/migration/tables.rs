@@ -49,9 +49,20 @@ pub(crate) const TABLES: &[Table] = &[
     Table::same("meta", &["name", "value"], "FROM meta"),
     Table::same(
         "accounts",
-        &["id", "name", "folded_name", "password_hash", "role", "status", "plan", "created_at"],
+        &[
+            "id",
+            "name",
+            "folded_name",
+            "password_hash",
+            "role",
+            "status",
+            "plan",
+            "created_at",
+            "ended",
+        ],
         "FROM accounts",
     ),
+    Table::same("account_deletions", &["account", "at"], "FROM account_deletions"),
     Table::same(
         "invites",
         &[

@@ -76,8 +76,9 @@ impl Identities for PostgresStore {
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let mut tx = self.begin_change(&mut connection).await?;
-        let sql = "UPDATE accounts SET status = $1, plan = $2 WHERE id = $3";
-        let values = parameters![account.status, account.plan, account.id];
+        let (status, ended) = objects::status_columns(account.status);
+        let sql = "UPDATE accounts SET status = $1, ended = $2, plan = $3 WHERE id = $4";
+        let values = parameters![status, ended, account.plan, account.id];
         expect_changed(tx.execute(sql, values).await?)?;
         tx.changes(ChangedObject::Account(account.id));
         tx.commit_audited(audit).await
@@ -253,7 +254,8 @@ impl Identities for PostgresStore {
 }
 
 /// Selects accounts.
-pub(super) const ACCOUNTS: &str = "SELECT id, name, role, status, plan, created_at FROM accounts";
+pub(super) const ACCOUNTS: &str =
+    "SELECT id, name, role, status, ended, plan, created_at FROM accounts";
 
 /// Returns all accounts.
 pub(super) async fn accounts(tx: &Transaction<'_>) -> Result<Vec<Account>, StoreError> {

@@ -70,6 +70,15 @@ pub(super) async fn unrevoked(tx: &Transaction<'_>) -> Result<Vec<Key>, StoreErr
     rows.iter().map(objects::key).collect()
 }
 
+/// Returns the keys of an account that are not revoked.
+pub(super) async fn unrevoked_of(
+    tx: &Transaction<'_>,
+    account: AccountId,
+) -> Result<Vec<Key>, StoreError> {
+    let sql = select_keys("WHERE account = $1 AND revoked_at IS NULL");
+    tx.query(&sql, parameters![account]).await?.iter().map(objects::key).collect()
+}
+
 /// Returns the keys of one account, or all, newest first, with the time of their last use.
 pub(super) async fn list(
     tx: &Transaction<'_>,

@@ -80,8 +80,9 @@ impl Identities for SqliteStore {
     ) -> Result<(), StoreError> {
         let account = account.clone();
         self.write_audited(audit, move |tx| {
-            let sql = "UPDATE accounts SET status = ?, plan = ? WHERE id = ?";
-            let values = parameters![account.status, account.plan, account.id];
+            let (status, ended) = objects::status_columns(account.status);
+            let sql = "UPDATE accounts SET status = ?, ended = ?, plan = ? WHERE id = ?";
+            let values = parameters![status, ended, account.plan, account.id];
             changed(tx.prepare_cached(sql)?.execute(values)?)
         })
         .await
@@ -239,7 +240,7 @@ impl Identities for SqliteStore {
 }
 
 fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
-    let sql = "SELECT id, name, role, status, plan, created_at FROM accounts";
+    let sql = "SELECT id, name, role, status, ended, plan, created_at FROM accounts";
     Ok(tx
         .prepare_cached(sql)?
         .query_map([], |row| objects::account(row))?
@@ -251,17 +252,20 @@ fn changed(rows: usize) -> Result<(), StoreError> {
 }
 
 fn insert_account(tx: &Connection, account: &Account, hash: &str) -> Result<(), StoreError> {
-    tx.prepare_cached("INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?
-        .execute(parameters![
-            account.id,
-            account.name,
-            account.name.to_lowercase(),
-            hash,
-            account.role,
-            account.status,
-            account.plan,
-            At(account.created_at)
-        ])
-        .or_conflict(|| format!("an account named `{}` exists", account.name))?;
+    tx.prepare_cached(
+        "INSERT INTO accounts (id, name, folded_name, password_hash, role, status, plan, \
+            created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(parameters![
+        account.id,
+        account.name,
+        account.name.to_lowercase(),
+        hash,
+        account.role,
+        account.status,
+        account.plan,
+        At(account.created_at)
+    ])
+    .or_conflict(|| format!("an account named `{}` exists", account.name))?;
     Ok(())
 }

@@ -87,6 +87,13 @@ pub(super) fn unrevoked(tx: &Connection) -> Result<Vec<Key>, StoreError> {
     Ok(keys)
 }
 
+/// Returns the keys of an account that are not revoked.
+pub(super) fn unrevoked_of(tx: &Connection, account: AccountId) -> Result<Vec<Key>, StoreError> {
+    let mut select = tx.prepare_cached(&select_keys("WHERE account = ? AND revoked_at IS NULL"))?;
+    let keys = select.query_map(parameters![account], |row| objects::key(row))?;
+    Ok(keys.collect::<Result<_, _>>()?)
+}
+
 /// Returns the keys of one account, or all, newest first, with the time of their last use.
 pub(super) fn list(
     tx: &Connection,
