@@ -41,6 +41,10 @@ pub(crate) enum AccountCommand {
     /// Move an account to another plan; its balance does not change (operators only)
     #[command(after_help = "Example:\n  ctl account plan alice team")]
     Plan(Plan),
+    /// Write everything that is stored about an account to a file, as JSON lines
+    #[command(after_help = "Example:\n  ctl account export alice --out alice.jsonl\n\n\
+        Members can export their own account. --yes overwrites an existing file.")]
+    Export(Export),
     /// Change your password and revoke your other sessions
     #[command(after_help = "Example:\n  ctl account password\n  \
         printf '%s\\n' \"$OLD\" \"$NEW\" | ctl account password --password-stdin")]
@@ -122,6 +126,16 @@ pub(crate) struct Rename {
     pub(crate) account: String,
     /// New name
     pub(crate) name: String,
+}
+
+/// Arguments of `ctl account export`.
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// Account name or id
+    pub(crate) account: String,
+    /// File to write, readable only by its owner
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: std::path::PathBuf,
 }
 
 /// Arguments of `ctl account close`.

@@ -1,5 +1,6 @@
 //! `ctl account …`, except for the printed form of accounts.
 
+mod export;
 mod invite;
 mod limits;
 pub(super) mod record;
@@ -32,6 +33,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Resul
         AccountCommand::Suspend(input) => suspend(shell, input).await,
         AccountCommand::Resume(input) => resume(shell, input).await,
         AccountCommand::Rename(input) => rename(shell, input).await,
+        AccountCommand::Export(input) => export::run(shell, input).await,
         AccountCommand::Close(input) => close(shell, input).await,
         AccountCommand::Delete(input) => delete(shell, input).await,
         AccountCommand::Plan(input) => plan(shell, input).await,

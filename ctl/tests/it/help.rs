@@ -21,6 +21,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "account delete",
     "account plan",
     "account password",
+    "account export",
     "account invite",
     "account invites",
     "account uninvite",

@@ -453,6 +453,14 @@ pub trait Responses: Send + Sync {
         ids: HashSet<String>,
         max_bytes: u64,
     ) -> Result<FoundItems, StoreError>;
+    /// Returns up to `limit` responses of an account with greater ids than `after`, in the order of
+    /// their ids, without the ids of their items.
+    async fn responses_after(
+        &self,
+        account: AccountId,
+        after: Option<RequestId>,
+        limit: u32,
+    ) -> Result<Vec<StoredResponse>, StoreError>;
     /// Deletes a response; [`StoreError::NotFound`] if there is none.
     async fn remove_response(&self, account: AccountId, id: RequestId) -> Result<(), StoreError>;
     /// Deletes up to `limit` responses of chains that were not continued since `before`. Returns

@@ -104,6 +104,7 @@ async fn account_with_texts(bench: &Bench) -> AccountId {
     let keyed = control.with_idempotency_key(caller, "Credit", "k", b"credit").unwrap();
     control.credit_account(&keyed, PRIVATE[0], Nanos(9), "private-reason").await.unwrap();
     let record = RequestRecord {
+        cost: None,
         notes: vec!["private-note".into()],
         idempotency: Some(domain::idempotency::IdempotencyDigest([7; 32])),
         ..bench.request(id)

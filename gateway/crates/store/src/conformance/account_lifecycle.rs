@@ -65,4 +65,5 @@ pub(super) async fn run(store: &dyn Store) {
     assert_eq!(entries[0].1.kind, EntryKind::Credit(String::new()));
     assert_eq!(store.balance(CAROL).await.unwrap(), Nanos(7));
     assert_eq!(store.purge_deleted(at(51), 2).await.unwrap(), 0);
+    store.delete_account(&deleted, "unusable", at(60), &audit).await.unwrap();
 }
