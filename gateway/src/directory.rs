@@ -88,11 +88,13 @@ impl Directory {
         self.find_account(id)
     }
 
-    /// Whether the name of an existing account is visually confusable with `name`.
-    pub fn has_account_like(&self, name: &AccountName) -> bool {
+    /// Whether the name of an existing account other than `except` is visually confusable with
+    /// `name`.
+    pub fn has_account_like(&self, name: &AccountName, except: Option<AccountId>) -> bool {
         let confusables = self.confusables.pin();
         let own = Appearance::all(name.as_str());
-        own.iter().flat_map(Appearance::conflicts).any(|it| confusables.contains_key(&it))
+        let is_other = |it| confusables.get(&it).is_some_and(|id| Some(*id) != except);
+        own.iter().flat_map(Appearance::conflicts).any(is_other)
     }
 
     /// Returns all accounts, by name.
@@ -115,12 +117,26 @@ impl Directory {
 
     pub(crate) fn put_account(&self, account: Account) -> Arc<Account> {
         let account = Arc::new(account);
+        if let Some(before) = self.find_account(account.id).filter(|it| it.name != account.name) {
+            self.remove_name(&before);
+        }
         self.accounts.pin().insert(account.id, account.clone());
         self.names.pin().insert(account.name.to_lowercase(), account.id);
         for appearance in Appearance::all(&account.name) {
             self.confusables.pin().insert(appearance, account.id);
         }
         account
+    }
+
+    /// Frees the name of an account that gets another one.
+    fn remove_name(&self, account: &Account) {
+        let is_own = |_: &_, id: &AccountId| *id == account.id;
+        let names = self.names.pin();
+        let _ = names.remove_if(&account.name.to_lowercase(), is_own);
+        let confusables = self.confusables.pin();
+        for appearance in Appearance::all(&account.name) {
+            let _ = confusables.remove_if(&appearance, |_, id| *id == account.id);
+        }
     }
 
     pub(crate) fn put_key(&self, key: Key) {

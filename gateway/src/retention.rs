@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::trusted_time::{Event, TrustedTime};
 use crate::clock::Clock;
+use crate::control::account_lifecycle::settled_before;
 use store::{IdempotencyClaims, RequestFilter, RetentionCutoff, Store, StoreError};
 
 /// The number of records deleted per step, which takes some milliseconds of the writer's time.
@@ -103,6 +104,7 @@ impl RetentionTask {
                     self.sweep_records(now).await;
                 }
                 self.sweep_calls(now).await;
+                self.sweep_deleted_accounts(now).await;
                 in_steps("old changes of the directory", || {
                     self.store.delete_old_changes(KEPT_CHANGES, MAX_ROWS_PER_STEP)
                 })
@@ -158,6 +160,22 @@ impl RetentionTask {
         in_steps("old responses", step).await;
     }
 
+    /// Continues deletions that a crash interrupted, and removes what requests wrote that ended
+    /// after the deletion of their account.
+    async fn sweep_deleted_accounts(&self, now: Timestamp) {
+        let settled_before = settled_before(now);
+        let rows = in_steps("texts of deleted accounts", || {
+            self.store.purge_deleted(settled_before, MAX_RESPONSES_PER_STEP)
+        })
+        .await;
+        if rows > 0
+            && let Err(error) = self.store.scrub().await
+        {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "cannot clear the write-ahead log of what was deleted");
+        }
+    }
+
     async fn sweep_calls(&self, now: Timestamp) {
         let Ok(before) = now.checked_sub(IDEMPOTENCY_RETENTION) else { return };
         in_steps("old idempotency keys", || self.store.delete_old_calls(before, MAX_ROWS_PER_STEP))
@@ -181,8 +199,8 @@ fn report(event: Option<Event>) {
     }
 }
 
-/// Deletes step by step until nothing is left to delete, and logs the total.
-async fn in_steps<F>(what: &str, mut step: impl FnMut() -> F)
+/// Deletes step by step until nothing is left to delete. Logs the total and returns it.
+async fn in_steps<F>(what: &str, mut step: impl FnMut() -> F) -> u64
 where
     F: Future<Output = Result<u64, StoreError>>,
 {
@@ -202,6 +220,7 @@ where
     if total > 0 {
         tracing::info!(deleted = total, "deleted {what}");
     }
+    total
 }
 
 #[cfg(test)]

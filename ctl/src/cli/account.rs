@@ -26,19 +26,39 @@ pub(crate) enum AccountCommand {
         after_help = "Example:\n  ctl account suspend alice --reason 'invoice 17 is overdue'"
     )]
     Suspend(Suspend),
-    /// Reactivate a suspended account (operators only)
+    /// Rename an account; its id stays (operators only)
+    #[command(after_help = "Example:\n  ctl account rename alice alice@example.org")]
+    Rename(Rename),
+    /// Close an account: end its sessions, revoke its keys, keep its balance (operators only)
+    #[command(after_help = "Example:\n  ctl account close alice")]
+    Close(Close),
+    /// Delete a closed account and all personal data; the ledger keeps a pseudonym (operators only)
+    #[command(after_help = "Example:\n  ctl account delete alice --confirm alice")]
+    Delete(Delete),
+    /// Reactivate a suspended or closed account (operators only)
     #[command(after_help = "Example:\n  ctl account resume alice")]
     Resume(Resume),
     /// Move an account to another plan; its balance does not change (operators only)
     #[command(after_help = "Example:\n  ctl account plan alice team")]
     Plan(Plan),
+    /// Write everything that is stored about an account to a file, as JSON lines
+    #[command(after_help = "Example:\n  ctl account export alice --out alice.jsonl\n\n\
+        Members can export their own account. --yes overwrites an existing file.")]
+    Export(Export),
     /// Change your password and revoke your other sessions
     #[command(after_help = "Example:\n  ctl account password\n  \
         printf '%s\\n' \"$OLD\" \"$NEW\" | ctl account password --password-stdin")]
     Password(Password),
     /// Create a single-use invite code for registration (operators only)
-    #[command(after_help = "Example:\n  ctl account invite --ttl 48h")]
+    #[command(after_help = "Example:\n  ctl account invite --ttl 48h\n  \
+        ctl account invite --plan team --credit 20")]
     Invite(Invite),
+    /// List invites, newest first: open and used ones (operators only)
+    #[command(after_help = "Example:\n  ctl account invites -o csv")]
+    Invites,
+    /// Revoke an unused invite (operators only)
+    #[command(after_help = "Example:\n  ctl account uninvite 4be1f07a92c3")]
+    Uninvite(Uninvite),
 }
 
 /// Arguments of `ctl account show`.
@@ -74,6 +94,19 @@ pub(crate) struct Invite {
     /// How long the code is valid
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = value::duration)]
     pub(crate) ttl: SignedDuration,
+    /// Plan of the new account [default: the default plan]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) plan: String,
+    /// Credit of the new account in US dollars, besides the trial credit of its plan [default: none]
+    #[arg(long, value_name = "USD", default_value = "", hide_default_value = true)]
+    pub(crate) credit: String,
+}
+
+/// Arguments of `ctl account uninvite`.
+#[derive(Debug, Args)]
+pub(crate) struct Uninvite {
+    /// Id of the invite
+    pub(crate) id: String,
 }
 
 /// Arguments of `ctl account suspend`.
@@ -84,6 +117,42 @@ pub(crate) struct Suspend {
     /// Reason, shown to the account in its audit log
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
+}
+
+/// Arguments of `ctl account rename`.
+#[derive(Debug, Args)]
+pub(crate) struct Rename {
+    /// Account name or id
+    pub(crate) account: String,
+    /// New name
+    pub(crate) name: String,
+}
+
+/// Arguments of `ctl account export`.
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// Account name or id
+    pub(crate) account: String,
+    /// File to write, readable only by its owner
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: std::path::PathBuf,
+}
+
+/// Arguments of `ctl account close`.
+#[derive(Debug, Args)]
+pub(crate) struct Close {
+    /// Account name or id
+    pub(crate) account: String,
+}
+
+/// Arguments of `ctl account delete`.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// Account name or id
+    pub(crate) account: String,
+    /// The account's name once more, because a deletion cannot be undone
+    #[arg(long, value_name = "NAME")]
+    pub(crate) confirm: String,
 }
 
 /// Arguments of `ctl account resume`.

@@ -38,6 +38,9 @@ pub(crate) struct Set {
     pub(crate) trial_credit: Option<String>,
     #[command(flatten)]
     pub(crate) limits: LimitFlags,
+    /// Usable keys from which an account can make no more; 0 for the default of 100
+    #[arg(long, value_name = "N")]
+    pub(crate) max_keys: Option<u32>,
     /// Allowed model; repeatable; replaces the list; an empty value allows all models
     #[arg(long = "model", value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Option<Vec<String>>,

@@ -1,30 +1,26 @@
 //! `ctl account …`, except for the printed form of accounts.
 
+mod export;
+mod invite;
 mod limits;
 pub(super) mod record;
 
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
-    ChangePasswordRequest, CreateInviteRequest, CreditAccountRequest, GetAccountRequest,
-    ListAccountsRequest, ResumeAccountRequest, SetPlanRequest, SuspendAccountRequest,
+    ChangePasswordRequest, CloseAccountRequest, CreditAccountRequest, DeleteAccountRequest,
+    GetAccountRequest, ListAccountsRequest, RenameAccountRequest, ResumeAccountRequest,
+    SetPlanRequest, SuspendAccountRequest,
 };
 use secrecy::ExposeSecret;
-use serde::Serialize;
 use tonic::Code;
 
 use self::record::AccountRecord;
-use super::{required, rfc3339};
+use super::required;
 use crate::Shell;
-use crate::cli::account::{AccountCommand, Credit, Invite, Plan, Resume, Show, Suspend};
+use crate::cli::account::{
+    AccountCommand, Close, Credit, Delete, Plan, Rename, Resume, Show, Suspend,
+};
 use crate::error::Failure;
-use crate::output::Record;
-
-/// An invite, as printed.
-#[derive(Serialize)]
-struct InviteRecord {
-    code: String,
-    expires_at: Option<String>,
-}
 
 /// Runs `ctl account …`.
 pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Result<(), Failure> {
@@ -36,9 +32,15 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Resul
         AccountCommand::Credit(input) => credit(shell, input).await,
         AccountCommand::Suspend(input) => suspend(shell, input).await,
         AccountCommand::Resume(input) => resume(shell, input).await,
+        AccountCommand::Rename(input) => rename(shell, input).await,
+        AccountCommand::Export(input) => export::run(shell, input).await,
+        AccountCommand::Close(input) => close(shell, input).await,
+        AccountCommand::Delete(input) => delete(shell, input).await,
         AccountCommand::Plan(input) => plan(shell, input).await,
         AccountCommand::Password(input) => password(shell, input.password_stdin).await,
-        AccountCommand::Invite(input) => invite(shell, input).await,
+        AccountCommand::Invite(input) => invite::create(shell, input).await,
+        AccountCommand::Invites => invite::list(shell).await,
+        AccountCommand::Uninvite(input) => invite::revoke(shell, input.id).await,
     }
 }
 
@@ -85,6 +87,27 @@ async fn resume(shell: &mut Shell<'_>, input: Resume) -> Result<(), Failure> {
     shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
 }
 
+async fn rename(shell: &mut Shell<'_>, input: Rename) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let request = RenameAccountRequest { account: input.account, name: input.name };
+    let answer = client.rename_account(request).await?.into_inner();
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
+}
+
+async fn close(shell: &mut Shell<'_>, input: Close) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let request = CloseAccountRequest { account: input.account };
+    let answer = client.close_account(request).await?.into_inner();
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
+}
+
+async fn delete(shell: &mut Shell<'_>, input: Delete) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let request = DeleteAccountRequest { account: input.account, confirm: input.confirm };
+    let answer = client.delete_account(request).await?.into_inner();
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
+}
+
 async fn plan(shell: &mut Shell<'_>, input: Plan) -> Result<(), Failure> {
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let request = SetPlanRequest { account: input.account, plan: input.plan };
@@ -107,20 +130,4 @@ async fn password(shell: &mut Shell<'_>, from_stdin: bool) -> Result<(), Failure
     let ended = super::session::count_text(answer.into_inner().ended_sessions);
     shell.output.note(&format!("changed the password; {ended}"));
     Ok(())
-}
-
-async fn invite(shell: &mut Shell<'_>, input: Invite) -> Result<(), Failure> {
-    let ttl_seconds = u64::try_from(input.ttl.as_secs()).unwrap_or_default();
-    let mut client = AccountServiceClient::new(shell.connect().await?);
-    let answer = client.create_invite(CreateInviteRequest { ttl_seconds }).await?.into_inner();
-    shell
-        .output
-        .one(&InviteRecord { code: answer.code, expires_at: rfc3339(answer.expires_at) })?;
-    shell.output.note("one person can use it: ctl register NAME --invite CODE");
-    Ok(())
-}
-
-impl Record for InviteRecord {
-    const FIELDS: &'static [&'static str] = &["code", "expires_at"];
-    const COLUMNS: &'static [&'static str] = Self::FIELDS;
 }

@@ -12,7 +12,7 @@ use crate::output::Record;
 
 /// An entry, as printed.
 #[derive(Serialize)]
-struct EntryRecord {
+pub(super) struct EntryRecord {
     id: u64,
     made_at: Option<String>,
     actor: Option<String>,

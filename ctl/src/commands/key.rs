@@ -18,7 +18,7 @@ use crate::output::Record;
 
 /// A key, as printed.
 #[derive(Serialize)]
-struct KeyRecord {
+pub(super) struct KeyRecord {
     id: String,
     account: String,
     label: String,

@@ -14,7 +14,7 @@ use crate::output::{Format, Record};
 
 /// A ledger entry, as printed.
 #[derive(Serialize)]
-struct EntryRecord {
+pub(super) struct EntryRecord {
     number: u64,
     created_at: Option<String>,
     account: String,

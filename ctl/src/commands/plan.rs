@@ -19,6 +19,7 @@ struct PlanRecord {
     trial_credit_usd: Option<String>,
     #[serde(flatten)]
     limits: LimitFields,
+    max_keys: Option<u32>,
     models: Vec<String>,
 }
 
@@ -58,6 +59,9 @@ async fn set(shell: &mut Shell<'_>, input: Set) -> Result<(), Failure> {
     if let Some(trial_credit) = input.trial_credit {
         plan.trial_credit_usd = trial_credit;
     }
+    if let Some(max_keys) = input.max_keys {
+        plan.max_keys = Some(max_keys).filter(|max| *max > 0);
+    }
     if let Some(models) = input.models {
         plan.models = without_empty(models);
     }
@@ -74,6 +78,7 @@ impl From<Plan> for PlanRecord {
             name: plan.name,
             trial_credit_usd: non_empty(plan.trial_credit_usd),
             limits: plan.limits.into(),
+            max_keys: plan.max_keys,
             models: plan.models,
         }
     }
@@ -88,6 +93,7 @@ impl Record for PlanRecord {
         "concurrency",
         "monthly_tokens",
         "limit_mode",
+        "max_keys",
         "models",
     ];
     const COLUMNS: &'static [&'static str] = Self::FIELDS;

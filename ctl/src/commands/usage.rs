@@ -34,7 +34,7 @@ struct ModelRecord {
 
 /// The totals of a day, as part of a JSON document.
 #[derive(Serialize)]
-struct DayRecord {
+pub(super) struct DayRecord {
     day: String,
     #[serde(flatten)]
     totals: TotalsRecord,
@@ -52,10 +52,10 @@ struct KeyRecord {
 
 /// The summary as one JSON document.
 #[derive(Serialize)]
-struct SummaryRecord {
+pub(super) struct SummaryRecord {
     totals: TotalsRecord,
     by_model: Vec<ModelRecord>,
-    by_day: Vec<DayRecord>,
+    pub(super) by_day: Vec<DayRecord>,
     by_key: Vec<KeyRecord>,
 }
 

@@ -153,13 +153,47 @@ async fn the_audit_log_is_listed_up_to_the_limit() {
 }
 
 #[tokio::test]
+async fn export_writes_everything_as_json_lines() {
+    let (_fake, user) = signed_in().await;
+    let path = user.path("alice.jsonl");
+    let line = format!("account export alice --out {}", path.display());
+    user.ctl(&line).await.ok();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let kinds: std::collections::BTreeSet<_> = text
+        .lines()
+        .map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["kind"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let expected = [
+        "account",
+        "audit_entry",
+        "invite",
+        "key",
+        "ledger_entry",
+        "request",
+        "response",
+        "usage_day",
+    ];
+    assert!(kinds.iter().eq(expected), "{kinds:?}");
+    assert_eq!(user.ctl(&line).await.code, 5, "an existing file stays");
+    user.ctl(&format!("{line} --yes")).await.ok();
+}
+
+#[tokio::test]
 async fn invite_sends_the_ttl_in_seconds() {
     let (fake, user) = signed_in().await;
     let printed = user.ctl("account invite --ttl 48h -o json").await.ok();
-    assert_eq!(
-        printed,
-        "{\n  \"code\": \"inv-1\",\n  \"expires_at\": \"2026-11-22T12:00:00Z\"\n}\n"
-    );
+    insta::assert_snapshot!(printed);
     user.ctl("account invite").await.ok();
-    assert_eq!(fake.last().message, "CreateInviteRequest { ttl_seconds: 604800 }");
+    assert_eq!(
+        fake.last().message,
+        r#"CreateInviteRequest { ttl_seconds: 604800, plan: "", credit_usd: "" }"#
+    );
+    user.ctl("account invite --plan team --credit 20").await.ok();
+    assert!(fake.last().message.contains(r#"plan: "team", credit_usd: "20""#));
+    insta::assert_snapshot!(user.ctl("account invites -o json").await.ok());
+    user.ctl("account uninvite 4be1f07a92c3").await.ok();
+    assert_eq!(fake.last().message, r#"RevokeInviteRequest { id: "4be1f07a92c3" }"#);
 }

@@ -19,9 +19,15 @@ const LINES: &[&str] = &[
     "account credit bob 1 --reason gift",
     "account suspend bob --reason spam",
     "account resume bob",
+    "account rename bob robert",
+    "account close bob",
+    "account delete bob --confirm bob",
     "account plan bob free",
     "account password --password-stdin",
+    "account export bob --out EXPORT",
     "account invite",
+    "account invites",
+    "account uninvite 4be1f07a92c3",
     "session list",
     "session revoke 4be1f07a92c3",
     "session revoke --others",
@@ -67,10 +73,15 @@ async fn every_admin_call_has_a_command() {
     let home = user.path("");
     std::fs::write(home.join("catalogue.toml"), "[plans.new]\n").unwrap();
     for line in LINES {
-        let line = line.replace("TOKEN", "token").replace("COPY", "copy.db");
+        let line = line
+            .replace("TOKEN", "token")
+            .replace("COPY", "copy.db")
+            .replace("EXPORT", "export.jsonl");
         let line = line.replace("CATALOGUE", "catalogue.toml");
         let to_path = |word: &str| match word {
-            "token" | "copy.db" | "catalogue.toml" => home.join(word).display().to_string(),
+            "token" | "copy.db" | "export.jsonl" | "catalogue.toml" => {
+                home.join(word).display().to_string()
+            }
             word => word.to_owned(),
         };
         let words: Vec<_> = std::iter::once("ctl").chain(line.split(' ')).map(to_path).collect();

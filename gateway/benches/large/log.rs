@@ -72,7 +72,7 @@ pub(crate) async fn register(store: &impl Identities) -> Result<(), StoreError> 
             plan: PlanName::new("free"),
             created_at: at,
         };
-        store.add_account(&account, "", None, None, &audit).await?;
+        store.add_account(&account, "", &[], None, &audit).await?;
         for number in 0..KEYS_PER_ACCOUNT {
             let id = key(owner, number);
             let key = Key {

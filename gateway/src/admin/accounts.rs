@@ -1,7 +1,6 @@
 //! `AccountService`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use proto::v1::{self, account_service_server::AccountService};
 use tonic::{Request, Response, async_trait};
@@ -123,6 +122,35 @@ impl AccountService for Accounts {
         Ok(Response::new(v1::ResumeAccountResponse { account: Some(convert::account(&account)) }))
     }
 
+    async fn rename_account(
+        &self,
+        request: Request<v1::RenameAccountRequest>,
+    ) -> RpcResult<v1::RenameAccountResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let v1::RenameAccountRequest { account, name } = request.into_inner();
+        let account = self.control.rename_account(&caller, &account, &name).await?;
+        Ok(Response::new(v1::RenameAccountResponse { account: Some(convert::account(&account)) }))
+    }
+
+    async fn close_account(
+        &self,
+        request: Request<v1::CloseAccountRequest>,
+    ) -> RpcResult<v1::CloseAccountResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let account = self.control.close_account(&caller, &request.into_inner().account).await?;
+        Ok(Response::new(v1::CloseAccountResponse { account: Some(convert::account(&account)) }))
+    }
+
+    async fn delete_account(
+        &self,
+        request: Request<v1::DeleteAccountRequest>,
+    ) -> RpcResult<v1::DeleteAccountResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let v1::DeleteAccountRequest { account, confirm } = request.into_inner();
+        let account = self.control.delete_account(&caller, &account, &confirm).await?;
+        Ok(Response::new(v1::DeleteAccountResponse { account: Some(convert::account(&account)) }))
+    }
+
     async fn set_plan(
         &self,
         request: Request<v1::SetPlanRequest>,
@@ -178,11 +206,32 @@ impl AccountService for Accounts {
         request: Request<v1::CreateInviteRequest>,
     ) -> RpcResult<v1::CreateInviteResponse> {
         let caller = auth::mutating_caller(&self.control, &request).await?;
-        let lifetime = Duration::from_secs(request.into_inner().ttl_seconds);
-        let invite = self.control.create_invite(&caller, lifetime).await?;
+        let request = convert::invite_request(request.into_inner()).map_err(invalid)?;
+        let new = self.control.create_invite(&caller, request).await?;
+        let invite = convert::invite(new.invite);
         Ok(Response::new(v1::CreateInviteResponse {
-            code: convert::expose_secret(&invite.code),
-            expires_at: Some(convert::time(invite.expires_at)),
+            code: convert::expose_secret(&new.code),
+            expires_at: invite.expires_at,
+            invite: Some(invite),
         }))
+    }
+
+    async fn list_invites(
+        &self,
+        request: Request<v1::ListInvitesRequest>,
+    ) -> RpcResult<v1::ListInvitesResponse> {
+        let caller = auth::caller(&self.control, &request).await?;
+        let invites = self.control.list_invites(&caller).await?;
+        let invites = invites.into_iter().map(convert::invite).collect();
+        Ok(Response::new(v1::ListInvitesResponse { invites }))
+    }
+
+    async fn revoke_invite(
+        &self,
+        request: Request<v1::RevokeInviteRequest>,
+    ) -> RpcResult<v1::RevokeInviteResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        self.control.revoke_invite(&caller, &request.into_inner().id).await?;
+        Ok(Response::new(v1::RevokeInviteResponse {}))
     }
 }

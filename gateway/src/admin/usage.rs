@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt, TryStreamExt};
 use proto::v1::{self, usage_service_server::UsageService};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, async_trait};
@@ -69,6 +69,23 @@ impl UsageService for Usage {
         let pages = self.control.export_requests(&caller, filter, stop).await?;
         let responses = pages.map(|page| page.map(convert::export).map_err(Status::from));
         Ok(Response::new(responses.boxed()))
+    }
+
+    type ExportResponsesStream = BoxStream<'static, Result<v1::ExportResponsesResponse, Status>>;
+
+    async fn export_responses(
+        &self,
+        request: Request<v1::ExportResponsesRequest>,
+    ) -> RpcResult<Self::ExportResponsesStream> {
+        let caller = auth::caller(&self.control, &request).await?;
+        let account = match request.into_inner().account {
+            account if account.is_empty() => caller.account.id.to_string(),
+            account => account,
+        };
+        let responses = self.control.export_responses(&caller, &account, self.shutdown.clone())?;
+        let chunks = responses.map(|response| response.map(convert::response_chunks));
+        let chunks = chunks.map_ok(|chunks| stream::iter(chunks.into_iter().map(Ok)));
+        Ok(Response::new(chunks.map_err(Status::from).try_flatten().boxed()))
     }
 
     async fn summarize_usage(

@@ -103,5 +103,8 @@ pub(super) fn refuse_suspended(account: &Account) -> Result<(), ControlError> {
         AccountStatus::Suspended => Err(ControlError::Forbidden(
             "this account is suspended and can change nothing; `ctl audit list` shows why".into(),
         )),
+        AccountStatus::Closed | AccountStatus::Deleted => Err(ControlError::Forbidden(
+            "this account is closed; ask the operator of this gateway to resume it".into(),
+        )),
     }
 }

@@ -33,8 +33,13 @@ impl Control {
         }
         let changed = self.write(Some(caller), move |control| async move {
             let account = control.current_account(id)?;
-            if account.status == AccountStatus::Suspended {
-                return Ok(account);
+            match account.status {
+                AccountStatus::Suspended => return Ok(account),
+                AccountStatus::Active => {}
+                AccountStatus::Closed | AccountStatus::Deleted => {
+                    let message = "the account is closed: nobody can use it";
+                    return Err(ControlError::InUse(message.into()));
+                }
             }
             if account.role == Role::Operator && control.is_last_operator(id) {
                 return Err(ControlError::InUse(
@@ -49,7 +54,8 @@ impl Control {
         self.view(account).await
     }
 
-    /// Reactivates a suspended account. Idempotent.
+    /// Reactivates a suspended or closed account. The keys and sessions that a closed one had stay
+    /// revoked and ended. Idempotent.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist.
@@ -103,12 +109,20 @@ impl Control {
 }
 
 impl ChangeContext {
-    fn current_account(&self, id: AccountId) -> Result<Arc<Account>, ControlError> {
+    /// Returns an account that was not deleted.
+    pub(super) fn current_account(&self, id: AccountId) -> Result<Arc<Account>, ControlError> {
         let found = self.directory.find_account(id);
-        found.ok_or_else(|| ControlError::missing("account", &id.to_string()))
+        let found = found.ok_or_else(|| ControlError::missing("account", &id.to_string()))?;
+        match found.status {
+            AccountStatus::Deleted => Err(ControlError::InUse(format!(
+                "the account `{}` was deleted and cannot be changed",
+                found.name
+            ))),
+            AccountStatus::Active | AccountStatus::Suspended | AccountStatus::Closed => Ok(found),
+        }
     }
 
-    fn is_last_operator(&self, id: AccountId) -> bool {
+    pub(super) fn is_last_operator(&self, id: AccountId) -> bool {
         let accounts = self.directory.accounts();
         !accounts.iter().any(|other| {
             other.id != id && other.role == Role::Operator && other.status == AccountStatus::Active

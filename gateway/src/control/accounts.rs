@@ -1,23 +1,17 @@
-//! Accounts: invites, lookups and balances.
+//! Accounts: lookups and balances.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use jiff::Timestamp;
-use secrecy::SecretString;
 
 use super::change::ReplayExt;
-use super::{Caller, Control, ControlError, MAX_BALANCE, token};
+use super::{Caller, Control, ControlError, MAX_BALANCE};
 use domain::ValidationError;
-use domain::account::{Account, Invite};
+use domain::account::Account;
 use domain::allocation::{Pool, Recall, RecallScope};
 use domain::audit::AuditAction;
 use domain::id::AccountId;
 use domain::ledger::{Entry, EntryKind, HOUSE, HOUSE_NAME};
 use domain::money::Nanos;
 
-const DEFAULT_INVITE_LIFETIME: Duration = Duration::from_hours(7 * 24);
-const MAX_INVITE_LIFETIME: Duration = Duration::from_hours(366 * 24);
 const MAX_REASON_BYTES: usize = 1_024;
 
 /// An account with its balance.
@@ -27,15 +21,6 @@ pub struct AccountView {
     pub account: Arc<Account>,
     /// The current balance; may be negative.
     pub balance: Nanos,
-}
-
-/// A new invite.
-#[derive(Debug)]
-pub struct NewInvite {
-    /// The code. Only its digest is stored, so it cannot be shown again.
-    pub code: SecretString,
-    /// When the code expires.
-    pub expires_at: Timestamp,
 }
 
 /// A page of a list.
@@ -48,44 +33,6 @@ pub struct Page<T> {
 }
 
 impl Control {
-    /// Creates a single-use registration code; a `lifetime` of zero means seven days.
-    ///
-    /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::Invalid`] for a lifetime of more
-    /// than a year.
-    pub async fn create_invite(
-        self: &Arc<Self>,
-        caller: &Caller,
-        lifetime: Duration,
-    ) -> Result<NewInvite, ControlError> {
-        caller.require_operator("invite")?;
-        let lifetime = if lifetime.is_zero() { DEFAULT_INVITE_LIFETIME } else { lifetime };
-        if lifetime > MAX_INVITE_LIFETIME {
-            return Err(ValidationError::new(
-                "ttl_seconds",
-                "`ttl_seconds` must be at most a year",
-            )
-            .into());
-        }
-        let code = token::make(token::INVITE, &*self.entropy);
-        let created_at = self.clock.now();
-        let expires_at = created_at.saturating_add(lifetime).unwrap_or(Timestamp::MAX);
-        let invite = Invite { digest: token::digest(&code), created_at, expires_at };
-        self.write(Some(caller), move |control| async move {
-            let details = format!("until {expires_at}");
-            let audit = control.audit_entry(AuditAction::AccountInvite, "", None, details);
-            Ok(control.store.add_invite(&invite, &audit).await?)
-        })
-        .await
-        .or_replay(|_| {
-            Err(ControlError::Exists(
-                "an earlier call with this idempotency key returned the code; create another invite"
-                    .into(),
-            ))
-        })?;
-        Ok(NewInvite { code, expires_at })
-    }
-
     /// Lists accounts in order of their names: at most `size`, after the name `token`.
     ///
     /// # Errors

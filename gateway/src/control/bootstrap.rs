@@ -18,7 +18,7 @@ use domain::ledger::{Entry, EntryKind};
 use domain::limit::Limits;
 use domain::model::Model;
 use domain::money::Nanos;
-use domain::plan::{DEFAULT_PLAN, Plan};
+use domain::plan::{DEFAULT_MAX_KEYS, DEFAULT_PLAN, Plan};
 use domain::upstream::{CredentialSource, Upstream};
 use store::{Cursor, Snapshot, Store, StoreError};
 
@@ -168,7 +168,7 @@ async fn initialize(
         // credit, which has a daily maximum.
         let kind = EntryKind::Credit(FIRST_CREDIT.to_owned());
         let entry = Entry { account: account.id, amount: credit, kind, at: now };
-        let entry = (credit != Nanos::ZERO).then_some(&entry);
+        let entry = (credit != Nanos::ZERO).then_some(entry);
         let audit = AuditEntry {
             at: now,
             actor: None,
@@ -178,7 +178,9 @@ async fn initialize(
             details: format!("{FIRST_CREDIT}, plan `{}`, credit {credit} dollars", account.plan),
             call: None,
         };
-        store.add_account(&account, passwords::UNUSABLE_HASH, entry, None, &audit).await?;
+        store
+            .add_account(&account, passwords::UNUSABLE_HASH, entry.as_slice(), None, &audit)
+            .await?;
         snapshot.balances.extend(entry.map(|entry| (entry.account, entry.amount)));
         snapshot.accounts.push(account);
     }
@@ -205,6 +207,7 @@ fn free_plan() -> Plan {
         name: PlanName::new(DEFAULT_PLAN),
         trial_credit: TRIAL_CREDIT,
         limits: Limits::default(),
+        max_keys: DEFAULT_MAX_KEYS,
         models: Vec::new(),
     }
 }

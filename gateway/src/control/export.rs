@@ -1,8 +1,9 @@
-//! Export of the request log as a stream of pages.
+//! Export of the request log and of stored responses as streams.
 //!
 //! Driven by the caller: each page is read on demand in a separate read transaction, so that a slow
 //! reader does not block the store.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::{Stream, stream};
@@ -10,10 +11,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::usage::{RecordView, RequestQuery};
 use super::{Caller, Control, ControlError};
+use domain::response::StoredResponse;
 use store::{Cursor, RequestFilter};
 
 /// Rows per read.
 const MAX_PAGE_ROWS: usize = 500;
+/// Responses per read; one can have some megabytes.
+const MAX_PAGE_RESPONSES: u32 = 8;
 
 struct Export {
     control: Arc<Control>,
@@ -50,6 +54,40 @@ impl Control {
                 Ok(records) if records.is_empty() => None,
                 Ok(records) => Some((Ok(records), Some(export))),
                 Err(error) => Some((Err(error), None)),
+            }
+        }))
+    }
+}
+
+impl Control {
+    /// Streams the stored responses of an account (a name or id), oldest first, without the ids of
+    /// their items. An error is the last item, as in [`Self::export_requests`].
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`] if the account does not exist or the caller may not see it.
+    pub fn export_responses(
+        self: &Arc<Self>,
+        caller: &Caller,
+        account: &str,
+        stop: CancellationToken,
+    ) -> Result<impl Stream<Item = Result<StoredResponse, ControlError>> + Send + use<>, ControlError>
+    {
+        let account = self.visible_account(caller, account)?.id;
+        let control = self.clone();
+        let start = (None, VecDeque::new());
+        Ok(stream::try_unfold(start, move |(mut after, mut page)| {
+            let (control, stop) = (control.clone(), stop.clone());
+            async move {
+                if page.is_empty() {
+                    if stop.is_cancelled() {
+                        let message = "the gateway is shutting down; try again";
+                        return Err(ControlError::Busy(message.into()));
+                    }
+                    let read = control.store.responses_after(account, after, MAX_PAGE_RESPONSES);
+                    page = VecDeque::from(read.await?);
+                    after = page.back().map(|last| last.id);
+                }
+                Ok(page.pop_front().map(|response| (response, (after, page))))
             }
         }))
     }

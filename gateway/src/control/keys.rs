@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
-use super::change::ReplayExt;
+use super::change::{ChangeContext, ReplayExt};
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
 use domain::ValidationError;
@@ -20,7 +20,6 @@ use domain::key::{ClientGone, Key, NewKeyText, Translation};
 use domain::limit::Limits;
 use domain::money::Nanos;
 use domain::text::has_hidden;
-use store::StoreError;
 
 const MAX_LABEL_CHARS: usize = 64;
 const MAX_DRAIN: Duration = Duration::from_hours(1);
@@ -70,8 +69,9 @@ impl Control {
     /// Creates a key for the caller's account. Returns the secret, which cannot be retrieved later.
     ///
     /// # Errors
-    /// [`ControlError::Invalid`] if a field is invalid, [`ControlError::Exists`] if an earlier call
-    /// with the same idempotency key created the key.
+    /// [`ControlError::Invalid`] if a field is invalid, [`ControlError::InUse`] if the account has
+    /// all keys that its plan allows, [`ControlError::Exists`] if an earlier call with the same
+    /// idempotency key created the key.
     pub async fn create_key(
         self: &Arc<Self>,
         caller: &Caller,
@@ -108,6 +108,7 @@ impl Control {
         let account = caller.account.name.clone();
         let view = self
             .write(Some(caller), move |control| async move {
+                control.check_key_count(key.account).await?;
                 let details = audit_diff::describe(&key);
                 let audit = control.audit_entry(
                     AuditAction::KeyCreate,
@@ -163,6 +164,7 @@ impl Control {
     ) -> Result<KeyView, ControlError> {
         let found = self.store.find_key(&KeyId::new(id)).await?;
         let key = found
+            .map(|(key, _)| key)
             .filter(|key| caller.can_see(key.account))
             .ok_or_else(|| ControlError::missing("key", id))?;
         let (id, account) = (key.id.clone(), key.account);
@@ -178,7 +180,7 @@ impl Control {
                 control.store.revoke_key(&key.id, control.clock.now(), &audit).await?;
             }
             // Read again, because the store keeps the time of an earlier revocation.
-            let found = control.find_key_with_last_use(key.account, &id).await;
+            let found = control.store.find_key(&id).await;
             let (key, last_used_at) = match found {
                 Ok(found) => found.unwrap_or((key, None)),
                 Err(error) => {
@@ -194,24 +196,13 @@ impl Control {
         });
         match revoked.await {
             Err(ControlError::Repeated(done)) => {
-                let found =
-                    self.find_key_with_last_use(account, &KeyId::new(done.object.as_str())).await?;
+                let found = self.store.find_key(&KeyId::new(done.object.as_str())).await?;
                 let found = found.ok_or_else(|| ControlError::missing("key", &done.object));
                 let (key, last_used_at) = found?;
                 Ok(KeyView { account: self.account_name(account), key, last_used_at })
             }
             outcome => outcome,
         }
-    }
-
-    /// Finds a key of an account with the time of its last use.
-    async fn find_key_with_last_use(
-        &self,
-        account: AccountId,
-        id: &KeyId,
-    ) -> Result<Option<(Key, Option<Timestamp>)>, StoreError> {
-        let keys = self.store.keys(Some(account)).await?;
-        Ok(keys.into_iter().find(|(key, _)| key.id == *id))
     }
 
     /// Generates the id, secret and digest of a new key.
@@ -237,6 +228,26 @@ impl Control {
             }
         }
         Ok(ids)
+    }
+}
+
+impl ChangeContext {
+    /// Refuses another key if the account has all that its plan allows. An account with more keeps
+    /// them.
+    async fn check_key_count(&self, account: AccountId) -> Result<(), ControlError> {
+        let missing = || ControlError::missing("account", &account.to_string());
+        let owner = self.directory.find_account(account).ok_or_else(missing)?;
+        let plan = self.plan_of(&owner)?;
+        let usable = self.store.count_usable_keys(account, self.clock.now()).await?;
+        if usable < u64::from(plan.max_keys) {
+            return Ok(());
+        }
+        Err(ControlError::InUse(format!(
+            "the account has {usable} usable keys, and its plan `{}` allows {}; revoke one that is no longer \
+             needed (`ctl key list`, `ctl key revoke`), or ask the operator for a plan with more \
+             (`ctl plan set {} --max-keys N`)",
+            plan.name, plan.max_keys, plan.name
+        )))
     }
 }
 

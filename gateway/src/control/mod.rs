@@ -7,6 +7,7 @@
 //! one resource to it.
 
 pub mod access;
+pub(crate) mod account_lifecycle;
 mod account_status;
 pub mod accounts;
 pub mod audit;
@@ -19,6 +20,7 @@ pub mod export;
 mod filter;
 mod follow;
 pub mod health;
+pub mod invites;
 pub mod keys;
 pub mod ledger;
 pub mod limit_use;

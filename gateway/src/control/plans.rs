@@ -11,10 +11,12 @@ use domain::audit_diff;
 use domain::id::PlanName;
 use domain::limit::Limits;
 use domain::money::Nanos;
-use domain::plan::Plan;
+use domain::plan::{DEFAULT_MAX_KEYS, Plan};
 
 /// The highest value of a limit: beyond any real load, and within the integer range of every store.
 const MAX_LIMIT: u64 = 1_000_000_000_000_000;
+/// The highest number of keys that a plan can allow: the keys of an account are listed in one message.
+const MAX_KEYS: u32 = 100_000;
 
 /// A request to create or replace a plan.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct NewPlan {
     pub trial_credit: Nanos,
     /// Limits per account, over all of its keys.
     pub limits: Limits,
+    /// The number of usable keys from which an account can make no more; `None` for the default.
+    pub max_keys: Option<u32>,
     /// The allowed models, by id or alias; empty means all.
     pub models: Vec<String>,
 }
@@ -91,6 +95,12 @@ impl NewPlan {
             let message = format!("`trial_credit_usd` must be from 0 to {MAX_BALANCE}");
             return Err(ValidationError::new("trial_credit_usd", message));
         }
+        if self.max_keys.is_some_and(|max| !(1..=MAX_KEYS).contains(&max)) {
+            let message = format!(
+                "`max_keys` must be from 1 to {MAX_KEYS}; leave it out for {DEFAULT_MAX_KEYS}"
+            );
+            return Err(ValidationError::new("max_keys", message));
+        }
         Ok(())
     }
 
@@ -105,8 +115,9 @@ impl NewPlan {
                 models.push(model.id.clone());
             }
         }
-        let Self { name, trial_credit, limits, models: _ } = self;
-        Ok(Plan { name, trial_credit, limits, models })
+        let Self { name, trial_credit, limits, max_keys, models: _ } = self;
+        let max_keys = max_keys.unwrap_or(DEFAULT_MAX_KEYS);
+        Ok(Plan { name, trial_credit, limits, max_keys, models })
     }
 }
 

@@ -10,7 +10,7 @@ use super::error::printable;
 use super::passwords::Requester;
 use super::{Caller, Control, ControlError, Registration, token};
 use domain::ValidationError;
-use domain::account::{Account, AccountStatus, Role};
+use domain::account::{Account, AccountStatus, DELETED_PREFIX, Role};
 use domain::account_name::AccountName;
 use domain::audit::AuditAction;
 use domain::id::{AccountId, PlanName};
@@ -32,7 +32,8 @@ pub struct Registered {
 }
 
 impl Control {
-    /// Creates an account with role `member` and the default plan. Grants the plan's trial credit
+    /// Creates an account with role `member`, and the plan and credit of the invite if it has them, else
+    /// the default plan. Grants the plan's trial credit
     /// unless that would exceed the daily maximum. `address` is the client address; registrations
     /// by operators are not rate-limited by it.
     ///
@@ -57,7 +58,7 @@ impl Control {
         let name = AccountName::parse(name)?;
         Account::check_password(password.expose_secret())?;
         // Saves the cost of the hash; checked again below, where changes are serialized.
-        self.refuse_taken(&name)?;
+        self.refuse_taken(&name, None)?;
         let operator = caller.filter(|caller| caller.is_operator());
         if let Some(address) = address.filter(|_| operator.is_none()) {
             self.registration_limiter.admit(address, self.clock.now())?;
@@ -66,14 +67,19 @@ impl Control {
         let hash = self.passwords.hash(requester, password).await?;
 
         self.write(operator, move |control| async move {
-            control.refuse_taken(&name)?;
+            control.refuse_taken(&name, None)?;
             let now = control.clock.now();
+            let invite = match invite {
+                Some(digest) => Some(control.store.find_invite(digest).await?.ok_or_else(refused)?),
+                None => None,
+            };
+            let invited = invite.as_ref().and_then(|invite| invite.plan.clone());
             let account = Account {
                 id: AccountId(control.entropy.uuid(now)),
                 name: name.into_string(),
                 role: Role::Member,
                 status: AccountStatus::Active,
-                plan: PlanName::new(DEFAULT_PLAN),
+                plan: invited.unwrap_or_else(|| PlanName::new(DEFAULT_PLAN)),
                 created_at: now,
             };
             let promised = control.plan_of(&account)?.trial_credit;
@@ -82,7 +88,12 @@ impl Control {
             let credit = if fits { promised } else { Nanos::ZERO };
             let entry =
                 Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
-            let trial = (credit != Nanos::ZERO).then_some(&entry);
+            let mut credits = Vec::from_iter((credit != Nanos::ZERO).then_some(entry));
+            credits.extend(invite.as_ref().and_then(|invite| {
+                let kind = EntryKind::Credit(format!("invite {}", invite.id));
+                Some(Entry { account: account.id, amount: invite.credit?, kind, at: now })
+            }));
+            let balance = credits.iter().fold(Nanos::ZERO, |sum, entry| sum + entry.amount);
             let details = format!("plan `{}`, trial credit {credit} dollars", account.plan);
             let audit = control.audit_entry(
                 AuditAction::AccountRegister,
@@ -90,15 +101,14 @@ impl Control {
                 Some(account.id),
                 details,
             );
-            let added = control.store.add_account(&account, &hash, trial, invite, &audit).await;
+            let digest = invite.map(|invite| invite.digest);
+            let added = control.store.add_account(&account, &hash, &credits, digest, &audit).await;
             added.map_err(|error| match error {
                 StoreError::Conflict(_) => taken(&account.name),
-                StoreError::NotFound => ControlError::Forbidden(
-                    "this invite code is unknown, used or expired; ask for a new one".into(),
-                ),
+                StoreError::NotFound => refused(),
                 error => error.into(),
             })?;
-            control.ledger.add_account(account.id, credit);
+            control.ledger.add_account(account.id, balance);
             let account = control.view(control.directory.put_account(account)).await?;
             Ok(Registered { account, trial_credit: credit, withheld: credit != promised })
         })
@@ -113,26 +123,36 @@ impl Control {
         code: &SecretString,
     ) -> Result<Option<[u8; 32]>, ControlError> {
         let by_operator = caller.is_some_and(Caller::is_operator);
+        let given = (!code.expose_secret().is_empty()).then(|| token::digest(code));
         match self.registration {
-            Registration::Open => Ok(None),
-            Registration::Invite | Registration::Closed if by_operator => Ok(None),
-            Registration::Invite if code.expose_secret().is_empty() => Err(ValidationError::new(
+            // A code is used, too, where it is not needed: it can have a plan and a credit.
+            Registration::Open => Ok(given),
+            Registration::Invite | Registration::Closed if by_operator => Ok(given),
+            Registration::Invite if given.is_none() => Err(ValidationError::new(
                 "invite_code",
                 "registration needs an invite code; ask the operator of this gateway for one",
             )
             .into()),
-            Registration::Invite => Ok(Some(token::digest(code))),
+            Registration::Invite => Ok(given),
             Registration::Closed => Err(ControlError::Forbidden(
                 "registration is closed; ask the operator of this gateway for an account".into(),
             )),
         }
     }
 
-    fn refuse_taken(&self, name: &AccountName) -> Result<(), ControlError> {
-        if self.directory.find_account_named(name.as_str()).is_some() {
+    /// Refuses the name of an account other than `except`, a name that looks like one, and those of
+    /// deleted accounts.
+    pub(super) fn refuse_taken(
+        &self,
+        name: &AccountName,
+        except: Option<AccountId>,
+    ) -> Result<(), ControlError> {
+        let found = self.directory.find_account_named(name.as_str());
+        let is_reserved = name.as_str().to_lowercase().starts_with(DELETED_PREFIX);
+        if is_reserved || found.is_some_and(|found| Some(found.id) != except) {
             return Err(taken(name.as_str()));
         }
-        if self.directory.has_account_like(name) {
+        if self.directory.has_account_like(name, except) {
             return Err(ControlError::Exists(format!(
                 "the name `{name}` looks like that of another account; choose another"
             )));
@@ -141,7 +161,13 @@ impl Control {
     }
 }
 
-fn taken(name: &str) -> ControlError {
+fn refused() -> ControlError {
+    ControlError::Forbidden(
+        "this invite code is unknown, used or expired; ask for a new one".into(),
+    )
+}
+
+pub(super) fn taken(name: &str) -> ControlError {
     let name = printable(name);
     ControlError::Exists(format!("the name `{name}` is taken; choose another, or sign in"))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
-use super::change::ReplayExt;
+use super::change::{ChangeContext, ReplayExt};
 use super::keys::{KeyView, secret_already_shown};
 use super::{Caller, Control, ControlError};
 use domain::ValidationError;
@@ -25,7 +25,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`] if it does not exist or the caller may not see it,
     /// [`ControlError::Forbidden`] if it belongs to another account, [`ControlError::InUse`] if it
-    /// has expired, was revoked or was rotated before, [`ControlError::Invalid`] for an overlap of
+    /// has expired, was revoked or was rotated before, or the account has too many keys for an overlap, [`ControlError::Invalid`] for an overlap of
     /// more than a year, [`ControlError::Exists`] if an earlier call with the same idempotency key
     /// rotated it.
     pub async fn rotate_key(
@@ -46,10 +46,14 @@ impl Control {
             .write(Some(caller), move |control| async move {
                 let old = control.store.find_key(&id).await?;
                 let old = old
+                    .map(|(key, _)| key)
                     .filter(|key| by.can_see(key.account))
                     .ok_or_else(|| ControlError::missing("key", id.as_str()))?;
                 let now = control.clock.now();
                 check(&old, &by, now)?;
+                if !overlap.is_zero() {
+                    control.check_overlap(&by, now).await?;
+                }
                 let new = Key {
                     id: new_id.clone(),
                     digest,
@@ -76,6 +80,21 @@ impl Control {
             .await
             .or_replay(|done| Err(secret_already_shown(&done.object)))?;
         Ok((view, text.secret))
+    }
+}
+
+impl ChangeContext {
+    /// Refuses a rotation with an overlap by an account that has twice the keys that its plan
+    /// allows: each overlap adds a usable key, and the keys of a plan can all be rotated at once.
+    async fn check_overlap(&self, caller: &Caller, now: Timestamp) -> Result<(), ControlError> {
+        let max = u64::from(self.plan_of(&caller.account)?.max_keys) * 2;
+        if self.store.count_usable_keys(caller.account.id, now).await? < max {
+            return Ok(());
+        }
+        Err(ControlError::InUse(format!(
+            "the account has {max} usable keys with those that were rotated, twice as many as its plan \
+             allows; rotate without an overlap (`--overlap 0s`), or revoke keys (`ctl key revoke`)"
+        )))
     }
 }
 

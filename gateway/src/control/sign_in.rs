@@ -12,12 +12,13 @@ use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
+use super::access::refuse_suspended;
 use super::passwords::Requester;
 use super::report_aggregator::{EventReport, ReportAggregator};
 use super::sessions::SignedIn;
 use super::throttle::{Attempt, NameDigest, Throttle};
 use super::{Caller, Control, ControlError, token};
-use domain::account::{Account, Session};
+use domain::account::{Account, AccountStatus, Session};
 use domain::account_name::normalized;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, SessionId};
@@ -25,6 +26,8 @@ use domain::source::Source;
 
 /// The lifetime of a session.
 const SESSION_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// The number of sessions of an account beyond which a sign-in ends the oldest.
+pub(super) const MAX_SESSIONS: u32 = 100;
 const SESSION_ID_BYTES: usize = 6;
 /// The interval of reports about refusals.
 const REPORT_INTERVAL: Duration = Duration::from_mins(1);
@@ -136,7 +139,8 @@ impl Control {
     /// Unix socket.
     ///
     /// Invariant: an unknown name takes the same time and gives the same error as a wrong password.
-    /// Suspended accounts may sign in, so that they can see their suspension.
+    /// Suspended accounts may sign in, so that they can see their suspension. The oldest sessions of
+    /// the account beyond [`MAX_SESSIONS`] end.
     ///
     /// # Errors
     /// [`ControlError::Unauthenticated`] if name or password is wrong, [`ControlError::Limited`]
@@ -259,10 +263,14 @@ impl Control {
             if stored.map(|(_, hash)| hash) != hash {
                 return Err(wrong_credentials());
             }
+            let current = control.directory.find_account(session.account);
+            if let Some(current) = current.filter(|it| it.status == AccountStatus::Closed) {
+                refuse_suspended(&current)?;
+            }
             let details = format!("from {}", requester.source);
             let (action, account) = (AuditAction::SessionCreate, Some(session.account));
             let audit = control.audit_entry(action, session.id.as_str(), account, details);
-            Ok(control.store.add_session(&session, &audit).await?)
+            Ok(control.store.add_session(&session, MAX_SESSIONS, &audit).await?)
         })
         .await?;
         Ok(SignedIn { token, expires_at, account: self.view(account).await? })

@@ -58,6 +58,10 @@ impl Principal {
         match self.account.status {
             AccountStatus::Active => Ok(()),
             AccountStatus::Suspended => Err(Refusal::AccountSuspended),
+            // Its keys are revoked.
+            AccountStatus::Closed | AccountStatus::Deleted => {
+                Err(Refusal::InvalidApiKey(KeyFault::Revoked))
+            }
         }
     }
 }

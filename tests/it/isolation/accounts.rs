@@ -66,6 +66,38 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.accounts().create_invite(request).await));
             Rule::Operator
         }
+        "AccountService/RenameAccount" => {
+            for account in victim.names() {
+                let request = v1::RenameAccountRequest { account, name: "stolen".to_owned() };
+                all.push(shown(caller.accounts().rename_account(request).await));
+            }
+            Rule::Operator
+        }
+        "AccountService/CloseAccount" => {
+            for account in victim.names() {
+                let request = v1::CloseAccountRequest { account };
+                all.push(shown(caller.accounts().close_account(request).await));
+            }
+            Rule::Operator
+        }
+        "AccountService/DeleteAccount" => {
+            for account in victim.names() {
+                let confirm = account.clone();
+                let request = v1::DeleteAccountRequest { account, confirm };
+                all.push(shown(caller.accounts().delete_account(request).await));
+            }
+            Rule::Operator
+        }
+        "AccountService/ListInvites" => {
+            let request = v1::ListInvitesRequest {};
+            all.push(shown(caller.accounts().list_invites(request).await));
+            Rule::Operator
+        }
+        "AccountService/RevokeInvite" => {
+            let request = v1::RevokeInviteRequest { id: "4be1f07a92c3".to_owned() };
+            all.push(shown(caller.accounts().revoke_invite(request).await));
+            Rule::Operator
+        }
         "AccountService/SuspendAccount" => {
             for account in victim.names() {
                 let reason = "a test".to_owned();

@@ -68,6 +68,15 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             }
             Rule::Own
         }
+        "UsageService/ExportResponses" => {
+            for account in victim.names() {
+                let request = v1::ExportResponsesRequest { account };
+                refused(caller.usage().export_responses(request).await, Code::NotFound);
+            }
+            let request = v1::ExportResponsesRequest::default();
+            all.push(export_responses(caller, request).await);
+            Rule::Own
+        }
         "LedgerService/ListEntries" => {
             for account in victim.names() {
                 let request = v1::ListEntriesRequest { account, ..Default::default() };
@@ -171,6 +180,15 @@ async fn export(caller: &Session, request: v1::ExportRequestsRequest) -> Attempt
     let mut seen = String::new();
     while let Some(page) = pages.message().await? {
         _ = write!(seen, "{page:?}");
+    }
+    Ok(seen)
+}
+
+async fn export_responses(caller: &Session, request: v1::ExportResponsesRequest) -> Attempt {
+    let mut chunks = caller.usage().export_responses(request).await?.into_inner();
+    let mut seen = String::new();
+    while let Some(chunk) = chunks.message().await? {
+        seen.push_str(&String::from_utf8_lossy(&chunk.data));
     }
     Ok(seen)
 }

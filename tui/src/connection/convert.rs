@@ -30,7 +30,10 @@ pub(super) fn account(account: v1::Account) -> Account {
             v1::Role::Member => Some(Role::Member),
             v1::Role::Operator => Some(Role::Operator),
         },
-        suspended: account.status() == v1::AccountStatus::Suspended,
+        suspended: matches!(
+            account.status(),
+            v1::AccountStatus::Suspended | v1::AccountStatus::Closed | v1::AccountStatus::Deleted
+        ),
         plan: present(account.plan),
         balance_usd: present(account.balance_usd),
         created_at: time(account.created_at),
@@ -60,6 +63,7 @@ pub(super) fn plan(plan: v1::Plan) -> Plan {
         name: plan.name,
         trial_credit_usd: present(plan.trial_credit_usd),
         limits: limits(plan.limits),
+        max_keys: plan.max_keys,
         models: plan.models,
     }
 }
@@ -69,6 +73,7 @@ pub(super) fn to_plan(plan: Plan) -> v1::Plan {
         name: plan.name,
         trial_credit_usd: plan.trial_credit_usd.unwrap_or_default(),
         limits: Some(to_limits(plan.limits)),
+        max_keys: plan.max_keys,
         models: plan.models,
     }
 }

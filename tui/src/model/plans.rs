@@ -26,6 +26,8 @@ pub struct Plan {
     pub trial_credit_usd: Option<String>,
     /// The limits across all keys of an account.
     pub limits: Limits,
+    /// The number of usable keys from which an account can make no more; the gateway's default if absent.
+    pub max_keys: Option<u32>,
     /// The allowed models; empty means all.
     pub models: Vec<String>,
 }

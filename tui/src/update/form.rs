@@ -136,6 +136,7 @@ fn effect(form: &mut Form) -> Result<Effect, FieldError> {
             name: required(form, "name", "type its name")?,
             trial_credit_usd: Some(amount(form, "trial credit")?),
             limits: limits(form)?,
+            max_keys: max_keys(form)?,
             models: form.parts("models"),
         }),
         FormKind::AddModel => {
@@ -211,6 +212,11 @@ fn limits(form: &Form) -> Result<Limits, FieldError> {
         monthly_tokens: number(form, "tokens/month")?,
         observe: form.text("above them") == OBSERVE,
     })
+}
+
+fn max_keys(form: &Form) -> Result<Option<u32>, FieldError> {
+    // A number beyond the type is one that the gateway refuses.
+    Ok(number(form, "keys")?.map(|number| u32::try_from(number).unwrap_or(u32::MAX)))
 }
 
 /// Applies the form to `before`. Properties without a field keep their values.

@@ -39,6 +39,11 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             number(limits.concurrency),
         ),
         Field::text("tokens/month", "empty for no limit", number(limits.monthly_tokens)),
+        Field::text(
+            "keys",
+            "usable keys per account; empty for 100",
+            number(plan.max_keys.map(Into::into)),
+        ),
         Field::choice("above them", ABOVE, ABOVE[usize::from(limits.observe)]),
         Field::text("models", "ids with commas between; empty for all", plan.models.join(", ")),
     ];

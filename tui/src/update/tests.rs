@@ -182,7 +182,7 @@ fn editing_a_plan_keeps_unchanged_values() {
     press(&mut model, KeyCode::Char('8'));
     let limits = Limits { monthly_tokens: Some(5), observe: true, ..Limits::default() };
     let plan = Plan { name: "team".to_owned(), limits, ..Plan::default() };
-    let plan = Plan { trial_credit_usd: Some("5".to_owned()), ..plan };
+    let plan = Plan { trial_credit_usd: Some("5".to_owned()), max_keys: Some(7), ..plan };
     load(&mut model, Loaded::Plans(vec![plan.clone()]));
     press(&mut model, KeyCode::Char('e'));
     press(&mut model, KeyCode::Down);

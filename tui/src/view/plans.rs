@@ -59,6 +59,7 @@ fn detail<'a>(model: &'a Model, plan: &'a Plan) -> Detail<'a> {
         .row("tokens/min", plain(limit(plan.limits.tpm)))
         .row("concurrency", plain(limit(plan.limits.concurrency)))
         .row("tokens/month", plain(limit(plan.limits.monthly_tokens)))
+        .row("keys", plain(limit(plan.max_keys.map(Into::into))))
         .row("above them", plain(above(plan.limits)))
         .row("models", plain(models(plan)));
     detail

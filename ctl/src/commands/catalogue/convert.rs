@@ -14,6 +14,7 @@ impl From<v1::Plan> for Plan {
     fn from(plan: v1::Plan) -> Self {
         Self {
             trial_credit_usd: non_empty(plan.trial_credit_usd),
+            max_keys: plan.max_keys,
             models: plan.models,
             limits: plan.limits.unwrap_or_default().into(),
         }
@@ -198,6 +199,7 @@ impl Plan {
             name: name.to_owned(),
             trial_credit_usd: self.trial_credit_usd.clone().unwrap_or_default(),
             limits: Some(self.limits.clone().into()),
+            max_keys: self.max_keys,
             models: self.models.clone(),
         }
     }

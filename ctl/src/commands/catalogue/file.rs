@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::limits::Limits;
 use crate::commands::non_empty;
 
+/// The gateway's default of `max_keys`.
+const DEFAULT_MAX_KEYS: u32 = 100;
 /// The gateway's default of `max_waiting`.
 const DEFAULT_WAITING: u32 = 100;
 /// The gateway's default of `health_check_interval_ms`.
@@ -32,6 +34,8 @@ pub(super) struct Catalogue {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Plan {
     pub(super) trial_credit_usd: Option<String>,
+    /// The number of usable keys from which an account can make no more; the gateway's default if absent.
+    pub(super) max_keys: Option<u32>,
     /// Model ids; empty allows all models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) models: Vec<String>,
@@ -187,6 +191,7 @@ impl Catalogue {
             .collect();
         for plan in self.plans.values_mut() {
             normalize_amount(&mut plan.trial_credit_usd);
+            plan.max_keys.get_or_insert(DEFAULT_MAX_KEYS);
             for name in &mut plan.models {
                 if let Some(id) = ids.get(name) {
                     name.clone_from(id);

@@ -6,6 +6,19 @@ use tonic::{Request, Status};
 
 use super::{Answer, FakeGateway, account, answer, at};
 
+fn invite() -> Invite {
+    Invite {
+        id: "4be1f07a92c3".to_owned(),
+        created_by: "operator".to_owned(),
+        created_at: at(0, 0),
+        expires_at: at(60, 0),
+        plan: "team".to_owned(),
+        credit_usd: "20".to_owned(),
+        used_at: at(60, 0),
+        used_by: "alice".to_owned(),
+    }
+}
+
 #[tonic::async_trait]
 impl AccountService for FakeGateway {
     async fn register(&self, request: Request<RegisterRequest>) -> Answer<RegisterResponse> {
@@ -99,6 +112,34 @@ impl AccountService for FakeGateway {
         answer(ResumeAccountResponse { account: account(&input.account) })
     }
 
+    async fn rename_account(
+        &self,
+        request: Request<RenameAccountRequest>,
+    ) -> Answer<RenameAccountResponse> {
+        let input = self.record("RenameAccount", request)?;
+        answer(RenameAccountResponse { account: account(&input.name) })
+    }
+
+    async fn close_account(
+        &self,
+        request: Request<CloseAccountRequest>,
+    ) -> Answer<CloseAccountResponse> {
+        let input = self.record("CloseAccount", request)?;
+        let status = AccountStatus::Closed.into();
+        let account = account(&input.account).map(|account| Account { status, ..account });
+        answer(CloseAccountResponse { account })
+    }
+
+    async fn delete_account(
+        &self,
+        request: Request<DeleteAccountRequest>,
+    ) -> Answer<DeleteAccountResponse> {
+        self.record("DeleteAccount", request)?;
+        let status = AccountStatus::Deleted.into();
+        let account = account("deleted-1").map(|account| Account { status, ..account });
+        answer(DeleteAccountResponse { account })
+    }
+
     async fn set_plan(&self, request: Request<SetPlanRequest>) -> Answer<SetPlanResponse> {
         let SetPlanRequest { account: name, plan } = self.record("SetPlan", request)?;
         let account = account(&name).map(|account| Account { plan, ..account });
@@ -153,6 +194,24 @@ impl AccountService for FakeGateway {
     ) -> Answer<CreateInviteResponse> {
         let input = self.record("CreateInvite", request)?;
         let expires_at = at(i64::try_from(input.ttl_seconds).unwrap(), 0);
-        answer(CreateInviteResponse { code: "inv-1".to_owned(), expires_at })
+        let Invite { id, .. } = invite();
+        let invite = Some(Invite { id, ..Invite::default() });
+        answer(CreateInviteResponse { code: "inv-1".to_owned(), expires_at, invite })
+    }
+
+    async fn list_invites(
+        &self,
+        request: Request<ListInvitesRequest>,
+    ) -> Answer<ListInvitesResponse> {
+        self.record("ListInvites", request)?;
+        answer(ListInvitesResponse { invites: vec![invite()] })
+    }
+
+    async fn revoke_invite(
+        &self,
+        request: Request<RevokeInviteRequest>,
+    ) -> Answer<RevokeInviteResponse> {
+        self.record("RevokeInvite", request)?;
+        answer(RevokeInviteResponse {})
     }
 }

@@ -42,6 +42,7 @@ fn plan(name: &str) -> Plan {
     Plan {
         name: name.to_owned(),
         trial_credit_usd: "5".to_owned(),
+        max_keys: Some(100),
         limits: Some(Limits { rpm: Some(60), tpm: Some(100_000), ..Limits::default() }),
         models: vec![],
     }

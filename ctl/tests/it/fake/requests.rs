@@ -135,6 +135,20 @@ impl UsageService for FakeGateway {
         answer(Box::pin(history.chain(open)))
     }
 
+    type ExportResponsesStream =
+        Pin<Box<dyn Stream<Item = Result<ExportResponsesResponse, Status>> + Send>>;
+
+    /// Sends one line in two chunks.
+    async fn export_responses(
+        &self,
+        request: Request<ExportResponsesRequest>,
+    ) -> Answer<Self::ExportResponsesStream> {
+        self.record("ExportResponses", request)?;
+        let chunk = |data: &str| Ok(ExportResponsesResponse { data: data.as_bytes().to_vec() });
+        let chunks = [chunk("{\"kind\":\"response\","), chunk("\"id\":\"resp_1\"}\n")];
+        answer(Box::pin(tokio_stream::iter(chunks)))
+    }
+
     type ExportRequestsStream =
         Pin<Box<dyn Stream<Item = Result<ExportRequestsResponse, Status>> + Send>>;
 

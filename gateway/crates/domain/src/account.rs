@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 use super::ValidationError;
-use super::id::{AccountId, PlanName, SessionId};
+use super::id::{AccountId, InviteId, PlanName, SessionId};
+use super::money::Nanos;
 
 /// The name of the built-in account of the operator token.
 pub const OPERATOR: &str = "operator";
@@ -41,6 +42,10 @@ pub enum AccountStatus {
     Active,
     /// Requests are refused.
     Suspended,
+    /// An operator closed it: its keys are revoked, its sessions ended, and it cannot sign in.
+    Closed,
+    /// It was deleted: what remains is its id, with the ledger and the records under it.
+    Deleted,
 }
 
 /// An active admin session. Only the token's digest is stored.
@@ -61,15 +66,44 @@ pub struct Session {
 /// A code for a single registration. Only the code's digest is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invite {
+    /// The public id, for display.
+    pub id: InviteId,
     /// SHA-256 of the code.
     pub digest: [u8; 32],
+    /// The account that created it; `None` for one of an earlier version, which did not store it.
+    pub created_by: Option<AccountId>,
     /// The time of creation.
     pub created_at: Timestamp,
-    /// The time of expiry.
+    /// The time of expiry; that of the use, once it was used.
     pub expires_at: Timestamp,
+    /// The plan of the new account; `None` for the default plan.
+    pub plan: Option<PlanName>,
+    /// The credit of the new account, in addition to the trial credit of its plan.
+    pub credit: Option<Nanos>,
+    /// The registration that used it.
+    pub used: Option<InviteUse>,
 }
 
+/// The use of an invite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InviteUse {
+    /// The time of the registration.
+    pub at: Timestamp,
+    /// The new account.
+    pub by: AccountId,
+}
+
+/// The beginning of the names of deleted accounts, which no other account can have.
+pub const DELETED_PREFIX: &str = "deleted-";
+
 impl Account {
+    /// Returns what remains of the account after its deletion, with a pseudonym instead of its name.
+    #[must_use]
+    pub fn deleted(&self) -> Self {
+        let name = format!("{DELETED_PREFIX}{}", self.id);
+        Self { name, status: AccountStatus::Deleted, ..self.clone() }
+    }
+
     /// Validates a password's length: 8 to 1,024 bytes.
     ///
     /// # Errors

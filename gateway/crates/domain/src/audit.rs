@@ -55,9 +55,17 @@ actions! {
     AccountCredit = "account.credit",
     /// An invite code was created.
     AccountInvite = "account.invite",
+    /// An unused invite was revoked.
+    AccountUninvite = "account.uninvite",
     /// An account was suspended.
     AccountSuspend = "account.suspend",
-    /// A suspended account was resumed.
+    /// An account was renamed.
+    AccountRename = "account.rename",
+    /// An account was closed.
+    AccountClose = "account.close",
+    /// An account was deleted.
+    AccountDelete = "account.delete",
+    /// A suspended or closed account was resumed.
     AccountResume = "account.resume",
     /// An account was moved to another plan.
     AccountPlan = "account.plan",

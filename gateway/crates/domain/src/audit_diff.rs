@@ -62,9 +62,10 @@ fn checksum(text: &str) -> String {
 
 impl Audited for Plan {
     fn audited_fields(&self) -> Vec<Field> {
-        let Self { name: _, trial_credit, limits, models } = self;
+        let Self { name: _, trial_credit, limits, max_keys, models } = self;
         let mut fields = vec![("trial_credit_usd", Some(trial_credit.to_string()))];
         fields.extend(limits.audited_fields());
+        fields.push(("max_keys", Some(max_keys.to_string())));
         fields.push(("models", list(models)));
         fields
     }
@@ -303,19 +304,21 @@ mod tests {
             name: PlanName::new("free"),
             trial_credit: Nanos(5_000_000_000),
             limits: Limits { rpm: Some(60), ..Limits::default() },
+            max_keys: 100,
             models: Vec::new(),
         }
     }
 
     #[test]
     fn describes_only_the_changed_fields() {
-        assert_eq!(describe(&plan()), "trial_credit_usd: 5, rpm: 60");
+        assert_eq!(describe(&plan()), "trial_credit_usd: 5, rpm: 60, max_keys: 100");
         let limits = Limits { tpm: Some(9), observe: true, ..Limits::default() };
         let models = vec![ModelId::new("a"), ModelId::new("b")];
-        let after = Plan { limits, models, ..plan() };
+        let after = Plan { limits, models, max_keys: 7, ..plan() };
         assert_eq!(
             describe_changes(&plan(), &after),
-            "rpm: 60 -> none, tpm: none -> 9, observe: none -> true, models: none -> [a, b]"
+            "rpm: 60 -> none, tpm: none -> 9, observe: none -> true, \
+             max_keys: 100 -> 7, models: none -> [a, b]"
         );
         assert_eq!(describe_changes(&plan(), &plan()), NO_CHANGE);
     }

@@ -78,6 +78,10 @@ name_type! {
     SessionId
 }
 name_type! {
+    /// The public id of an invite. Not the invite's code.
+    InviteId
+}
+name_type! {
     /// The id or an alias of a model, as used in requests.
     ModelId
 }

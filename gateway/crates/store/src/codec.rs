@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use domain::audit::AuditAction;
 use domain::id::{
-    AccountId, KeyId, ModelId, NodeId, NodeName, PlanName, RequestId, SessionId, UpstreamName,
+    AccountId, InviteId, KeyId, ModelId, NodeId, NodeName, PlanName, RequestId, SessionId,
+    UpstreamName,
 };
 use domain::key::KeyDigest;
 use domain::money::Nanos;
@@ -97,6 +98,7 @@ columns! {
     SessionId: |name| name.as_str(), |value| value.as_str().map(Self::new);
     ModelId: |name| name.as_str(), |value| value.as_str().map(Self::new);
     PlanName: |name| name.as_str(), |value| value.as_str().map(Self::new);
+    InviteId: |id| id.as_str(), |value| value.as_str().map(Self::new);
     UpstreamName: |name| name.as_str(), |value| value.as_str().map(Self::new);
     NodeName: |name| name.as_str(), |value| value.as_str().map(Self::new);
     Arc<str>: |text| &**text, |value| value.as_str().map(Self::from);

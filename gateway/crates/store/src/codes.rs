@@ -63,7 +63,12 @@ macro_rules! codes {
 }
 
 codes!(Role: &'static str, as_str { Member = "member", Operator = "operator" });
-codes!(AccountStatus: &'static str, as_str { Active = "active", Suspended = "suspended" });
+codes!(AccountStatus: &'static str, as_str {
+    Active = "active",
+    Suspended = "suspended",
+    Closed = "closed",
+    Deleted = "deleted",
+});
 codes!(Ability: &'static str, as_str {
     Tools = "tools",
     Vision = "vision",

@@ -3,6 +3,7 @@
 //! Starts with an empty store and calls every method, most of them also with arguments that must
 //! be refused. The parts depend on each other and run in the order of [`run`].
 
+mod account_lifecycle;
 mod audit;
 mod catalogue;
 pub(crate) mod identities;
@@ -33,6 +34,7 @@ pub(crate) async fn run(store: &dyn Store) {
     responses::run(store).await;
     audit::run(store).await;
     ledger::run(store).await;
+    account_lifecycle::run(store).await;
 }
 
 /// Returns all observable state of a store, for comparison before and after a restart.

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use domain::account::{Account, Invite, Session};
 use domain::audit::AuditEntry;
 use domain::expression::Term;
-use domain::id::{AccountId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
+use domain::id::{AccountId, InviteId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
 use domain::idempotency::Answered;
 use domain::key::Key;
 use domain::ledger::Entry;
@@ -27,6 +27,7 @@ use domain::record::{RequestRecord, RequestStatus};
 use domain::response::{FoundItems, StoredResponse, Turn};
 use domain::upstream::Upstream;
 
+pub mod account_lifecycle;
 pub mod allocations;
 pub mod audit;
 pub mod claims;
@@ -52,6 +53,7 @@ pub use fleet::{ChangeSeq, Changes, Nodes, SealKeys};
 pub use ledger::LedgerEntries;
 pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 
+pub use account_lifecycle::AccountLifecycle;
 pub use allocations::Allocations;
 pub use audit::{AuditFilter, AuditLog};
 pub use claims::IdempotencyClaims;
@@ -184,6 +186,7 @@ pub struct Snapshot {
 /// change.
 pub trait Store:
     Identities
+    + AccountLifecycle
     + Catalogue
     + Requests
     + Responses
@@ -198,6 +201,7 @@ pub trait Store:
 }
 impl<
     T: Identities
+        + AccountLifecycle
         + Catalogue
         + Requests
         + Responses
@@ -218,15 +222,15 @@ pub trait Identities: Send + Sync {
     /// Returns the state that the gateway keeps in memory.
     async fn load(&self) -> Result<Snapshot, StoreError>;
 
-    /// Adds an account with its password hash and its first credit, if any ([`Self::trial_given`]
-    /// sums trial credit), and uses up `invite`. [`StoreError::Conflict`] if the name is taken
+    /// Adds an account with its password hash and its first credits ([`Self::trial_given`] sums
+    /// trial credit), and uses up `invite`. [`StoreError::Conflict`] if the name is taken
     /// (names are compared without case); [`StoreError::NotFound`] if the invite is not valid at
     /// the account's `created_at`.
     async fn add_account(
         &self,
         account: &Account,
         password_hash: &str,
-        credit: Option<&Entry>,
+        credits: &[Entry],
         invite: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
@@ -254,12 +258,29 @@ pub trait Identities: Send + Sync {
         &self,
         name: &str,
     ) -> Result<Option<(AccountId, String)>, StoreError>;
-    /// Adds an invite.
-    async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError>;
+    /// Adds an invite, and deletes those that expired unused before its `created_at`.
+    /// [`StoreError::Conflict`] if `max_open` others can still be used.
+    async fn add_invite(
+        &self,
+        invite: &Invite,
+        max_open: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
+    /// Returns an invite by the digest of its code, even if it was used or has expired.
+    async fn find_invite(&self, digest: [u8; 32]) -> Result<Option<Invite>, StoreError>;
+    /// Returns up to `limit` invites, newest first.
+    async fn invites(&self, limit: usize) -> Result<Vec<Invite>, StoreError>;
+    /// Deletes an unused invite. [`StoreError::NotFound`] if there is none.
+    async fn revoke_invite(&self, id: &InviteId, audit: &AuditEntry) -> Result<(), StoreError>;
 
-    /// Adds a session, and deletes those that ended before its `created_at`.
-    /// [`StoreError::NotFound`] if there is no such account.
-    async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError>;
+    /// Adds a session, and deletes those that ended before its `created_at`, and the oldest of the
+    /// account beyond `max_sessions`. [`StoreError::NotFound`] if there is no such account.
+    async fn add_session(
+        &self,
+        session: &Session,
+        max_sessions: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError>;
     /// Returns a session by the digest of its token, even if it has ended.
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError>;
     /// Deletes a session, if it exists.
@@ -283,8 +304,15 @@ pub trait Identities: Send + Sync {
 
     /// Adds a key. [`StoreError::NotFound`] if there is no such account.
     async fn add_key(&self, key: &Key, audit: &AuditEntry) -> Result<(), StoreError>;
-    /// Returns a key by its public id.
-    async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError>;
+    /// Returns a key by its public id, with the time of its last use.
+    async fn find_key(&self, id: &KeyId) -> Result<Option<(Key, Option<Timestamp>)>, StoreError>;
+    /// Returns the number of an account's keys that are neither revoked nor expired at `now`. A key
+    /// that another gateway adds after the count makes [`Self::add_key`] fail with [`StoreError::Stale`].
+    async fn count_usable_keys(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError>;
     /// Returns the keys of one account, or all, newest first, with the time of their last use.
     async fn keys(
         &self,
@@ -453,6 +481,14 @@ pub trait Responses: Send + Sync {
         ids: HashSet<String>,
         max_bytes: u64,
     ) -> Result<FoundItems, StoreError>;
+    /// Returns up to `limit` responses of an account with greater ids than `after`, in the order of
+    /// their ids, without the ids of their items.
+    async fn responses_after(
+        &self,
+        account: AccountId,
+        after: Option<RequestId>,
+        limit: u32,
+    ) -> Result<Vec<StoredResponse>, StoreError>;
     /// Deletes a response; [`StoreError::NotFound`] if there is none.
     async fn remove_response(&self, account: AccountId, id: RequestId) -> Result<(), StoreError>;
     /// Deletes up to `limit` responses of chains that were not continued since `before`. Returns

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::codec::{At, Count, Decode, DecodeError, List, Micros};
-use domain::account::{Account, Session};
+use domain::account::{Account, AccountStatus, Invite, InviteUse, Session};
 use domain::key::{ClientGone, Key};
 use domain::limit::Limits;
 use domain::model::{Deployment, Model};
@@ -31,10 +31,21 @@ pub(crate) fn account<R: ReadRow>(row: &R) -> Result<Account, R::Error> {
         id: row.named("id")?,
         name: row.named("name")?,
         role: row.named("role")?,
-        status: row.named("status")?,
+        status: match row.named("ended")? {
+            Some(ended) => ended,
+            None => row.named("status")?,
+        },
         plan: row.named("plan")?,
         created_at: row.named::<At>("created_at")?.0,
     })
+}
+
+/// Returns the columns `status` and `ended`. Gateways of earlier versions only know the first.
+pub(crate) fn status_columns(status: AccountStatus) -> (AccountStatus, Option<AccountStatus>) {
+    match status {
+        AccountStatus::Active | AccountStatus::Suspended => (status, None),
+        AccountStatus::Closed | AccountStatus::Deleted => (AccountStatus::Suspended, Some(status)),
+    }
 }
 
 /// Reads a session.
@@ -45,6 +56,25 @@ pub(crate) fn session<R: ReadRow>(row: &R) -> Result<Session, R::Error> {
         account: row.named("account")?,
         created_at: row.named::<At>("created_at")?.0,
         expires_at: row.named::<At>("expires_at")?.0,
+    })
+}
+
+/// Selects invites.
+pub(crate) const INVITES: &str = "SELECT id, digest, created_by, created_at, expires_at, plan, credit, \
+    used_at, used_by FROM invites";
+
+/// Reads an invite.
+pub(crate) fn invite<R: ReadRow>(row: &R) -> Result<Invite, R::Error> {
+    let used = (row.named::<Option<At>>("used_at")?, row.named("used_by")?);
+    Ok(Invite {
+        id: row.named("id")?,
+        digest: row.named("digest")?,
+        created_by: row.named("created_by")?,
+        created_at: row.named::<At>("created_at")?.0,
+        expires_at: row.named::<At>("expires_at")?.0,
+        plan: row.named("plan")?,
+        credit: row.named("credit")?,
+        used: Option::zip(used.0, used.1).map(|(at, by)| InviteUse { at: at.0, by }),
     })
 }
 
@@ -117,6 +147,7 @@ pub(crate) fn plan<R: ReadRow>(row: &R) -> Result<Plan, R::Error> {
         name: row.named("name")?,
         trial_credit: row.named("trial_credit")?,
         limits: limits(row)?,
+        max_keys: row.named("max_keys")?,
         models: row.named::<List>("models")?.into_models(),
     })
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use proto::v1;
 
 use crate::control::audit::AuditQuery;
+use crate::control::invites::InviteRequest;
 use crate::control::keys::NewKey;
 use crate::control::models::{CachedPrice, ModelChange, NewDeployment};
 use crate::control::plans::NewPlan;
@@ -65,12 +66,22 @@ pub(in super::super) fn audit_filter(
     })
 }
 
+pub(in super::super) fn invite_request(
+    request: v1::CreateInviteRequest,
+) -> Result<InviteRequest, ValidationError> {
+    let v1::CreateInviteRequest { ttl_seconds, plan, credit_usd } = request;
+    let credit = (!credit_usd.is_empty()).then(|| amount("credit_usd", &credit_usd)).transpose()?;
+    let plan = (!plan.is_empty()).then_some(plan);
+    Ok(InviteRequest { lifetime: Duration::from_secs(ttl_seconds), plan, credit })
+}
+
 pub(in super::super) fn new_plan(plan: Option<v1::Plan>) -> Result<NewPlan, ValidationError> {
     let plan = plan.ok_or_else(|| missing("plan"))?;
     Ok(NewPlan {
         name: PlanName::parse(&plan.name)?,
         trial_credit: price("trial_credit_usd", &plan.trial_credit_usd)?,
         limits: limits(plan.limits),
+        max_keys: plan.max_keys,
         models: plan.models,
     })
 }

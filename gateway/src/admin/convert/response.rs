@@ -8,6 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::control::accounts::AccountView;
 use crate::control::audit::AuditView;
+use crate::control::invites::InviteView;
 use crate::control::keys::KeyView;
 use crate::control::routes::{RouteExplanation, RouteStep};
 use crate::control::sessions::SessionView;
@@ -28,6 +29,8 @@ pub(in super::super) fn account(view: &AccountView) -> v1::Account {
     let status = match account.status {
         AccountStatus::Active => v1::AccountStatus::Active,
         AccountStatus::Suspended => v1::AccountStatus::Suspended,
+        AccountStatus::Closed => v1::AccountStatus::Closed,
+        AccountStatus::Deleted => v1::AccountStatus::Deleted,
     };
     v1::Account {
         id: account.id.to_string(),
@@ -46,6 +49,20 @@ pub(in super::super) fn session(view: &SessionView) -> v1::Session {
         created_at: Some(time(view.session.created_at)),
         expires_at: Some(time(view.session.expires_at)),
         current: view.current,
+    }
+}
+
+pub(in super::super) fn invite(view: InviteView) -> v1::Invite {
+    let invite = view.invite;
+    v1::Invite {
+        id: invite.id.to_string(),
+        created_by: view.created_by.unwrap_or_default(),
+        created_at: Some(time(invite.created_at)),
+        expires_at: Some(time(invite.expires_at)),
+        plan: invite.plan.map(|plan| plan.to_string()).unwrap_or_default(),
+        credit_usd: invite.credit.map(|credit| credit.to_string()).unwrap_or_default(),
+        used_at: invite.used.map(|used| time(used.at)),
+        used_by: view.used_by.unwrap_or_default(),
     }
 }
 
@@ -95,6 +112,7 @@ pub(in super::super) fn plan(plan: &Plan) -> v1::Plan {
         name: plan.name.to_string(),
         trial_credit_usd: plan.trial_credit.to_string(),
         limits: Some(limits(&plan.limits)),
+        max_keys: Some(plan.max_keys),
         models: plan.models.iter().map(ToString::to_string).collect(),
     }
 }

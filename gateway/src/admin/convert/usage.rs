@@ -9,6 +9,7 @@ use crate::control::tail::{TailBatch, TailStart};
 use crate::control::usage::{RecordView, RequestQuery, SummaryView, parse_cursor};
 use domain::ValidationError;
 use domain::record::RequestStatus;
+use domain::response::{StoredResponse, response_id};
 use domain::usage::{Usage, UsageBasis};
 use store::Totals;
 
@@ -106,6 +107,26 @@ pub(in super::super) fn tail_update(update: TailBatch) -> v1::TailRequestsRespon
         dropped: update.dropped,
         live: update.live,
     }
+}
+
+/// The maximum size of a chunk of an exported response, in bytes.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Returns a stored response as a JSON line, in chunks.
+pub(in super::super) fn response_chunks(
+    response: StoredResponse,
+) -> Vec<v1::ExportResponsesResponse> {
+    // A line break in JSON is white space: within a string, it is escaped.
+    let one_line = |json: &str| json.replace(['\n', '\r'], " ");
+    let line = format!(
+        "{{\"kind\":\"response\",\"id\":\"{}\",\"created_at\":\"{}\",\"input\":{},\"response\":{}}}\n",
+        response_id(response.id),
+        response.created_at,
+        one_line(&response.input),
+        one_line(&response.object),
+    );
+    let chunk = |data: &[u8]| v1::ExportResponsesResponse { data: data.to_vec() };
+    line.as_bytes().chunks(CHUNK_BYTES).map(chunk).collect()
 }
 
 pub(in super::super) fn export(page: Vec<RecordView>) -> v1::ExportRequestsResponse {

@@ -1,5 +1,6 @@
 //! Authorization: operator methods and the visibility of other accounts.
 
+use super::super::invites::InviteRequest;
 use super::super::keys::KeyScope;
 use super::super::plans::NewPlan;
 use super::*;
@@ -16,6 +17,7 @@ async fn members_cannot_call_operator_methods() {
         name: PlanName::new("free"),
         trial_credit: Nanos(1),
         limits: Limits::default(),
+        max_keys: None,
         models: Vec::new(),
     };
     let (name, id) = (UpstreamName::new("u"), ModelId::new("n"));
@@ -23,7 +25,7 @@ async fn members_cannot_call_operator_methods() {
     let refusals = [
         control.list_accounts(&ann, 10, "").await.err(),
         control.credit_account(&ann, "ann", Nanos(1), "me").await.err(),
-        control.create_invite(&ann, Duration::ZERO).await.err(),
+        control.create_invite(&ann, InviteRequest::default()).await.err(),
         control.list_keys(&ann, KeyScope::All).await.err(),
         control.put_plan(&ann, plan).await.err(),
         control.add_model(&ann, id, model()).await.err(),

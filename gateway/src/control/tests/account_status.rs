@@ -111,6 +111,7 @@ async fn a_plan_change_leaves_the_balance_unchanged() {
         name: PlanName::new("team"),
         trial_credit: Nanos(9_000_000_000),
         limits: Limits { rpm: Some(7), ..Limits::default() },
+        max_keys: None,
         models: Vec::new(),
     };
     control.put_plan(&bench.operator, team).await.unwrap();

@@ -1,7 +1,11 @@
 //! Registration, invites and balances.
 
+use super::super::invites::{InviteRequest, NewInvite};
+use super::super::plans::NewPlan;
 use super::*;
 use domain::account::Role;
+use domain::id::PlanName;
+use domain::limit::Limits;
 
 #[tokio::test]
 async fn open_mode_registers_without_an_invite_and_grants_trial_credit() {
@@ -27,15 +31,16 @@ async fn invite_mode_accepts_a_code_once_and_before_its_expiry() {
     let refused = register("ann", "tgi-made-up".into()).await;
     assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
 
-    let invite = control.create_invite(&bench.operator, Duration::ZERO).await.unwrap();
+    let invite = control.create_invite(&bench.operator, InviteRequest::default()).await.unwrap();
     let week = Duration::from_hours(7 * 24);
-    assert_eq!(invite.expires_at, bench.clock.now() + week);
+    assert_eq!(invite.invite.invite.expires_at, bench.clock.now() + week);
     register("ann", invite.code.clone()).await.unwrap();
     let again = register("bob", invite.code).await;
     assert!(matches!(again, Err(ControlError::Forbidden(_))), "{again:?}");
 
     let hour = Duration::from_hours(1);
-    let invite = control.create_invite(&bench.operator, hour).await.unwrap();
+    let request = InviteRequest { lifetime: hour, ..InviteRequest::default() };
+    let invite = control.create_invite(&bench.operator, request).await.unwrap();
     bench.clock.advance(hour);
     let late = register("bob", invite.code).await;
     assert!(matches!(late, Err(ControlError::Forbidden(_))), "{late:?}");
@@ -190,4 +195,47 @@ async fn limits_registrations_per_address_except_by_operators() {
     register(Some(&bench.operator), "late".into()).await.unwrap();
     bench.clock.advance(Duration::from_hours(1));
     register(None, "later".into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_invite_gives_its_plan_and_credit_and_tells_its_user() {
+    let bench = Bench::new(Registration::Open).await;
+    let control = &bench.control;
+    let plan = NewPlan {
+        name: PlanName::new("team"),
+        trial_credit: Nanos(3),
+        limits: Limits::default(),
+        max_keys: None,
+        models: Vec::new(),
+    };
+    control.put_plan(&bench.operator, plan).await.unwrap();
+    let request = InviteRequest {
+        plan: Some("team".into()),
+        credit: Some(Nanos(40)),
+        ..InviteRequest::default()
+    };
+    let unknown = InviteRequest { plan: Some("nix".into()), ..InviteRequest::default() };
+    let missing = control.create_invite(&bench.operator, unknown).await.unwrap_err();
+    assert!(matches!(missing, ControlError::NotFound(_)), "{missing:?}");
+    let free = InviteRequest { credit: Some(Nanos::ZERO), ..InviteRequest::default() };
+    assert_eq!(field(control.create_invite(&bench.operator, free).await), "credit_usd");
+
+    let NewInvite { code, invite } =
+        control.create_invite(&bench.operator, request.clone()).await.unwrap();
+    let revoked = control.create_invite(&bench.operator, request).await.unwrap();
+    control.revoke_invite(&bench.operator, revoked.invite.invite.id.as_str()).await.unwrap();
+    let refused = control.register(None, None, "bob", PASSWORD.into(), &revoked.code).await;
+    assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
+    let ann = control.register(None, None, "ann", PASSWORD.into(), &code).await.unwrap();
+    assert_eq!((ann.account.account.plan.as_str(), ann.account.balance), ("team", Nanos(43)));
+    let stored = control.store.balance(ann.account.account.id).await.unwrap();
+    assert_eq!(stored, ann.account.balance);
+
+    let listed = control.list_invites(&bench.operator).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].invite.id, invite.invite.id);
+    let names = (listed[0].created_by.as_deref(), listed[0].used_by.as_deref());
+    assert_eq!(names, (Some("operator"), Some("ann")));
+    let used = control.revoke_invite(&bench.operator, invite.invite.id.as_str()).await;
+    assert!(matches!(used, Err(ControlError::NotFound(_))), "{used:?}");
 }

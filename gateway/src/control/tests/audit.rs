@@ -1,6 +1,7 @@
 //! The audit log.
 
 use super::super::audit::AuditQuery;
+use super::super::invites::InviteRequest;
 use super::super::keys::NewKey;
 use super::super::plans::NewPlan;
 use super::super::upstreams::NewCredential;
@@ -31,7 +32,7 @@ async fn every_change_is_audited_without_secrets() {
     let (new, _) = control.rotate_key(&ann, key.key.id.as_str(), Duration::ZERO).await.unwrap();
     control.revoke_key(operator, new.key.id.as_str()).await.unwrap();
     control.credit_account(operator, "ann", Nanos(2_000_000_000), "gift").await.unwrap();
-    control.create_invite(operator, Duration::ZERO).await.unwrap();
+    let invited = control.create_invite(operator, InviteRequest::default()).await.unwrap();
     control.suspend_account(operator, "ann", "spam").await.unwrap();
     control.resume_account(operator, "ann").await.unwrap();
     let new_password = "another horse";
@@ -61,7 +62,7 @@ async fn every_change_is_audited_without_secrets() {
         format!("ann key.rotate {old} (ann) label `ci`, replaced by `{new}`, ends {now}"),
         format!("operator key.revoke {new} (ann) label `ci`"),
         "operator account.credit ann (ann) 2 dollars: gift".to_owned(),
-        format!("operator account.invite  () until {week}"),
+        format!("operator account.invite {} () until {week}", invited.invite.invite.id),
         "operator account.suspend ann (ann) spam".to_owned(),
         "operator account.resume ann (ann) ".to_owned(),
         "ann account.password ann (ann) ".to_owned(),
@@ -104,7 +105,7 @@ async fn an_entry_has_the_old_and_new_values() {
     for monthly_tokens in [None, Some(1_000_000)] {
         let limits = Limits { monthly_tokens, ..Limits::default() };
         let (name, trial_credit) = (PlanName::new("free"), dollars(5));
-        let plan = NewPlan { name, trial_credit, limits, models: Vec::new() };
+        let plan = NewPlan { name, trial_credit, limits, max_keys: None, models: Vec::new() };
         control.put_plan(operator, plan).await.unwrap();
     }
     let upstream_change = |url: &str, secret: &str| UpstreamChange {

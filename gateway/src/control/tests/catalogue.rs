@@ -134,6 +134,7 @@ async fn members_see_the_models_of_their_plan_without_deployments() {
         name: PlanName::new("free"),
         trial_credit: Nanos::ZERO,
         limits: Limits::default(),
+        max_keys: None,
         models: vec!["m".into()],
     };
     bench.control.put_plan(&bench.operator, plan).await.unwrap();
@@ -169,6 +170,7 @@ async fn validates_plans() {
             name: PlanName::new("pro"),
             trial_credit,
             limits: Limits::default(),
+            max_keys: None,
             models: models.iter().map(ToString::to_string).collect(),
         };
         bench.control.put_plan(&bench.operator, plan).await
@@ -211,6 +213,7 @@ async fn applies_interdependent_changes_in_any_order() {
         name: PlanName::new("pro"),
         trial_credit: Nanos::ZERO,
         limits: Limits::default(),
+        max_keys: None,
         models: vec!["best".into()],
     };
     let changes = vec![

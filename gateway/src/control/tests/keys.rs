@@ -3,7 +3,9 @@
 use secrecy::ExposeSecret;
 
 use super::super::keys::{KeyScope, NewKey};
+use super::super::plans::NewPlan;
 use super::*;
+use domain::id::PlanName;
 use domain::key::KeyDigest;
 use domain::limit::Limits;
 
@@ -87,4 +89,58 @@ async fn members_access_their_own_keys_and_operators_all_keys() {
     let missing = bench.control.list_keys(&bob, KeyScope::Account("nix")).await.unwrap_err();
     assert_eq!(others.to_string().replace("ann", "nix"), missing.to_string());
     bench.control.revoke_key(&bench.operator, id).await.unwrap();
+}
+
+/// Sets the number of keys that the default plan allows.
+async fn allow_keys(bench: &Bench, max: u32) {
+    let plan = NewPlan {
+        name: PlanName::new("free"),
+        trial_credit: Nanos::ZERO,
+        limits: Limits::default(),
+        max_keys: Some(max),
+        models: Vec::new(),
+    };
+    bench.control.put_plan(&bench.operator, plan).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_account_makes_no_more_keys_than_its_plan_allows() {
+    let bench = Bench::new(Registration::Open).await;
+    let (ann, bob) = (bench.member("ann").await, bench.member("bob").await);
+    allow_keys(&bench, 2).await;
+    let create = async |caller: &Caller, label: &str| {
+        bench.control.create_key(caller, new_key(label)).await.map(|(view, _)| view.key.id)
+    };
+    let first = create(&ann, "1").await.unwrap();
+    let hour = Duration::from_hours(1);
+    let expires_at = Some(bench.clock.now() + hour);
+    let short = NewKey { expires_at, ..new_key("2") };
+    bench.control.create_key(&ann, short).await.unwrap();
+    let refused = create(&ann, "3").await.unwrap_err();
+    assert!(matches!(&refused, ControlError::InUse(text) if text.contains("ctl key revoke")));
+    create(&bob, "other accounts are not affected").await.unwrap();
+
+    // A revoked and an expired key make room.
+    bench.control.revoke_key(&ann, first.as_str()).await.unwrap();
+    create(&ann, "3").await.unwrap();
+    create(&ann, "4").await.unwrap_err();
+    bench.clock.advance(hour);
+    let fourth = create(&ann, "4").await.unwrap();
+
+    // With a lower bound, the account keeps what it has.
+    allow_keys(&bench, 1).await;
+    create(&ann, "5").await.unwrap_err();
+    let usable = bench.control.store.count_usable_keys(ann.account.id, bench.clock.now()).await;
+    assert_eq!(usable.unwrap(), 2);
+
+    // All keys can be rotated, but not endlessly with overlaps.
+    allow_keys(&bench, 2).await;
+    let rotate = async |id: &KeyId, overlap| {
+        bench.control.rotate_key(&ann, id.as_str(), overlap).await.map(|(view, _)| view.key.id)
+    };
+    let fifth = rotate(&fourth, hour).await.unwrap();
+    let sixth = rotate(&fifth, hour).await.unwrap();
+    let refused = rotate(&sixth, hour).await.unwrap_err();
+    assert!(matches!(&refused, ControlError::InUse(text) if text.contains("--overlap 0s")));
+    rotate(&sixth, Duration::ZERO).await.unwrap();
 }

@@ -2,6 +2,7 @@
 //! deterministic entropy.
 
 mod access;
+mod account_lifecycle;
 mod account_status;
 mod accounts;
 mod audit;

@@ -5,8 +5,11 @@ use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 
 use super::super::audit::AuditQuery;
+use super::super::sign_in::MAX_SESSIONS;
 use super::*;
-use domain::audit::AuditAction;
+use domain::account::Session;
+use domain::audit::{AuditAction, AuditEntry};
+use domain::id::SessionId;
 
 #[tokio::test]
 async fn an_unknown_name_gives_the_same_error_as_a_wrong_password() {
@@ -21,6 +24,41 @@ async fn an_unknown_name_gives_the_same_error_as_a_wrong_password() {
         assert_eq!(wrong.to_string(), unknown.to_string());
     }
     assert!(sign_in("ANN", PASSWORD).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_sign_in_beyond_the_bound_ends_the_oldest_session() {
+    let bench = Bench::new(Registration::Open).await;
+    let oldest = bench.member("ann").await;
+    let session = |number: u8| Session {
+        id: SessionId::new(format!("s{number}")),
+        digest: [number; 32],
+        account: oldest.account.id,
+        created_at: bench.clock.now() + Duration::from_secs(1),
+        expires_at: bench.clock.now() + Duration::from_hours(1),
+    };
+    // The others come from the store, because each sign-in hashes a password.
+    let audit = AuditEntry {
+        at: bench.clock.now(),
+        actor: None,
+        action: AuditAction::SessionCreate,
+        object: String::new(),
+        account: None,
+        details: String::new(),
+        call: None,
+    };
+    for number in 1..MAX_SESSIONS {
+        let session = session(u8::try_from(number).unwrap());
+        bench.control.store.add_session(&session, MAX_SESSIONS, &audit).await.unwrap();
+    }
+    let listed = async || bench.control.list_sessions(&oldest).await.unwrap();
+    assert_eq!(listed().await.len(), MAX_SESSIONS as usize);
+    assert!(listed().await.iter().any(|view| view.current));
+    bench.clock.advance(Duration::from_secs(2));
+    let newest = bench.control.sign_in(None, "ann", PASSWORD.into()).await.unwrap();
+    assert_eq!(listed().await.len(), MAX_SESSIONS as usize);
+    assert!(!listed().await.iter().any(|view| view.current), "the oldest was ended");
+    assert!(bench.control.authenticate(&newest.token).await.is_ok());
 }
 
 #[tokio::test]

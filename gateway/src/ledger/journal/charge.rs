@@ -63,7 +63,7 @@ impl Balances<'_> {
     }
 
     async fn spend_cap(&mut self, key: &KeyId) -> Result<Option<Arc<Balance>>, StoreError> {
-        let Some(key) = self.store.find_key(key).await? else { return Ok(None) };
+        let Some((key, _)) = self.store.find_key(key).await? else { return Ok(None) };
         let Some(cap) = key.spend_cap else { return Ok(None) };
         if let Some(known) = self.spend_caps.get(&key.origin) {
             return Ok(Some(known.clone()));

@@ -154,6 +154,41 @@ impl AccountService for Backend {
     ) -> Result<Response<proto::v1::CreateInviteResponse>, Status> {
         Err(Status::unimplemented("not asked for"))
     }
+
+    async fn rename_account(
+        &self,
+        _: Request<proto::v1::RenameAccountRequest>,
+    ) -> Result<Response<proto::v1::RenameAccountResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn close_account(
+        &self,
+        _: Request<proto::v1::CloseAccountRequest>,
+    ) -> Result<Response<proto::v1::CloseAccountResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn delete_account(
+        &self,
+        _: Request<proto::v1::DeleteAccountRequest>,
+    ) -> Result<Response<proto::v1::DeleteAccountResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn list_invites(
+        &self,
+        _: Request<proto::v1::ListInvitesRequest>,
+    ) -> Result<Response<proto::v1::ListInvitesResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn revoke_invite(
+        &self,
+        _: Request<proto::v1::RevokeInviteRequest>,
+    ) -> Result<Response<proto::v1::RevokeInviteResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
 }
 
 impl Backend {

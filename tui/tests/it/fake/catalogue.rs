@@ -20,7 +20,8 @@ use super::{Backend, authorize};
 fn plan(name: &str) -> Plan {
     let limits = Limits { rpm: Some(60), concurrency: Some(4), ..Limits::default() };
     let trial_credit_usd = "5".to_owned();
-    Plan { name: name.to_owned(), limits: Some(limits), trial_credit_usd, models: Vec::new() }
+    let (name, limits, max_keys) = (name.to_owned(), Some(limits), Some(100));
+    Plan { name, limits, trial_credit_usd, max_keys, models: Vec::new() }
 }
 
 #[tonic::async_trait]

@@ -3,9 +3,10 @@
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use proto::v1::usage_service_server::UsageService;
 use proto::v1::{
-    DayUsage, ExportRequestsRequest, ExportRequestsResponse, GetRequestRequest, GetRequestResponse,
-    ListRequestsRequest, ListRequestsResponse, ModelUsage, RequestRecord, SummarizeUsageRequest,
-    SummarizeUsageResponse, TailRequestsRequest, TailRequestsResponse, TokenCounts, UsageTotals,
+    DayUsage, ExportRequestsRequest, ExportRequestsResponse, ExportResponsesRequest,
+    ExportResponsesResponse, GetRequestRequest, GetRequestResponse, ListRequestsRequest,
+    ListRequestsResponse, ModelUsage, RequestRecord, SummarizeUsageRequest, SummarizeUsageResponse,
+    TailRequestsRequest, TailRequestsResponse, TokenCounts, UsageTotals,
 };
 use tonic::{Request, Response, Status};
 
@@ -17,6 +18,15 @@ const BATCH: usize = 500;
 #[tonic::async_trait]
 impl UsageService for Backend {
     type TailRequestsStream = BoxStream<'static, Result<TailRequestsResponse, Status>>;
+    type ExportResponsesStream = BoxStream<'static, Result<ExportResponsesResponse, Status>>;
+
+    async fn export_responses(
+        &self,
+        _: Request<ExportResponsesRequest>,
+    ) -> Result<Response<Self::ExportResponsesStream>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
     type ExportRequestsStream = BoxStream<'static, Result<ExportRequestsResponse, Status>>;
 
     async fn tail_requests(

@@ -128,6 +128,7 @@ pub(super) fn plan(index: usize, state: Sample) -> Plan {
         name: name("free", index, state),
         trial_credit_usd: Some("5".to_owned()),
         limits: if index == 1 { Limits::default() } else { limits },
+        max_keys: Some(100),
         models: vec![name("qwen3-coder", 0, state); index % 2 * 3],
     }
 }

@@ -138,6 +138,7 @@ fn plan(name: &str, credit: i64) -> Plan {
     Plan {
         name: PlanName::new(name),
         trial_credit: Nanos(credit * 1_000_000_000),
+        max_keys: 100 + u32::try_from(credit).unwrap_or_default(),
         limits: Limits {
             rpm: Some(60),
             concurrency: Some(u64::MAX / 2),

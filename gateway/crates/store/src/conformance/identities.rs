@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{ALICE, BOB, at, audit_entry, expect_conflict, expect_not_found};
 use crate::Store;
-use domain::account::{Account, AccountStatus, Invite, Role, Session};
-use domain::id::{AccountId, KeyId, ModelId, PlanName, SessionId};
+use domain::account::{Account, AccountStatus, Invite, InviteUse, Role, Session};
+use domain::id::{AccountId, InviteId, KeyId, ModelId, PlanName, SessionId};
 use domain::key::{ClientGone, Key, KeyDigest, Translation};
 use domain::ledger::{Entry, EntryKind};
 use domain::limit::Limits;
@@ -23,7 +23,7 @@ async fn accounts_are_added(store: &dyn Store) {
     let bob = account(BOB, "bob", Role::Member);
     let trial = entry(ALICE, 5_000);
     store
-        .add_account(&alice, "hash of alice", Some(&trial), None, &audit_entry("a"))
+        .add_account(&alice, "hash of alice", std::slice::from_ref(&trial), None, &audit_entry("a"))
         .await
         .unwrap();
     expect_conflict(
@@ -31,7 +31,7 @@ async fn accounts_are_added(store: &dyn Store) {
             .add_account(
                 &account(BOB, "äLICE@example.ORG", Role::Member),
                 "",
-                None,
+                &[],
                 None,
                 &audit_entry("a"),
             )
@@ -39,32 +39,32 @@ async fn accounts_are_added(store: &dyn Store) {
         "`äLICE@example.ORG`",
     );
 
-    let invite =
-        |code| Invite { digest: [code; 32], created_at: at(0), expires_at: at(i64::from(code)) };
     for code in [10, 20, 30] {
-        store.add_invite(&invite(code), &audit_entry("i")).await.unwrap();
+        store.add_invite(&invite(code), 3, &audit_entry("i")).await.unwrap();
     }
-    expect_conflict(store.add_invite(&invite(10), &audit_entry("i")).await, "invite");
+    expect_conflict(store.add_invite(&invite(40), 3, &audit_entry("i")).await, "can still be used");
+    expect_conflict(store.add_invite(&invite(10), 9, &audit_entry("i")).await, "exists");
+    assert_eq!(store.find_invite([20; 32]).await.unwrap(), Some(invite(20)));
+    assert_eq!(store.find_invite([99; 32]).await.unwrap(), None);
     // Bob registers at minute 10, when the first invite has just expired.
-    expect_not_found(store.add_account(&bob, "", None, Some([10; 32]), &audit_entry("a")).await);
-    expect_not_found(store.add_account(&bob, "", None, Some([99; 32]), &audit_entry("a")).await);
+    expect_not_found(store.add_account(&bob, "", &[], Some([10; 32]), &audit_entry("a")).await);
+    expect_not_found(store.add_account(&bob, "", &[], Some([99; 32]), &audit_entry("a")).await);
     let taken = account(BOB, "älice@example.org", Role::Member);
     expect_conflict(
-        store.add_account(&taken, "", None, Some([20; 32]), &audit_entry("a")).await,
+        store.add_account(&taken, "", &[], Some([20; 32]), &audit_entry("a")).await,
         "exists",
     );
     // A conflict does not consume the invite; success does. Other credit does not count as trial
     // credit.
     let credit = Entry { kind: EntryKind::Credit("to begin with".into()), ..entry(BOB, 60) };
-    let invite = Some([20; 32]);
-    store.add_account(&bob, "hash of bob", Some(&credit), invite, &audit_entry("a")).await.unwrap();
+    let code = Some([20; 32]);
+    store.add_account(&bob, "hash of bob", &[credit], code, &audit_entry("a")).await.unwrap();
     let eve = account(AccountId(uuid::Uuid::from_u128(0xe5e)), "eve", Role::Member);
     expect_not_found(
-        store
-            .add_account(&eve, "", Some(&entry(eve.id, 9)), Some([20; 32]), &audit_entry("a"))
-            .await,
+        store.add_account(&eve, "", &[entry(eve.id, 9)], Some([20; 32]), &audit_entry("a")).await,
     );
 
+    invites_are_listed_and_revoked(store).await;
     for (minute, given) in [(0, 5_000), (1_439, 5_000), (1_440, 0), (-1, 0)] {
         assert_eq!(store.trial_given(at(minute)).await.unwrap(), Nanos(given), "{minute}");
     }
@@ -78,6 +78,35 @@ async fn accounts_are_added(store: &dyn Store) {
     assert_eq!(kept.balances, [(BOB, Nanos(60)), (ALICE, Nanos(5_000))]);
 }
 
+fn invite(code: u8) -> Invite {
+    Invite {
+        id: InviteId::new(format!("i{code}")),
+        digest: [code; 32],
+        created_by: (code == 30).then_some(ALICE),
+        created_at: at(0),
+        expires_at: at(i64::from(code)),
+        plan: (code == 20).then(|| PlanName::new("pro")),
+        credit: (code == 20).then_some(Nanos(60)),
+        used: None,
+    }
+}
+
+/// The first invite has expired, the second was used by Bob at minute 10, the third is open.
+async fn invites_are_listed_and_revoked(store: &dyn Store) {
+    let used = InviteUse { at: at(10), by: BOB };
+    let used = Invite { expires_at: at(10), used: Some(used), ..invite(20) };
+    let listed = store.invites(9).await.unwrap();
+    assert_eq!(listed, [invite(10), used.clone(), invite(30)]);
+    assert_eq!(store.invites(1).await.unwrap(), listed[..1]);
+    expect_not_found(store.revoke_invite(&used.id, &audit_entry("i")).await);
+    expect_not_found(store.revoke_invite(&InviteId::new("nix"), &audit_entry("i")).await);
+    store.revoke_invite(&invite(30).id, &audit_entry("i")).await.unwrap();
+    // Adding one deletes the expired one, and neither it nor the used one count as open.
+    let last = Invite { created_at: at(12), ..invite(50) };
+    store.add_invite(&last, 1, &audit_entry("i")).await.unwrap();
+    assert_eq!(store.invites(9).await.unwrap(), [last, used]);
+}
+
 async fn sessions_are_added_and_removed(store: &dyn Store) {
     let session = |digest: u8, from, to| Session {
         id: SessionId::new(digest.to_string()),
@@ -86,12 +115,12 @@ async fn sessions_are_added_and_removed(store: &dyn Store) {
         created_at: at(from),
         expires_at: at(to),
     };
-    store.add_session(&session(1, 0, 10), &audit_entry("o")).await.unwrap();
-    store.add_session(&session(2, 5, 15), &audit_entry("o")).await.unwrap();
-    expect_conflict(store.add_session(&session(2, 5, 15), &audit_entry("o")).await, "session");
+    store.add_session(&session(1, 0, 10), 10, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(2, 5, 15), 10, &audit_entry("o")).await.unwrap();
+    expect_conflict(store.add_session(&session(2, 5, 15), 10, &audit_entry("o")).await, "session");
     assert_eq!(store.find_session([1; 32]).await.unwrap(), Some(session(1, 0, 10)));
 
-    store.add_session(&session(3, 12, 30), &audit_entry("o")).await.unwrap();
+    store.add_session(&session(3, 12, 30), 10, &audit_entry("o")).await.unwrap();
     assert_eq!(store.find_session([1; 32]).await.unwrap(), None, "it ended before 12");
     assert_eq!(store.find_session([2; 32]).await.unwrap(), Some(session(2, 5, 15)));
     store.remove_session([2; 32]).await.unwrap();
@@ -101,7 +130,7 @@ async fn sessions_are_added_and_removed(store: &dyn Store) {
     let nobody = AccountId(uuid::Uuid::from_u128(0));
     expect_not_found(
         store
-            .add_session(&Session { account: nobody, ..session(4, 12, 30) }, &audit_entry("o"))
+            .add_session(&Session { account: nobody, ..session(4, 12, 30) }, 10, &audit_entry("o"))
             .await,
     );
 }
@@ -115,11 +144,11 @@ async fn sessions_are_shown_and_ended(
         let sessions = store.sessions(ALICE).await.unwrap();
         sessions.into_iter().map(|session| session.id.to_string()).collect()
     };
-    store.add_session(&session(4, 13, 40), &audit_entry("o")).await.unwrap();
-    store.add_session(&session(5, 14, 40), &audit_entry("o")).await.unwrap();
+    store.add_session(&session(4, 13, 40), 10, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(5, 14, 40), 10, &audit_entry("o")).await.unwrap();
     expect_conflict(
         store
-            .add_session(&Session { digest: [6; 32], ..session(5, 14, 40) }, &audit_entry("o"))
+            .add_session(&Session { digest: [6; 32], ..session(5, 14, 40) }, 10, &audit_entry("o"))
             .await,
         "session",
     );
@@ -130,6 +159,15 @@ async fn sessions_are_shown_and_ended(
     expect_not_found(store.end_session(ALICE, &four, &audit_entry("s")).await);
     assert_eq!(store.end_other_sessions(BOB, [3; 32], &audit_entry("s")).await.unwrap(), 0);
     assert_eq!(ids().await, ["5", "3"]);
+    // The bound ends the oldest session of the account, and no other account's.
+    let of_bob = Session { account: BOB, ..session(7, 1, 40) };
+    store.add_session(&of_bob, 1, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(8, 15, 40), 2, &audit_entry("o")).await.unwrap();
+    assert_eq!(ids().await, ["8", "5"]);
+    store.end_session(ALICE, &SessionId::new("8"), &audit_entry("s")).await.unwrap();
+    store.add_session(&session(3, 12, 30), 2, &audit_entry("o")).await.unwrap();
+    assert_eq!(store.find_session([7; 32]).await.unwrap(), Some(of_bob));
+    assert_eq!(ids().await, ["5", "3"]);
     let set = store.set_password(ALICE, "new hash", [3; 32], &audit_entry("s")).await;
     assert_eq!(set.unwrap(), 1);
     assert_eq!(ids().await, ["3"]);
@@ -139,19 +177,23 @@ async fn sessions_are_shown_and_ended(
     expect_not_found(store.set_password(nobody, "", [3; 32], &audit_entry("s")).await);
 }
 
+async fn found(store: &dyn Store, id: &KeyId) -> Option<Key> {
+    store.find_key(id).await.unwrap().map(|(key, _)| key)
+}
+
 /// A rotation writes both keys or neither.
 async fn keys_are_rotated(store: &dyn Store, old: &Key) {
     let new = key("a3", ALICE, 5);
     let retired = Key { expires_at: Some(at(70)), successor: Some(new.id.clone()), ..old.clone() };
     let taken = Key { digest: old.digest, ..new.clone() };
     expect_conflict(store.rotate_key(&retired, &taken, &audit_entry("r")).await, "`a3`");
-    assert_eq!(store.find_key(&old.id).await.unwrap().as_ref(), Some(old));
+    assert_eq!(found(store, &old.id).await.as_ref(), Some(old));
     store.rotate_key(&retired, &new, &audit_entry("r")).await.unwrap();
-    assert_eq!(store.find_key(&old.id).await.unwrap(), Some(retired.clone()));
-    assert_eq!(store.find_key(&new.id).await.unwrap(), Some(new));
+    assert_eq!(found(store, &old.id).await, Some(retired.clone()));
+    assert_eq!(found(store, &new.id).await, Some(new));
     let third = key("a4", ALICE, 6);
     expect_not_found(store.rotate_key(&retired, &third, &audit_entry("r")).await);
-    assert_eq!(store.find_key(&third.id).await.unwrap(), None);
+    assert_eq!(found(store, &third.id).await, None);
 }
 
 async fn accounts_are_updated(store: &dyn Store) {
@@ -184,13 +226,18 @@ async fn keys_are_added_and_revoked(store: &dyn Store) {
     keys[1].revoked_at = Some(at(50));
 
     for key in &keys {
-        assert_eq!(store.find_key(&key.id).await.unwrap().as_ref(), Some(key));
+        assert_eq!(found(store, &key.id).await.as_ref(), Some(key));
     }
     assert_eq!(store.find_key(&KeyId::new("c1")).await.unwrap(), None);
     let [a1, a2, b1] = keys.map(|key| (key, None));
     let all = [b1.clone(), a2.clone(), a1.clone()];
     assert_eq!(store.keys(None).await.unwrap(), all);
     assert_eq!(store.keys(Some(ALICE)).await.unwrap(), [a2, a1.clone()]);
+    // One of Alice's two keys is revoked; Bob's expires at minute 9,000.
+    let usable =
+        async |account, minute| store.count_usable_keys(account, at(minute)).await.unwrap();
+    assert_eq!([usable(ALICE, 9_000).await, usable(BOB, 8_999).await], [1, 1]);
+    assert_eq!(usable(BOB, 9_000).await, 0);
     let mut kept = store.load().await.unwrap().keys;
     kept.sort_by_key(|key| key.created_at);
     assert_eq!(kept, [a1.0.clone(), b1.0], "without the revoked one");

@@ -145,18 +145,19 @@ fn changed_objects(update: &CatalogueUpdate) -> impl Iterator<Item = ChangedObje
 
 /// Returns all plans.
 pub(super) async fn plans(tx: &Transaction<'_>) -> Result<Vec<Plan>, StoreError> {
-    let sql = "SELECT name, trial_credit, rpm, tpm, concurrency, monthly_tokens, observe, models \
-        FROM plans ORDER BY name";
+    let sql = "SELECT name, trial_credit, rpm, tpm, concurrency, monthly_tokens, observe, models, \
+        max_keys FROM plans ORDER BY name";
     let rows = tx.query(sql, &[]).await?;
     rows.iter().map(objects::plan).collect()
 }
 
 async fn put_plan(tx: &Transaction<'_>, plan: &Plan) -> Result<(), StoreError> {
     let sql = "INSERT INTO plans (name, trial_credit, rpm, tpm, concurrency, models, \
-        monthly_tokens, observe) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+        monthly_tokens, observe, max_keys) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
         ON CONFLICT (name) DO UPDATE SET (trial_credit, rpm, tpm, concurrency, models, \
-        monthly_tokens, observe) = ROW(excluded.trial_credit, excluded.rpm, excluded.tpm, \
-        excluded.concurrency, excluded.models, excluded.monthly_tokens, excluded.observe)";
+        monthly_tokens, observe, max_keys) = ROW(excluded.trial_credit, excluded.rpm, excluded.tpm, \
+        excluded.concurrency, excluded.models, excluded.monthly_tokens, excluded.observe, \
+        excluded.max_keys)";
     let values = parameters![
         plan.name,
         plan.trial_credit,
@@ -165,7 +166,8 @@ async fn put_plan(tx: &Transaction<'_>, plan: &Plan) -> Result<(), StoreError> {
         plan.limits.concurrency.map(Count),
         List::of(plan.models.iter().map(ModelId::as_str)),
         plan.limits.monthly_tokens.map(Count),
-        plan.limits.observe
+        plan.limits.observe,
+        plan.max_keys
     ];
     tx.execute(sql, values).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Accounts and invites; keys are in `keys.rs`, sessions in `sessions.rs`.
+//! Accounts; keys are in `keys.rs`, sessions in `sessions.rs`, invites in `invites.rs`.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -7,14 +7,16 @@ use super::changes::ChangedObject;
 use super::codec::{ReadColumn, parameters};
 use super::error::{Constrained, expect_changed};
 use super::transaction::Transaction;
-use super::{PostgresStore, catalogue, changes, entries, keys, models, sessions, upstreams};
+use super::{
+    PostgresStore, catalogue, changes, entries, invites, keys, models, sessions, upstreams,
+};
 use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
 use crate::{Identities, Snapshot, StoreError};
 use domain::account::{Account, Invite, Session};
 use domain::audit::AuditEntry;
-use domain::id::{AccountId, KeyId, SessionId};
+use domain::id::{AccountId, InviteId, KeyId, SessionId};
 use domain::key::Key;
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
@@ -39,25 +41,22 @@ impl Identities for PostgresStore {
         &self,
         account: &Account,
         password_hash: &str,
-        credit: Option<&Entry>,
+        credits: &[Entry],
         invite: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let mut tx = self.begin_change(&mut connection).await?;
         if let Some(digest) = invite {
-            let sql = "DELETE FROM invites WHERE digest = $1 AND expires_at > $2";
-            expect_changed(tx.execute(sql, parameters![digest, At(account.created_at)]).await?)?;
+            invites::consume(&tx, digest, account).await?;
         }
         insert_account(&tx, account, password_hash).await?;
-        if let Some(entry) = credit {
-            if entry.kind == EntryKind::Trial {
-                let sql = "INSERT INTO trial_days AS stored VALUES ($1, $2) ON CONFLICT (day) \
-                    DO UPDATE SET amount = saturating_add(stored.amount, excluded.amount)";
-                tx.execute(sql, parameters![day_of(entry.at), entry.amount]).await?;
-            }
-            entries::add(&tx, std::slice::from_ref(entry)).await?;
+        for entry in credits.iter().filter(|entry| entry.kind == EntryKind::Trial) {
+            let sql = "INSERT INTO trial_days AS stored VALUES ($1, $2) ON CONFLICT (day) \
+                DO UPDATE SET amount = saturating_add(stored.amount, excluded.amount)";
+            tx.execute(sql, parameters![day_of(entry.at), entry.amount]).await?;
         }
+        entries::add(&tx, credits).await?;
         tx.changes(ChangedObject::Account(account.id));
         tx.commit_audited(audit).await
     }
@@ -77,8 +76,9 @@ impl Identities for PostgresStore {
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let mut tx = self.begin_change(&mut connection).await?;
-        let sql = "UPDATE accounts SET status = $1, plan = $2 WHERE id = $3";
-        let values = parameters![account.status, account.plan, account.id];
+        let (status, ended) = objects::status_columns(account.status);
+        let sql = "UPDATE accounts SET status = $1, ended = $2, plan = $3 WHERE id = $4";
+        let values = parameters![status, ended, account.plan, account.id];
         expect_changed(tx.execute(sql, values).await?)?;
         tx.changes(ChangedObject::Account(account.id));
         tx.commit_audited(audit).await
@@ -111,20 +111,45 @@ impl Identities for PostgresStore {
         row.map(|row| Ok((row.column(0)?, row.column(1)?))).transpose()
     }
 
-    async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError> {
+    async fn add_invite(
+        &self,
+        invite: &Invite,
+        max_open: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
-        let sql = "INSERT INTO invites (digest, created_at, expires_at) VALUES ($1, $2, $3)";
-        let values = parameters![invite.digest, At(invite.created_at), At(invite.expires_at)];
-        let inserted = tx.execute(sql, values).await;
-        inserted.or_conflict(|| "this invite exists".to_owned())?;
+        invites::insert(&tx, invite, max_open).await?;
         tx.commit_audited(audit).await
     }
 
-    async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError> {
+    async fn find_invite(&self, digest: [u8; 32]) -> Result<Option<Invite>, StoreError> {
+        let mut connection = self.connection().await?;
+        invites::find(&connection.view().await?, digest).await
+    }
+
+    async fn invites(&self, limit: usize) -> Result<Vec<Invite>, StoreError> {
+        let mut connection = self.connection().await?;
+        invites::newest(&connection.view().await?, limit).await
+    }
+
+    async fn revoke_invite(&self, id: &InviteId, audit: &AuditEntry) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        invites::revoke(&tx, id).await?;
+        tx.commit_audited(audit).await
+    }
+
+    async fn add_session(
+        &self,
+        session: &Session,
+        max_sessions: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
         sessions::insert(&tx, session).await?;
+        sessions::end_oldest(&tx, session, max_sessions).await?;
         tx.commit_audited(audit).await
     }
 
@@ -178,9 +203,18 @@ impl Identities for PostgresStore {
         tx.commit_audited(audit).await
     }
 
-    async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError> {
+    async fn find_key(&self, id: &KeyId) -> Result<Option<(Key, Option<Timestamp>)>, StoreError> {
         let mut connection = self.connection().await?;
         keys::find(&connection.view().await?, id).await
+    }
+
+    async fn count_usable_keys(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let mut connection = self.connection().await?;
+        keys::count_usable(&connection.view().await?, account, now).await
     }
 
     async fn keys(
@@ -220,7 +254,8 @@ impl Identities for PostgresStore {
 }
 
 /// Selects accounts.
-pub(super) const ACCOUNTS: &str = "SELECT id, name, role, status, plan, created_at FROM accounts";
+pub(super) const ACCOUNTS: &str =
+    "SELECT id, name, role, status, ended, plan, created_at FROM accounts";
 
 /// Returns all accounts.
 pub(super) async fn accounts(tx: &Transaction<'_>) -> Result<Vec<Account>, StoreError> {

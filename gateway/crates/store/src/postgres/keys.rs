@@ -43,16 +43,40 @@ pub(super) async fn insert(tx: &Transaction<'_>, key: &Key) -> Result<(), StoreE
     Ok(())
 }
 
-/// Returns a key by its public id.
-pub(super) async fn find(tx: &Transaction<'_>, id: &KeyId) -> Result<Option<Key>, StoreError> {
+/// Returns a key by its public id, with the time of its last use.
+pub(super) async fn find(
+    tx: &Transaction<'_>,
+    id: &KeyId,
+) -> Result<Option<(Key, Option<Timestamp>)>, StoreError> {
     let row = tx.query_opt(&select_keys("WHERE id = $1"), parameters![id]).await?;
-    row.as_ref().map(objects::key).transpose()
+    row.as_ref().map(read).transpose()
+}
+
+/// Returns the number of an account's keys that are neither revoked nor expired.
+pub(super) async fn count_usable(
+    tx: &Transaction<'_>,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    let sql = "SELECT count(*) FROM keys WHERE account = $1 AND revoked_at IS NULL \
+        AND (expires_at IS NULL OR expires_at > $2)";
+    let Count(count) = tx.query_one("keys", sql, parameters![account, At(now)]).await?.column(0)?;
+    Ok(count)
 }
 
 /// Returns all keys that are not revoked.
 pub(super) async fn unrevoked(tx: &Transaction<'_>) -> Result<Vec<Key>, StoreError> {
     let rows = tx.query(&select_keys("WHERE revoked_at IS NULL"), &[]).await?;
     rows.iter().map(objects::key).collect()
+}
+
+/// Returns the keys of an account that are not revoked.
+pub(super) async fn unrevoked_of(
+    tx: &Transaction<'_>,
+    account: AccountId,
+) -> Result<Vec<Key>, StoreError> {
+    let sql = select_keys("WHERE account = $1 AND revoked_at IS NULL");
+    tx.query(&sql, parameters![account]).await?.iter().map(objects::key).collect()
 }
 
 /// Returns the keys of one account, or all, newest first, with the time of their last use.
@@ -63,10 +87,6 @@ pub(super) async fn list(
     let sql = select_keys(
         "WHERE $1::uuid IS NULL OR account = $1 ORDER BY created_at DESC, id COLLATE \"C\" DESC",
     );
-    let read = |row: &Row| {
-        let last_used = row.column::<Option<At>>("last_used_at")?;
-        Ok((objects::key(row)?, last_used.map(|at| at.0)))
-    };
     tx.query(&sql, parameters![account]).await?.iter().map(read).collect()
 }
 
@@ -87,6 +107,11 @@ pub(super) async fn rotate(tx: &Transaction<'_>, old: &Key, new: &Key) -> Result
         WHERE id = $1 AND revoked_at IS NULL AND successor IS NULL";
     let values = parameters![old.id, old.expires_at.map(At), old.revoked_at.map(At), old.successor];
     expect_changed(tx.execute(sql, values).await?)
+}
+
+fn read(row: &Row) -> Result<(Key, Option<Timestamp>), StoreError> {
+    let last_used = row.column::<Option<At>>("last_used_at")?;
+    Ok((objects::key(row)?, last_used.map(|at| at.0)))
 }
 
 /// Advances the times of the last use of keys; missing keys are ignored.

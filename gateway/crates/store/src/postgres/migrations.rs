@@ -26,6 +26,7 @@ steps![
     "0004_idempotency_claims",
     "0005_oldest_supported",
     "0006_hedging",
+    "0007_account_lifecycle",
 ];
 
 /// The newest schema version.

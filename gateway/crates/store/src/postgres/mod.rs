@@ -5,6 +5,7 @@
 //! `synchronous_commit` promises; `off` is refused. Start with [`PostgresStore::open`], then
 //! `commit.rs`, the hot path. Only this module uses `tokio_postgres`.
 
+mod account_lifecycle;
 mod address;
 mod allocation_use;
 mod allocations;
@@ -20,6 +21,7 @@ mod error;
 mod filter;
 mod identities;
 mod import;
+mod invites;
 mod keys;
 mod maintenance;
 mod migrations;

@@ -100,6 +100,22 @@ impl Responses for PostgresStore {
         Ok(found)
     }
 
+    async fn responses_after(
+        &self,
+        account: AccountId,
+        after: Option<RequestId>,
+        limit: u32,
+    ) -> Result<Vec<StoredResponse>, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let sql = format!(
+            "SELECT {RESPONSE} FROM responses WHERE account = $1 AND ($2::uuid IS NULL OR id > $2) \
+             ORDER BY id LIMIT $3"
+        );
+        let rows = tx.query(&sql, parameters![account, after, limit_of(limit)]).await?;
+        rows.iter().map(records::response).collect()
+    }
+
     async fn remove_response(&self, account: AccountId, id: RequestId) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;

@@ -27,6 +27,19 @@ pub(super) async fn insert(tx: &Transaction<'_>, session: &Session) -> Result<()
     Ok(())
 }
 
+/// Deletes the oldest sessions beside `new` of its account beyond `max`.
+pub(super) async fn end_oldest(
+    tx: &Transaction<'_>,
+    new: &Session,
+    max: u32,
+) -> Result<(), StoreError> {
+    let sql = "DELETE FROM sessions WHERE digest IN (SELECT digest FROM sessions \
+        WHERE account = $1 AND digest <> $2 ORDER BY created_at DESC, id COLLATE \"C\" OFFSET $3)";
+    let others = max.saturating_sub(1);
+    tx.execute(sql, parameters![new.account, new.digest, others]).await?;
+    Ok(())
+}
+
 /// Returns a session by the digest of its token.
 pub(super) async fn find(
     tx: &Transaction<'_>,

@@ -101,7 +101,7 @@ pub(super) fn plans(tx: &Connection) -> Result<Vec<Plan>, StoreError> {
 }
 
 fn put_plan(tx: &Connection, plan: &Plan) -> Result<(), StoreError> {
-    tx.prepare_cached("INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?.execute(
+    tx.prepare_cached("INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?.execute(
         parameters![
             plan.name,
             plan.trial_credit,
@@ -110,7 +110,8 @@ fn put_plan(tx: &Connection, plan: &Plan) -> Result<(), StoreError> {
             plan.limits.concurrency.map(Count),
             List::of(plan.models.iter().map(ModelId::as_str)),
             plan.limits.monthly_tokens.map(Count),
-            plan.limits.observe
+            plan.limits.observe,
+            plan.max_keys
         ],
     )?;
     Ok(())

@@ -1,5 +1,4 @@
-//! Accounts and invites; keys are in `keys.rs`, sessions in
-//! `sessions.rs`.
+//! Accounts; keys are in `keys.rs`, sessions in `sessions.rs`, invites in `invites.rs`.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -7,14 +6,14 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
-use super::{SqliteStore, catalogue, commit, keys, models, sessions, upstreams};
+use super::{SqliteStore, catalogue, commit, invites, keys, models, sessions, upstreams};
 use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
 use crate::{ChangeSeq, Identities, Snapshot, StoreError};
 use domain::account::{Account, Invite, Session};
 use domain::audit::AuditEntry;
-use domain::id::{AccountId, KeyId, SessionId};
+use domain::id::{AccountId, InviteId, KeyId, SessionId};
 use domain::key::Key;
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
@@ -40,25 +39,24 @@ impl Identities for SqliteStore {
         &self,
         account: &Account,
         password_hash: &str,
-        credit: Option<&Entry>,
+        credits: &[Entry],
         invite: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let account = account.clone();
         let password_hash = password_hash.to_owned();
-        let credit = credit.cloned();
+        let credits = credits.to_owned();
         self.write_audited(audit, move |tx| {
             if let Some(digest) = invite {
-                consume_invite(tx, digest, account.created_at)?;
+                invites::consume(tx, digest, &account)?;
             }
             insert_account(tx, &account, &password_hash)?;
-            let Some(entry) = credit else { return Ok(()) };
-            if entry.kind == EntryKind::Trial {
+            for entry in credits.iter().filter(|entry| entry.kind == EntryKind::Trial) {
                 let sql = "INSERT INTO trial_days VALUES (?, ?) \
                     ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
                 tx.prepare_cached(sql)?.execute(parameters![day_of(entry.at), entry.amount])?;
             }
-            commit::add_entries(tx, &[entry])
+            commit::add_entries(tx, &credits)
         })
         .await
     }
@@ -82,8 +80,9 @@ impl Identities for SqliteStore {
     ) -> Result<(), StoreError> {
         let account = account.clone();
         self.write_audited(audit, move |tx| {
-            let sql = "UPDATE accounts SET status = ?, plan = ? WHERE id = ?";
-            let values = parameters![account.status, account.plan, account.id];
+            let (status, ended) = objects::status_columns(account.status);
+            let sql = "UPDATE accounts SET status = ?, ended = ?, plan = ? WHERE id = ?";
+            let values = parameters![status, ended, account.plan, account.id];
             changed(tx.prepare_cached(sql)?.execute(values)?)
         })
         .await
@@ -121,20 +120,41 @@ impl Identities for SqliteStore {
         .await
     }
 
-    async fn add_invite(&self, invite: &Invite, audit: &AuditEntry) -> Result<(), StoreError> {
+    async fn add_invite(
+        &self,
+        invite: &Invite,
+        max_open: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
         let invite = invite.clone();
-        self.write_audited(audit, move |tx| {
-            tx.prepare_cached("INSERT INTO invites VALUES (?, ?, ?)")?
-                .execute(parameters![invite.digest, At(invite.created_at), At(invite.expires_at)])
-                .or_conflict(|| "this invite exists".to_owned())?;
-            Ok(())
-        })
-        .await
+        self.write_audited(audit, move |tx| invites::insert(tx, &invite, max_open)).await
     }
 
-    async fn add_session(&self, session: &Session, audit: &AuditEntry) -> Result<(), StoreError> {
+    async fn find_invite(&self, digest: [u8; 32]) -> Result<Option<Invite>, StoreError> {
+        self.read(move |tx| invites::find(tx, digest)).await
+    }
+
+    async fn invites(&self, limit: usize) -> Result<Vec<Invite>, StoreError> {
+        self.read(move |tx| invites::newest(tx, limit)).await
+    }
+
+    async fn revoke_invite(&self, id: &InviteId, audit: &AuditEntry) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.write_audited(audit, move |tx| invites::revoke(tx, &id)).await
+    }
+
+    async fn add_session(
+        &self,
+        session: &Session,
+        max_sessions: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
         let session = session.clone();
-        self.write_audited(audit, move |tx| sessions::insert(tx, &session)).await
+        self.write_audited(audit, move |tx| {
+            sessions::insert(tx, &session)?;
+            sessions::end_oldest(tx, &session, max_sessions)
+        })
+        .await
     }
 
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
@@ -178,9 +198,17 @@ impl Identities for SqliteStore {
         self.write_audited(audit, move |tx| keys::insert(tx, &key)).await
     }
 
-    async fn find_key(&self, id: &KeyId) -> Result<Option<Key>, StoreError> {
+    async fn find_key(&self, id: &KeyId) -> Result<Option<(Key, Option<Timestamp>)>, StoreError> {
         let id = id.clone();
         self.read(move |tx| keys::find(tx, &id)).await
+    }
+
+    async fn count_usable_keys(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        self.read(move |tx| keys::count_usable(tx, account, now)).await
     }
 
     async fn keys(
@@ -212,7 +240,7 @@ impl Identities for SqliteStore {
 }
 
 fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
-    let sql = "SELECT id, name, role, status, plan, created_at FROM accounts";
+    let sql = "SELECT id, name, role, status, ended, plan, created_at FROM accounts";
     Ok(tx
         .prepare_cached(sql)?
         .query_map([], |row| objects::account(row))?
@@ -223,26 +251,21 @@ fn changed(rows: usize) -> Result<(), StoreError> {
     if rows == 0 { Err(StoreError::NotFound) } else { Ok(()) }
 }
 
-fn consume_invite(tx: &Connection, invite: [u8; 32], now: Timestamp) -> Result<(), StoreError> {
-    let sql = "DELETE FROM invites WHERE digest = ? AND expires_at > ?";
-    match tx.prepare_cached(sql)?.execute(parameters![invite, At(now)])? {
-        0 => Err(StoreError::NotFound),
-        _ => Ok(()),
-    }
-}
-
 fn insert_account(tx: &Connection, account: &Account, hash: &str) -> Result<(), StoreError> {
-    tx.prepare_cached("INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?
-        .execute(parameters![
-            account.id,
-            account.name,
-            account.name.to_lowercase(),
-            hash,
-            account.role,
-            account.status,
-            account.plan,
-            At(account.created_at)
-        ])
-        .or_conflict(|| format!("an account named `{}` exists", account.name))?;
+    tx.prepare_cached(
+        "INSERT INTO accounts (id, name, folded_name, password_hash, role, status, plan, \
+            created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(parameters![
+        account.id,
+        account.name,
+        account.name.to_lowercase(),
+        hash,
+        account.role,
+        account.status,
+        account.plan,
+        At(account.created_at)
+    ])
+    .or_conflict(|| format!("an account named `{}` exists", account.name))?;
     Ok(())
 }

@@ -58,10 +58,26 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns a key by its public id.
-pub(super) fn find(tx: &Connection, id: &KeyId) -> Result<Option<Key>, StoreError> {
+/// Returns a key by its public id, with the time of its last use.
+pub(super) fn find(
+    tx: &Connection,
+    id: &KeyId,
+) -> Result<Option<(Key, Option<Timestamp>)>, StoreError> {
     let mut select = tx.prepare_cached(&select_keys("WHERE id = ?"))?;
-    Ok(select.query_row(parameters![id], read).optional()?.map(|(key, _)| key))
+    Ok(select.query_row(parameters![id], read).optional()?)
+}
+
+/// Returns the number of an account's keys that are neither revoked nor expired.
+pub(super) fn count_usable(
+    tx: &Connection,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    let sql = "SELECT count(*) FROM keys WHERE account = ? AND revoked_at IS NULL \
+        AND (expires_at IS NULL OR expires_at > ?)";
+    let count = |row: &Row<'_>| row.column(0);
+    let Count(count) = tx.prepare_cached(sql)?.query_row(parameters![account, At(now)], count)?;
+    Ok(count)
 }
 
 /// Returns all keys that are not revoked.
@@ -69,6 +85,13 @@ pub(super) fn unrevoked(tx: &Connection) -> Result<Vec<Key>, StoreError> {
     let mut select = tx.prepare_cached(&select_keys("WHERE revoked_at IS NULL"))?;
     let keys = select.query_map([], |row| objects::key(row))?.collect::<Result<_, _>>()?;
     Ok(keys)
+}
+
+/// Returns the keys of an account that are not revoked.
+pub(super) fn unrevoked_of(tx: &Connection, account: AccountId) -> Result<Vec<Key>, StoreError> {
+    let mut select = tx.prepare_cached(&select_keys("WHERE account = ? AND revoked_at IS NULL"))?;
+    let keys = select.query_map(parameters![account], |row| objects::key(row))?;
+    Ok(keys.collect::<Result<_, _>>()?)
 }
 
 /// Returns the keys of one account, or all, newest first, with the time of their last use.

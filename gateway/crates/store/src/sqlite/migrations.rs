@@ -40,6 +40,7 @@ steps![
     "0021_proxy_login",
     "0022_key_use",
     "0023_hedging",
+    "0024_account_lifecycle",
 ];
 
 /// The newest schema version.

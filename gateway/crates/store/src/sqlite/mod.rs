@@ -5,6 +5,7 @@
 //! last operations, but does not reorder them; with [`Durability::Power`], it loses none. Start
 //! with [`SqliteStore::open`], then `commit.rs`, the hot path. Only this module uses rusqlite.
 
+mod account_lifecycle;
 mod audit;
 mod background_reads;
 mod calls;
@@ -22,6 +23,7 @@ mod fingerprint;
 mod fleet;
 mod identities;
 mod integrity;
+mod invites;
 mod key_use_check;
 mod keys;
 mod ledger;
@@ -144,6 +146,8 @@ impl SqliteStore {
         enable_wal(&connection)?;
         connection.pragma_update(None, "cache_size", -65_536)?;
         connection.pragma_update(None, "journal_size_limit", 67_108_864)?;
+        // What is deleted must not stay in free pages: stored responses contain prompts.
+        connection.pragma_update(None, "secure_delete", true)?;
         migrations::run(&mut connection)?;
         if is_new {
             // The files that the gateway creates next, such as the journal, mean that there was a

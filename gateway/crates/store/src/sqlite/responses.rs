@@ -94,6 +94,25 @@ impl Responses for SqliteStore {
         .await
     }
 
+    async fn responses_after(
+        &self,
+        account: AccountId,
+        after: Option<RequestId>,
+        limit: u32,
+    ) -> Result<Vec<StoredResponse>, StoreError> {
+        self.read(move |tx| {
+            let sql = format!(
+                "SELECT {RESPONSE} FROM responses WHERE id IN (SELECT id FROM responses \
+                 WHERE account = ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3) ORDER BY id"
+            );
+            let mut select = tx.prepare_cached(&sql)?;
+            let rows = select
+                .query_map(parameters![account, after, limit], |row| records::response(row))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
     async fn remove_response(&self, account: AccountId, id: RequestId) -> Result<(), StoreError> {
         self.write(move |tx| {
             let sql = "DELETE FROM responses WHERE account = ? AND id = ?";

@@ -31,6 +31,15 @@ pub(super) fn insert(tx: &Connection, session: &Session) -> Result<(), StoreErro
     Ok(())
 }
 
+/// Deletes the oldest sessions beside `new` of its account beyond `max`.
+pub(super) fn end_oldest(tx: &Connection, new: &Session, max: u32) -> Result<(), StoreError> {
+    let sql = "DELETE FROM sessions WHERE digest IN (SELECT digest FROM sessions \
+        WHERE account = ? AND digest <> ? ORDER BY created_at DESC, id LIMIT -1 OFFSET ?)";
+    let others = max.saturating_sub(1);
+    tx.prepare_cached(sql)?.execute(parameters![new.account, new.digest, others])?;
+    Ok(())
+}
+
 /// Returns a session by the digest of its token.
 pub(super) fn find(tx: &Connection, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
     let mut select = tx.prepare_cached(&format!("{SELECT} WHERE digest = ?"))?;

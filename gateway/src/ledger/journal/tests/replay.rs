@@ -200,7 +200,7 @@ async fn with_key(store: &SqliteStore, cap: Nanos) -> AccountId {
         created_at: at,
     };
     let trial = Entry { account: account.id, amount: CREDIT, kind: EntryKind::Trial, at };
-    store.add_account(&account, "", Some(&trial), None, &audit()).await.unwrap();
+    store.add_account(&account, "", &[trial], None, &audit()).await.unwrap();
     let id = KeyId::new("key");
     let key = Key {
         id: id.clone(),

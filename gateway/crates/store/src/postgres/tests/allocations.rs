@@ -131,7 +131,7 @@ async fn quotas_and_caps_are_what_was_not_used_and_rates_expire_after_a_minute()
     let mut records = batch(0..3);
     let payer = records[0].account;
     store
-        .add_account(&account(payer, "ann", Role::Member), "hash", None, None, &audit_entry("a"))
+        .add_account(&account(payer, "ann", Role::Member), "hash", &[], None, &audit_entry("a"))
         .await
         .unwrap();
     let mut owned = key("k1", payer, 1);

@@ -26,6 +26,7 @@ fn plan(name: &str) -> Plan {
     Plan {
         name: PlanName::new(name),
         trial_credit: Nanos::ZERO,
+        max_keys: 100,
         limits: Limits::default(),
         models: Vec::new(),
     }
@@ -66,7 +67,7 @@ async fn a_gateway_that_lacks_deleted_changes_reads_everything() {
     let Some(database) = Database::create("old_changes").await else { return };
     let (one, two) = (database.open(1).await.unwrap(), database.open(2).await.unwrap());
     let alice = account(AccountId(Uuid::from_u128(7)), "alice", Role::Member);
-    one.add_account(&alice, "", None, None, &audit_entry("alice")).await.unwrap();
+    one.add_account(&alice, "", &[], None, &audit_entry("alice")).await.unwrap();
     let key = key("a1", alice.id, 0);
     one.add_key(&key, &audit_entry("a1")).await.unwrap();
     one.revoke_key(&key.id, key.created_at, &audit_entry("a1")).await.unwrap();
