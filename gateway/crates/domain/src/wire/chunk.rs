@@ -388,7 +388,9 @@ impl<'a> PieceView<'a> {
             let list = self.tool_calls.is_some_and(|raw| raw.get() != "[]");
             list && self.calls().map_or(true, |calls| !calls.is_empty())
         };
-        let beside = [self.annotations, self.function_call.filter(|_| has_list())];
+        // Servers that serialise every field send an empty list, for which the known texts need not be collected.
+        let annotations = self.annotations.filter(|raw| raw.get() != "[]");
+        let beside = [annotations, self.function_call.filter(|_| has_list())];
         if !self.unknown.is_empty() || beside.iter().any(Option::is_some) {
             let known = self.known_texts();
             let beside: Vec<_> = beside.into_iter().flatten().map(Unknown::text).collect();
@@ -544,6 +546,7 @@ mod tests {
         check(r#"{"signature":"no base64","id":["x"]}"#, &["no base64", "x"]);
         check(r#"{"content":"a","content":"b"}"#, &["a"]);
         check(r#"{"annotations":[{"type":"url_citation","title":"a"}]}"#, &["a"]);
+        check(r#"{"content":"a","annotations":[]}"#, &[]);
         check(r#"{"x":{"y":{"text":"a"}}}"#, &["a"]);
         check(r#"{"thought":"hm\n","count":3,"flag":true,"none":null}"#, &[r"hm\n"]);
         check(r#"{"audio":{"id":"a","data":"UklG","transcript":"hello"}}"#, &["hello"]);
