@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -51,7 +51,7 @@ pub struct ChunkView<'a> {
     #[serde(borrow)]
     pub service_tier: Option<&'a RawValue>,
     /// The choices; empty in a usage-only chunk.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "read_choices")]
     pub choices: Option<Vec<ChoiceView<'a>>>,
 }
 
@@ -171,6 +171,40 @@ impl<'a> ChunkView<'a> {
     pub fn choices(&self) -> &[ChoiceView<'a>] {
         self.choices.as_deref().unwrap_or_default()
     }
+}
+
+/// Reads the list of choices. Most answers and chunks have one, so there is room for one at first: a `Vec` that
+/// grows from empty would begin with room for four, which is an allocation of more than a KiB for each chunk.
+fn read_choices<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<ChoiceView<'a>>>, D::Error> {
+    struct Choices<'a>(PhantomData<&'a ()>);
+    impl<'de: 'a, 'a> Visitor<'de> for Choices<'a> {
+        type Value = Option<Vec<ChoiceView<'a>>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of choices")
+        }
+
+        fn visit_none<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, choices: D) -> Result<Self::Value, D::Error> {
+            choices.deserialize_seq(self)
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
+            let Some(first) = list.next_element()? else { return Ok(Some(Vec::new())) };
+            let mut choices = Vec::with_capacity(1);
+            choices.push(first);
+            while let Some(choice) = list.next_element()? {
+                choices.push(choice);
+            }
+            Ok(Some(choices))
+        }
+    }
+    deserializer.deserialize_option(Choices(PhantomData))
 }
 
 impl<'a> From<ChoiceFields<'a>> for ChoiceView<'a> {
@@ -354,7 +388,9 @@ impl<'a> PieceView<'a> {
             let list = self.tool_calls.is_some_and(|raw| raw.get() != "[]");
             list && self.calls().map_or(true, |calls| !calls.is_empty())
         };
-        let beside = [self.annotations, self.function_call.filter(|_| has_list())];
+        // Servers that serialise every field send an empty list, for which the known texts need not be collected.
+        let annotations = self.annotations.filter(|raw| raw.get() != "[]");
+        let beside = [annotations, self.function_call.filter(|_| has_list())];
         if !self.unknown.is_empty() || beside.iter().any(Option::is_some) {
             let known = self.known_texts();
             let beside: Vec<_> = beside.into_iter().flatten().map(Unknown::text).collect();
@@ -413,6 +449,19 @@ mod tests {
         assert!(piece.calls().unwrap().is_empty());
         assert!(piece.reasonings().iter().all(Option::is_none));
         assert!(view.choices()[0].finish().is_none());
+    }
+
+    #[test]
+    fn choices_may_be_missing_or_null_or_several() {
+        let indices = |json: &str| {
+            let choices = ChunkView::parse(json).unwrap().choices;
+            choices.map(|choices| choices.iter().map(|choice| choice.index).collect::<Vec<_>>())
+        };
+        assert_eq!(indices("{}"), None);
+        assert_eq!(indices(r#"{"choices":null}"#), None);
+        assert_eq!(indices(r#"{"choices":[]}"#), Some(vec![]));
+        assert_eq!(indices(r#"{"choices":[{"index":2}]}"#), Some(vec![2]));
+        assert_eq!(indices(r#"{"choices":[{},{"index":1},{"index":2}]}"#), Some(vec![0, 1, 2]));
     }
 
     #[test]
@@ -497,6 +546,7 @@ mod tests {
         check(r#"{"signature":"no base64","id":["x"]}"#, &["no base64", "x"]);
         check(r#"{"content":"a","content":"b"}"#, &["a"]);
         check(r#"{"annotations":[{"type":"url_citation","title":"a"}]}"#, &["a"]);
+        check(r#"{"content":"a","annotations":[]}"#, &[]);
         check(r#"{"x":{"y":{"text":"a"}}}"#, &["a"]);
         check(r#"{"thought":"hm\n","count":3,"flag":true,"none":null}"#, &[r"hm\n"]);
         check(r#"{"audio":{"id":"a","data":"UklG","transcript":"hello"}}"#, &["hello"]);
