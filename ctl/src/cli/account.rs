@@ -1,6 +1,6 @@
 //! The arguments of `ctl account`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
 use super::value;
@@ -8,7 +8,7 @@ use super::value;
 /// The subcommands of `ctl account`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccountCommand {
-    /// List all accounts by name (operators only)
+    /// List all accounts by name (role support)
     #[command(after_help = "Example:\n  ctl account list -o csv")]
     List,
     /// Show an account; yours by default
@@ -17,26 +17,34 @@ pub(crate) enum AccountCommand {
     /// List the limits of an account, yours by default, and their current use
     #[command(after_help = "Example:\n  ctl account limits\n  ctl account limits alice -o json")]
     Limits(Limits),
-    /// Add to or subtract from the balance of an account (operators only)
+    /// Add to or subtract from the balance of an account (role operator)
     #[command(after_help = "Example:\n  ctl account credit alice 20 --reason 'invoice 17'\n  \
         ctl account credit alice -0.50 --reason 'credited twice'")]
     Credit(Credit),
-    /// Suspend an account: refuse its keys and all its changes (operators only)
+    /// Suspend an account: refuse its keys and all its changes (role support)
     #[command(
         after_help = "Example:\n  ctl account suspend alice --reason 'invoice 17 is overdue'"
     )]
     Suspend(Suspend),
-    /// Reactivate a suspended account (operators only)
+    /// Reactivate a suspended account (role support)
     #[command(after_help = "Example:\n  ctl account resume alice")]
     Resume(Resume),
-    /// Move an account to another plan; its balance does not change (operators only)
+    /// Move an account to another plan; its balance does not change (role operator)
     #[command(after_help = "Example:\n  ctl account plan alice team")]
     Plan(Plan),
+    /// Give an account another role on the admin plane (owners only)
+    #[command(after_help = "Each role includes those before it:\n  \
+        member    its own account, keys and requests\n  \
+        support   reads everything but secrets, suspends accounts, revokes keys\n  \
+        operator  changes everything but roles and the operator token\n  \
+        owner     everything\n\n\
+        Examples:\n  ctl account grant alice operator\n  ctl account grant alice member")]
+    Grant(Grant),
     /// Change your password and revoke your other sessions
     #[command(after_help = "Example:\n  ctl account password\n  \
         printf '%s\\n' \"$OLD\" \"$NEW\" | ctl account password --password-stdin")]
     Password(Password),
-    /// Create a single-use invite code for registration (operators only)
+    /// Create a single-use invite code for registration (role operator)
     #[command(after_help = "Example:\n  ctl account invite --ttl 48h")]
     Invite(Invite),
 }
@@ -100,6 +108,24 @@ pub(crate) struct Plan {
     pub(crate) account: String,
     /// Plan name
     pub(crate) plan: String,
+}
+
+/// Arguments of `ctl account grant`.
+#[derive(Debug, Args)]
+pub(crate) struct Grant {
+    /// Account name or id
+    pub(crate) account: String,
+    /// The role; `member` takes back any other
+    pub(crate) role: Role,
+}
+
+/// A role on the admin plane.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Role {
+    Member,
+    Support,
+    Operator,
+    Owner,
 }
 
 /// Arguments of `ctl account password`.

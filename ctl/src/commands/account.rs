@@ -6,7 +6,8 @@ pub(super) mod record;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
     ChangePasswordRequest, CreateInviteRequest, CreditAccountRequest, GetAccountRequest,
-    ListAccountsRequest, ResumeAccountRequest, SetPlanRequest, SuspendAccountRequest,
+    GrantRoleRequest, ListAccountsRequest, ResumeAccountRequest, SetPlanRequest,
+    SuspendAccountRequest,
 };
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -15,7 +16,9 @@ use tonic::Code;
 use self::record::AccountRecord;
 use super::{required, rfc3339};
 use crate::Shell;
-use crate::cli::account::{AccountCommand, Credit, Invite, Plan, Resume, Show, Suspend};
+use crate::cli::account::{
+    AccountCommand, Credit, Grant, Invite, Plan, Resume, Role, Show, Suspend,
+};
 use crate::error::Failure;
 use crate::output::Record;
 
@@ -37,6 +40,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Resul
         AccountCommand::Suspend(input) => suspend(shell, input).await,
         AccountCommand::Resume(input) => resume(shell, input).await,
         AccountCommand::Plan(input) => plan(shell, input).await,
+        AccountCommand::Grant(input) => grant(shell, input).await,
         AccountCommand::Password(input) => password(shell, input.password_stdin).await,
         AccountCommand::Invite(input) => invite(shell, input).await,
     }
@@ -89,6 +93,19 @@ async fn plan(shell: &mut Shell<'_>, input: Plan) -> Result<(), Failure> {
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let request = SetPlanRequest { account: input.account, plan: input.plan };
     let answer = client.set_plan(request).await?.into_inner();
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
+}
+
+async fn grant(shell: &mut Shell<'_>, input: Grant) -> Result<(), Failure> {
+    let role = match input.role {
+        Role::Member => proto::v1::Role::Member,
+        Role::Support => proto::v1::Role::Support,
+        Role::Operator => proto::v1::Role::Operator,
+        Role::Owner => proto::v1::Role::Owner,
+    };
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let request = GrantRoleRequest { account: input.account, role: role.into() };
+    let answer = client.grant_role(request).await?.into_inner();
     shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
 }
 

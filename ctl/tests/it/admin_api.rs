@@ -20,6 +20,7 @@ const LINES: &[&str] = &[
     "account suspend bob --reason spam",
     "account resume bob",
     "account plan bob free",
+    "account grant bob support",
     "account password --password-stdin",
     "account invite",
     "session list",

@@ -17,6 +17,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "account suspend",
     "account resume",
     "account plan",
+    "account grant",
     "account password",
     "account invite",
     "session",

@@ -185,4 +185,15 @@ impl AccountService for Accounts {
             expires_at: Some(convert::time(invite.expires_at)),
         }))
     }
+
+    async fn grant_role(
+        &self,
+        request: Request<v1::GrantRoleRequest>,
+    ) -> RpcResult<v1::GrantRoleResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let v1::GrantRoleRequest { account, role } = request.into_inner();
+        let role = convert::role(role).map_err(invalid)?;
+        let account = self.control.grant_role(&caller, &account, role).await?;
+        Ok(Response::new(v1::GrantRoleResponse { account: Some(convert::account(&account)) }))
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
+use super::access::Permission;
 use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, MAX_BALANCE, token};
 use domain::ValidationError;
@@ -58,7 +59,7 @@ impl Control {
         caller: &Caller,
         lifetime: Duration,
     ) -> Result<NewInvite, ControlError> {
-        caller.require_operator("invite")?;
+        caller.require(Permission::AddAccounts)?;
         let lifetime = if lifetime.is_zero() { DEFAULT_INVITE_LIFETIME } else { lifetime };
         if lifetime > MAX_INVITE_LIFETIME {
             return Err(ValidationError::new(
@@ -96,7 +97,7 @@ impl Control {
         size: usize,
         token: &str,
     ) -> Result<Page<AccountView>, ControlError> {
-        caller.require_operator("list accounts")?;
+        caller.require(Permission::ReadAll)?;
         let accounts = self.directory.accounts();
         let start = accounts.partition_point(|account| account.name.as_str() <= token);
         let rest = &accounts[start..];
@@ -129,7 +130,7 @@ impl Control {
         amount: Nanos,
         reason: &str,
     ) -> Result<AccountView, ControlError> {
-        caller.require_operator("credit accounts")?;
+        caller.require(Permission::CreditAccounts)?;
         let account = self.visible_account(caller, account)?;
         let (reason, credited) = (check_reason(reason)?, account.clone());
         if amount == Nanos::ZERO {

@@ -70,7 +70,7 @@ impl Control {
     /// must have no effect before it writes to the store.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] if the caller was suspended in the meantime,
+    /// [`ControlError::Forbidden`] if the caller was suspended or lost its role in the meantime,
     /// [`ControlError::Repeated`] if the call was completed before under its idempotency key,
     /// [`ControlError::Busy`] if other gateways make too many changes, and the errors of `change`.
     ///
@@ -120,6 +120,7 @@ impl Control {
         if let Some(account) = self.directory.find_account(caller.account.id) {
             refuse_suspended(&account)?;
         }
+        self.refuse_if_demoted(caller)?;
         if let Some(done) = self.find_completed_call(caller).await? {
             return Err(ControlError::Repeated(done));
         }

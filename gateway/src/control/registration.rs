@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::access::Permission;
 use super::accounts::AccountView;
 use super::error::printable;
 use super::passwords::Requester;
@@ -58,7 +59,7 @@ impl Control {
         Account::check_password(password.expose_secret())?;
         // Saves the cost of the hash; checked again below, where changes are serialized.
         self.refuse_taken(&name)?;
-        let operator = caller.filter(|caller| caller.is_operator());
+        let operator = caller.filter(|caller| caller.may(Permission::AddAccounts));
         if let Some(address) = address.filter(|_| operator.is_none()) {
             self.registration_limiter.admit(address, self.clock.now())?;
         }
@@ -112,7 +113,7 @@ impl Control {
         caller: Option<&Caller>,
         code: &SecretString,
     ) -> Result<Option<[u8; 32]>, ControlError> {
-        let by_operator = caller.is_some_and(Caller::is_operator);
+        let by_operator = caller.is_some_and(|caller| caller.may(Permission::AddAccounts));
         match self.registration {
             Registration::Open => Ok(None),
             Registration::Invite | Registration::Closed if by_operator => Ok(None),

@@ -61,6 +61,8 @@ actions! {
     AccountResume = "account.resume",
     /// An account was moved to another plan.
     AccountPlan = "account.plan",
+    /// An account was given another role.
+    AccountGrant = "account.grant",
     /// A password was changed.
     AccountPassword = "account.password",
     /// A sign-in succeeded.

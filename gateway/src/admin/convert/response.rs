@@ -23,7 +23,9 @@ pub(in super::super) fn account(view: &AccountView) -> v1::Account {
     let account = &view.account;
     let role = match account.role {
         Role::Member => v1::Role::Member,
+        Role::Support => v1::Role::Support,
         Role::Operator => v1::Role::Operator,
+        Role::Owner => v1::Role::Owner,
     };
     let status = match account.status {
         AccountStatus::Active => v1::AccountStatus::Active,

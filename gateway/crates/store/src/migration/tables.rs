@@ -47,11 +47,16 @@ const MODEL: &[(&str, &str)] = &[("model", "iif(typeof(model) = 'text', model, N
 /// All tables.
 pub(crate) const TABLES: &[Table] = &[
     Table::same("meta", &["name", "value"], "FROM meta"),
-    Table::same(
-        "accounts",
-        &["id", "name", "folded_name", "password_hash", "role", "status", "plan", "created_at"],
-        "FROM accounts",
-    ),
+    // PostgreSQL also has the role that gateways of earlier versions know.
+    Table {
+        name: "accounts",
+        same: &["id", "name", "folded_name", "password_hash", "status", "plan", "created_at"],
+        computed: &[
+            ("role", "iif(role IN ('operator', 'owner'), 'operator', 'member')"),
+            ("admin_role", "role"),
+        ],
+        source: "FROM accounts",
+    },
     Table::same("invites", &["digest", "created_at", "expires_at"], "FROM invites"),
     Table::same(
         "sessions",

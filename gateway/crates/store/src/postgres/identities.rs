@@ -12,7 +12,7 @@ use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
 use crate::{Identities, Snapshot, StoreError};
-use domain::account::{Account, Invite, Session};
+use domain::account::{Account, Invite, Role, Session};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, SessionId};
 use domain::key::Key;
@@ -70,15 +70,22 @@ impl Identities for PostgresStore {
         row.map_or(Ok(Nanos::ZERO), |row| row.column(0))
     }
 
-    async fn set_status_and_plan(
+    async fn update_account(
         &self,
         account: &Account,
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let mut tx = self.begin_change(&mut connection).await?;
-        let sql = "UPDATE accounts SET status = $1, plan = $2 WHERE id = $3";
-        let values = parameters![account.status, account.plan, account.id];
+        let sql = "UPDATE accounts SET role = $1, admin_role = $2, status = $3, plan = $4 \
+            WHERE id = $5";
+        let values = parameters![
+            earlier_role(account.role),
+            account.role,
+            account.status,
+            account.plan,
+            account.id
+        ];
         expect_changed(tx.execute(sql, values).await?)?;
         tx.changes(ChangedObject::Account(account.id));
         tx.commit_audited(audit).await
@@ -88,7 +95,7 @@ impl Identities for PostgresStore {
         &self,
         account: AccountId,
         password_hash: &str,
-        keep: [u8; 32],
+        keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError> {
         let mut connection = self.connection().await?;
@@ -128,7 +135,10 @@ impl Identities for PostgresStore {
         tx.commit_audited(audit).await
     }
 
-    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
+    async fn find_session(
+        &self,
+        digest: [u8; 32],
+    ) -> Result<Option<(Session, Account)>, StoreError> {
         let mut connection = self.connection().await?;
         sessions::find(&connection.view().await?, digest).await
     }
@@ -160,7 +170,7 @@ impl Identities for PostgresStore {
     async fn end_other_sessions(
         &self,
         account: AccountId,
-        keep: [u8; 32],
+        keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError> {
         let mut connection = self.connection().await?;
@@ -220,7 +230,17 @@ impl Identities for PostgresStore {
 }
 
 /// Selects accounts.
-pub(super) const ACCOUNTS: &str = "SELECT id, name, role, status, plan, created_at FROM accounts";
+pub(super) const ACCOUNTS: &str =
+    "SELECT id, name, admin_role AS role, status, plan, created_at FROM accounts";
+
+/// Returns the role in the column `role`, which gateways before version 7 of the schema read. They
+/// know members and operators only, and grant no roles.
+fn earlier_role(role: Role) -> Role {
+    match role {
+        Role::Member | Role::Support => Role::Member,
+        Role::Operator | Role::Owner => Role::Operator,
+    }
+}
 
 /// Returns all accounts.
 pub(super) async fn accounts(tx: &Transaction<'_>) -> Result<Vec<Account>, StoreError> {
@@ -232,13 +252,14 @@ async fn insert_account(
     account: &Account,
     hash: &str,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO accounts (id, name, folded_name, password_hash, role, status, plan, \
-        created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let sql = "INSERT INTO accounts (id, name, folded_name, password_hash, role, admin_role, \
+        status, plan, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let values = parameters![
         account.id,
         account.name,
         account.name.to_lowercase(),
         hash,
+        earlier_role(account.role),
         account.role,
         account.status,
         account.plan,

@@ -17,6 +17,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0003_allocations.sql"),
     include_str!("migrations/0004_idempotency_claims.sql"),
     include_str!("migrations/0005_oldest_supported.sql"),
+    include_str!("migrations/0007_operators.sql"),
 ];
 
 /// The oldest schema version whose gateways may use the present schema. A migration that removes or

@@ -29,6 +29,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("migrations/0020_health_check.sql")),
     M::up(include_str!("migrations/0021_proxy_login.sql")),
     M::up(include_str!("migrations/0022_key_use.sql")),
+    M::up(include_str!("migrations/0024_operators.sql")),
 ];
 
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer
