@@ -20,7 +20,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::RegisterRequest>,
     ) -> RpcResult<v1::RegisterResponse> {
-        let caller = auth::optional_caller(&self.control, request.metadata()).await?;
+        let caller = auth::optional_caller(&self.control, &request).await?;
         let address = auth::address(&request);
         let v1::RegisterRequest { name, password, invite_code } = request.into_inner();
         let (caller, password, code) = (caller.as_ref(), password.into(), invite_code.into());

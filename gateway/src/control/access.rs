@@ -12,6 +12,7 @@ use domain::id::AccountId;
 use domain::idempotency::AdminCall;
 use domain::model::Model;
 use domain::plan::Plan;
+use domain::source::CallAddress;
 
 /// The authenticated account of a call, with its session.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Caller {
     pub account: Arc<Account>,
     /// SHA-256 of the session's token; `None` for the operator token.
     pub session: Option<[u8; 32]>,
+    /// The address of the client.
+    pub address: CallAddress,
     /// The call's idempotency key and digest, if it was sent with a key.
     pub call: Option<AdminCall>,
 }

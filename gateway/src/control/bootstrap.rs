@@ -172,6 +172,7 @@ async fn initialize(
         let audit = AuditEntry {
             at: now,
             actor: None,
+            address: None,
             action: AuditAction::AccountRegister,
             object: account.name.clone(),
             account: Some(account.id),

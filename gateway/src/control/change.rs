@@ -12,6 +12,7 @@ use domain::ValidationError;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, CompletedCall};
+use domain::source::CallAddress;
 use store::StoreError;
 
 const MAX_KEY_BYTES: usize = 255;
@@ -22,6 +23,7 @@ const MAX_ATTEMPTS: u32 = 32;
 pub(super) struct ChangeContext {
     control: Arc<Control>,
     actor: Option<AccountId>,
+    address: Option<CallAddress>,
     call: Option<AdminCall>,
 }
 
@@ -47,6 +49,7 @@ impl ChangeContext {
         AuditEntry {
             at: self.clock.now(),
             actor: self.actor.or(account),
+            address: self.address,
             action,
             object: object.into(),
             account,
@@ -115,7 +118,7 @@ impl Control {
         caller: Option<&Caller>,
     ) -> Result<ChangeContext, ControlError> {
         let Some(caller) = caller else {
-            return Ok(ChangeContext { control: self, actor: None, call: None });
+            return Ok(ChangeContext { control: self, actor: None, address: None, call: None });
         };
         if let Some(account) = self.directory.find_account(caller.account.id) {
             refuse_suspended(&account)?;
@@ -125,7 +128,7 @@ impl Control {
             return Err(ControlError::Repeated(done));
         }
         let (actor, call) = (Some(caller.account.id), caller.call.clone());
-        Ok(ChangeContext { control: self, actor, call })
+        Ok(ChangeContext { control: self, actor, address: Some(caller.address), call })
     }
 
     /// Attaches an idempotency key to `caller`. `message` is the encoded request; its digest

@@ -13,12 +13,12 @@ use super::{Caller, Control, ControlError, Registration, token};
 use domain::ValidationError;
 use domain::account::{Account, AccountStatus, Role};
 use domain::account_name::AccountName;
-use domain::audit::AuditAction;
+use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, PlanName};
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
 use domain::plan::DEFAULT_PLAN;
-use domain::source::Source;
+use domain::source::{CallAddress, Source};
 use store::StoreError;
 
 /// A new account.
@@ -91,6 +91,7 @@ impl Control {
                 Some(account.id),
                 details,
             );
+            let audit = AuditEntry { address: Some(CallAddress::of(address)), ..audit };
             let added = control.store.add_account(&account, &hash, trial, invite, &audit).await;
             added.map_err(|error| match error {
                 StoreError::Conflict(_) => taken(&account.name),

@@ -1,5 +1,6 @@
 //! Sessions: listing, revocation and authentication of their tokens. `sign_in` opens them.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,6 +12,7 @@ use super::{Caller, Control, ControlError, token};
 use domain::account::{OPERATOR, Session};
 use domain::audit::AuditAction;
 use domain::id::SessionId;
+use domain::source::CallAddress;
 use store::StoreError;
 
 /// A new session.
@@ -106,16 +108,21 @@ impl Control {
     }
 
     /// Authenticates a session token or the operator token. Suspended accounts are authenticated,
-    /// too.
+    /// too. `address` is the client address; `None` for the Unix socket.
     ///
     /// # Errors
     /// [`ControlError::Unauthenticated`] if the token is unknown or its session has expired.
-    pub async fn authenticate(&self, token: &SecretString) -> Result<Caller, ControlError> {
+    pub async fn authenticate(
+        &self,
+        token: &SecretString,
+        address: Option<IpAddr>,
+    ) -> Result<Caller, ControlError> {
+        let address = CallAddress::of(address);
         let digest = token::digest(token);
         // Comparing digests needs no constant time: an attacker cannot choose a digest's preimage.
         let caller = if digest == self.operator_token {
             let account = self.directory.find_account_named(OPERATOR);
-            account.map(|account| Caller { account, session: None, call: None })
+            account.map(|account| Caller { account, session: None, address, call: None })
         } else {
             // Also the account is read from the store: this gateway may not have applied yet that
             // another one took back a role.
@@ -124,6 +131,7 @@ impl Control {
             found.map(|(_, account)| Caller {
                 account: Arc::new(account),
                 session: Some(digest),
+                address,
                 call: None,
             })
         };

@@ -89,6 +89,7 @@ pub(super) fn audit(entry: v1::AuditEntry) -> AuditEntry {
         id: entry.id.to_string(),
         at: time(entry.at),
         actor: present(entry.actor),
+        address: present(entry.address),
         action: entry.action,
         object: entry.object,
         account: present(entry.account),

@@ -60,6 +60,8 @@ pub(in super::super) fn audit_entry(view: AuditView) -> v1::AuditEntry {
         object: view.entry.object,
         account: view.account,
         details: view.entry.details,
+        actor_id: view.entry.actor.map(|id| id.to_string()).unwrap_or_default(),
+        address: view.entry.address.map(|address| address.to_string()).unwrap_or_default(),
     }
 }
 

@@ -34,7 +34,7 @@ async fn a_suspended_account_is_read_only() {
 
     // Sessions from before and after the suspension can read the status.
     let token = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
-    let again = control.authenticate(&token).await.unwrap();
+    let again = control.authenticate(&token, None).await.unwrap();
     assert_eq!(again.account.status, AccountStatus::Suspended);
     assert_eq!(control.list_keys(&ann, KeyScope::Caller).await.unwrap().len(), 1);
     for caller in [&ann, &again] {
@@ -92,7 +92,8 @@ async fn owners_can_suspend_each_other_but_not_all_of_them() {
     let control = &bench.control;
     bench.member("second").await;
     let second = control.grant_role(&bench.operator, "second", Role::Owner).await.unwrap();
-    let second = Caller { account: second.account, session: Some([9; 32]), call: None };
+    let second =
+        Caller { account: second.account, session: Some([9; 32]), ..bench.operator.clone() };
     // Either owner can suspend the other one, but a suspended owner cannot suspend the last one.
     control.suspend_account(&second, "operator", "gone").await.unwrap();
     let refused = control.suspend_account(&bench.operator, "second", "revenge").await;

@@ -229,7 +229,7 @@ pub(crate) const TABLES: &[Table] = &[
     Table::same("response_bytes", &["account", "bytes"], "FROM response_bytes"),
     Table::same(
         "audit",
-        &["seq", "at", "actor", "action", "object", "account", "details"],
+        &["seq", "at", "actor", "action", "object", "account", "details", "address"],
         "FROM audit ORDER BY seq",
     ),
     Table::same(
