@@ -209,15 +209,20 @@ impl Model {
         matches!(self.connection, ConnectionState::Reconnecting { .. })
     }
 
-    /// Returns whether the signed-in account is an operator.
-    pub fn is_operator(&self) -> bool {
-        self.data.account.value.as_ref().is_some_and(|it| it.role == Some(Role::Operator))
+    /// Returns whether the signed-in account has this role or a greater one.
+    pub fn has_role(&self, role: Role) -> bool {
+        self.data.account.value.as_ref().is_some_and(|it| it.role >= Some(role))
+    }
+
+    /// Returns whether the signed-in account may see the data of all accounts.
+    pub fn sees_all(&self) -> bool {
+        self.has_role(Role::Support)
     }
 
     /// Returns the screens available to the account, in tab order. The nodes have a tab if there are
     /// any.
     pub fn tabs(&self) -> impl Iterator<Item = Screen> {
-        let operator = self.is_operator();
+        let operator = self.sees_all();
         let has_nodes = self.screen == Screen::Nodes || !self.data.nodes.entries.is_empty();
         Screen::TABS
             .into_iter()
@@ -228,10 +233,14 @@ impl Model {
     /// Returns whether the signed-in account may perform `action` on the open screen.
     pub fn allows(&self, action: Action) -> bool {
         match action {
-            Action::Open(screen) => self.is_operator() || !screen.is_for_operators(),
-            Action::New | Action::Modify | Action::Remove if self.screen == Screen::Models => {
-                self.is_operator()
+            Action::Open(screen) => self.sees_all() || !screen.is_for_operators(),
+            Action::New | Action::Modify | Action::Remove => {
+                self.screen == Screen::Keys || self.has_role(Role::Operator)
             }
+            Action::Credit | Action::SetPlan | Action::ToggleDraining => {
+                self.has_role(Role::Operator)
+            }
+            Action::Grant => self.has_role(Role::Owner),
             _ => true,
         }
     }

@@ -1,6 +1,6 @@
 //! The arguments of `ctl account`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
 use super::value;
@@ -8,7 +8,7 @@ use super::value;
 /// The subcommands of `ctl account`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccountCommand {
-    /// List all accounts by name (operators only)
+    /// List all accounts by name (role support)
     #[command(after_help = "Example:\n  ctl account list -o csv")]
     List,
     /// Show an account; yours by default
@@ -17,46 +17,54 @@ pub(crate) enum AccountCommand {
     /// List the limits of an account, yours by default, and their current use
     #[command(after_help = "Example:\n  ctl account limits\n  ctl account limits alice -o json")]
     Limits(Limits),
-    /// Add to or subtract from the balance of an account (operators only)
+    /// Add to or subtract from the balance of an account (role operator)
     #[command(after_help = "Example:\n  ctl account credit alice 20 --reason 'invoice 17'\n  \
         ctl account credit alice -0.50 --reason 'credited twice'")]
     Credit(Credit),
-    /// Suspend an account: refuse its keys and all its changes (operators only)
+    /// Suspend an account: refuse its keys and all its changes (role support)
     #[command(
         after_help = "Example:\n  ctl account suspend alice --reason 'invoice 17 is overdue'"
     )]
     Suspend(Suspend),
-    /// Rename an account; its id stays (operators only)
+    /// Rename an account; its id stays (role operator)
     #[command(after_help = "Example:\n  ctl account rename alice alice@example.org")]
     Rename(Rename),
-    /// Close an account: end its sessions, revoke its keys, keep its balance (operators only)
+    /// Close an account: end its sessions, revoke its keys, keep its balance (role operator)
     #[command(after_help = "Example:\n  ctl account close alice")]
     Close(Close),
-    /// Delete a closed account and all personal data; the ledger keeps a pseudonym (operators only)
+    /// Delete a closed account and all personal data; the ledger keeps a pseudonym (role operator)
     #[command(after_help = "Example:\n  ctl account delete alice --confirm alice")]
     Delete(Delete),
-    /// Reactivate a suspended or closed account (operators only)
+    /// Reactivate a suspended account (role support), or a closed one (role operator)
     #[command(after_help = "Example:\n  ctl account resume alice")]
     Resume(Resume),
-    /// Move an account to another plan; its balance does not change (operators only)
+    /// Move an account to another plan; its balance does not change (role operator)
     #[command(after_help = "Example:\n  ctl account plan alice team")]
     Plan(Plan),
     /// Write everything that is stored about an account to a file, as JSON lines
     #[command(after_help = "Example:\n  ctl account export alice --out alice.jsonl\n\n\
         Members can export their own account. --yes overwrites an existing file.")]
     Export(Export),
+    /// Give an account another role on the admin plane (owners only)
+    #[command(after_help = "Each role includes those before it:\n  \
+        member    its own account, keys and requests\n  \
+        support   reads everything but secrets, suspends accounts, revokes keys\n  \
+        operator  changes everything but roles and the operator token\n  \
+        owner     everything\n\n\
+        Examples:\n  ctl account grant alice operator\n  ctl account grant alice member")]
+    Grant(Grant),
     /// Change your password and revoke your other sessions
     #[command(after_help = "Example:\n  ctl account password\n  \
         printf '%s\\n' \"$OLD\" \"$NEW\" | ctl account password --password-stdin")]
     Password(Password),
-    /// Create a single-use invite code for registration (operators only)
+    /// Create a single-use invite code for registration (role operator)
     #[command(after_help = "Example:\n  ctl account invite --ttl 48h\n  \
         ctl account invite --plan team --credit 20")]
     Invite(Invite),
-    /// List invites, newest first: open and used ones (operators only)
+    /// List invites, newest first: open and used ones (role operator)
     #[command(after_help = "Example:\n  ctl account invites -o csv")]
     Invites,
-    /// Revoke an unused invite (operators only)
+    /// Revoke an unused invite (role operator)
     #[command(after_help = "Example:\n  ctl account uninvite 4be1f07a92c3")]
     Uninvite(Uninvite),
 }
@@ -169,6 +177,24 @@ pub(crate) struct Plan {
     pub(crate) account: String,
     /// Plan name
     pub(crate) plan: String,
+}
+
+/// Arguments of `ctl account grant`.
+#[derive(Debug, Args)]
+pub(crate) struct Grant {
+    /// Account name or id
+    pub(crate) account: String,
+    /// The role; `member` takes back any other
+    pub(crate) role: Role,
+}
+
+/// A role on the admin plane.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Role {
+    Member,
+    Support,
+    Operator,
+    Owner,
 }
 
 /// Arguments of `ctl account password`.

@@ -8,8 +8,8 @@ pub(super) mod record;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
     ChangePasswordRequest, CloseAccountRequest, CreditAccountRequest, DeleteAccountRequest,
-    GetAccountRequest, ListAccountsRequest, RenameAccountRequest, ResumeAccountRequest,
-    SetPlanRequest, SuspendAccountRequest,
+    GetAccountRequest, GrantRoleRequest, ListAccountsRequest, RenameAccountRequest,
+    ResumeAccountRequest, SetPlanRequest, SuspendAccountRequest,
 };
 use secrecy::ExposeSecret;
 use tonic::Code;
@@ -18,7 +18,7 @@ use self::record::AccountRecord;
 use super::required;
 use crate::Shell;
 use crate::cli::account::{
-    AccountCommand, Close, Credit, Delete, Plan, Rename, Resume, Show, Suspend,
+    AccountCommand, Close, Credit, Delete, Grant, Plan, Rename, Resume, Role, Show, Suspend,
 };
 use crate::error::Failure;
 
@@ -37,6 +37,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Resul
         AccountCommand::Close(input) => close(shell, input).await,
         AccountCommand::Delete(input) => delete(shell, input).await,
         AccountCommand::Plan(input) => plan(shell, input).await,
+        AccountCommand::Grant(input) => grant(shell, input).await,
         AccountCommand::Password(input) => password(shell, input.password_stdin).await,
         AccountCommand::Invite(input) => invite::create(shell, input).await,
         AccountCommand::Invites => invite::list(shell).await,
@@ -112,6 +113,19 @@ async fn plan(shell: &mut Shell<'_>, input: Plan) -> Result<(), Failure> {
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let request = SetPlanRequest { account: input.account, plan: input.plan };
     let answer = client.set_plan(request).await?.into_inner();
+    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
+}
+
+async fn grant(shell: &mut Shell<'_>, input: Grant) -> Result<(), Failure> {
+    let role = match input.role {
+        Role::Member => proto::v1::Role::Member,
+        Role::Support => proto::v1::Role::Support,
+        Role::Operator => proto::v1::Role::Operator,
+        Role::Owner => proto::v1::Role::Owner,
+    };
+    let mut client = AccountServiceClient::new(shell.connect().await?);
+    let request = GrantRoleRequest { account: input.account, role: role.into() };
+    let answer = client.grant_role(request).await?.into_inner();
     shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
 }
 

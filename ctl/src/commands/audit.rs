@@ -20,6 +20,8 @@ pub(super) struct EntryRecord {
     object: Option<String>,
     account: Option<String>,
     details: Option<String>,
+    actor_id: Option<String>,
+    address: Option<String>,
 }
 
 /// Runs `ctl audit …`.
@@ -65,15 +67,18 @@ impl From<AuditEntry> for EntryRecord {
             object: non_empty(entry.object),
             account: non_empty(entry.account),
             details: non_empty(entry.details),
+            actor_id: non_empty(entry.actor_id),
+            address: non_empty(entry.address),
         }
     }
 }
 
 impl Record for EntryRecord {
-    const FIELDS: &'static [&'static str] =
-        &["id", "made_at", "actor", "action", "object", "account", "details"];
+    const FIELDS: &'static [&'static str] = &[
+        "id", "made_at", "actor", "action", "object", "account", "details", "actor_id", "address",
+    ];
     const COLUMNS: &'static [&'static str] =
-        &["made_at", "actor", "action", "object", "details", "account"];
+        &["made_at", "actor", "address", "action", "object", "details", "account"];
     const NARROW_COLUMNS: &'static [&'static str] =
-        &["short_made_at", "actor", "action", "object", "details", "account"];
+        &["short_made_at", "actor", "address", "action", "object", "details", "account"];
 }

@@ -23,6 +23,7 @@ const LINES: &[&str] = &[
     "account close bob",
     "account delete bob --confirm bob",
     "account plan bob free",
+    "account grant bob support",
     "account password --password-stdin",
     "account export bob --out EXPORT",
     "account invite",

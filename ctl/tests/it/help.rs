@@ -20,6 +20,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "account close",
     "account delete",
     "account plan",
+    "account grant",
     "account password",
     "account export",
     "account invite",

@@ -57,6 +57,7 @@ pub(crate) async fn register(store: &impl Identities) -> Result<(), StoreError> 
     let audit = AuditEntry {
         at,
         actor: None,
+        address: None,
         action: AuditAction::AccountRegister,
         object: String::new(),
         account: None,

@@ -19,7 +19,7 @@ impl AccountService for Accounts {
         &self,
         request: Request<v1::RegisterRequest>,
     ) -> RpcResult<v1::RegisterResponse> {
-        let caller = auth::optional_caller(&self.control, request.metadata()).await?;
+        let caller = auth::optional_caller(&self.control, &request).await?;
         let address = auth::address(&request);
         let v1::RegisterRequest { name, password, invite_code } = request.into_inner();
         let (caller, password, code) = (caller.as_ref(), password.into(), invite_code.into());
@@ -233,5 +233,16 @@ impl AccountService for Accounts {
         let caller = auth::mutating_caller(&self.control, &request).await?;
         self.control.revoke_invite(&caller, &request.into_inner().id).await?;
         Ok(Response::new(v1::RevokeInviteResponse {}))
+    }
+
+    async fn grant_role(
+        &self,
+        request: Request<v1::GrantRoleRequest>,
+    ) -> RpcResult<v1::GrantRoleResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let v1::GrantRoleRequest { account, role } = request.into_inner();
+        let role = convert::role(role).map_err(invalid)?;
+        let account = self.control.grant_role(&caller, &account, role).await?;
+        Ok(Response::new(v1::GrantRoleResponse { account: Some(convert::account(&account)) }))
     }
 }

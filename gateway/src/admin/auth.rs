@@ -50,7 +50,7 @@ async fn authenticate(
 ) -> Result<Caller, Status> {
     let token =
         token.ok_or_else(|| ControlError::Unauthenticated("this call needs a token".into()))?;
-    let authenticated = control.authenticate(&token).await;
+    let authenticated = control.authenticate(&token, address).await;
     if let Err(ControlError::Unauthenticated(_)) = authenticated {
         control.note_refused_token(address);
     }
@@ -63,12 +63,12 @@ pub(super) fn address<M>(request: &Request<M>) -> Option<IpAddr> {
 }
 
 /// Returns the caller of a method that needs no token. An invalid token is treated as a missing one.
-pub(super) async fn optional_caller(
+pub(super) async fn optional_caller<M>(
     control: &Control,
-    metadata: &MetadataMap,
+    request: &Request<M>,
 ) -> Result<Option<Caller>, Status> {
-    let Some(token) = bearer(metadata) else { return Ok(None) };
-    match control.authenticate(&token).await {
+    let Some(token) = bearer(request.metadata()) else { return Ok(None) };
+    match control.authenticate(&token, address(request)).await {
         Ok(caller) => Ok(Some(caller)),
         Err(ControlError::Unauthenticated(_) | ControlError::Forbidden(_)) => Ok(None),
         Err(error) => Err(error.into()),

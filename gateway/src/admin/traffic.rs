@@ -37,7 +37,7 @@ impl TrafficService for Traffic {
         };
         let stop = self.shutdown.clone();
         let snapshots = self.control.watch_traffic(&caller, &account, interval, stop)?;
-        Ok(Response::new(snapshots.map(|snapshot| Ok(convert::snapshot(snapshot))).boxed()))
+        Ok(Response::new(snapshots.map(|next| Ok(convert::snapshot(next?))).boxed()))
     }
 
     async fn list_limit_use(

@@ -1,7 +1,8 @@
-//! Authorization: the caller of an operation, and the objects that it may see.
+//! Authorization: the caller of an operation, what its role permits, and the objects that it may see.
 //!
-//! Members see only objects of their own account. Invariant: the error for another account's object
-//! is identical to the error for one that does not exist.
+//! [`Permission::rule`] is the only table from permissions to roles. Members see only objects of
+//! their own account. Invariant: the error for another account's object is identical to the error
+//! for one that does not exist.
 
 use std::sync::Arc;
 
@@ -12,37 +13,129 @@ use domain::id::AccountId;
 use domain::idempotency::AdminCall;
 use domain::model::Model;
 use domain::plan::Plan;
+use domain::source::CallAddress;
 
 /// The authenticated account of a call, with its session.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The account.
+    /// The account, as the store had it when the call began.
     pub account: Arc<Account>,
-    /// SHA-256 of the session's token.
-    pub session: [u8; 32],
+    /// SHA-256 of the session's token; `None` for the operator token.
+    pub session: Option<[u8; 32]>,
+    /// The address of the client.
+    pub address: CallAddress,
     /// The call's idempotency key and digest, if it was sent with a key.
     pub call: Option<AdminCall>,
 }
 
-impl Caller {
-    /// Whether the account is an operator, which may see and change all objects.
-    pub fn is_operator(&self) -> bool {
-        self.account.role == Role::Operator
+/// What a caller needs a role for. Operations on the caller's own account need none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// To read the objects of all accounts and the state of the gateway, but no secrets.
+    ReadAll,
+    /// To suspend and resume accounts.
+    SuspendAccounts,
+    /// To revoke the keys of other accounts.
+    RevokeKeys,
+    /// To register accounts in every registration mode, and to invite.
+    AddAccounts,
+    /// To rename, close, reopen and delete accounts.
+    EndAccounts,
+    /// To change the balances of accounts.
+    CreditAccounts,
+    /// To assign accounts to plans.
+    AssignPlans,
+    /// To change plans, models and upstreams.
+    ChangeCatalogue,
+    /// To drain and remove nodes.
+    ManageNodes,
+    /// To send requests to upstreams, at the expense of the gateway.
+    SendTestRequests,
+    /// To copy the store, which contains digests of secrets.
+    CopyStore,
+    /// To read the settings, certificates and credentials of the gateway again.
+    ReloadFiles,
+    /// To give accounts other roles.
+    GrantRoles,
+}
+
+// === impl Permission ===
+
+impl Permission {
+    /// Returns the smallest role that has the permission, and the act for messages.
+    const fn rule(self) -> (Role, &'static str) {
+        match self {
+            Self::ReadAll => (Role::Support, "see other accounts and the state of the gateway"),
+            Self::SuspendAccounts => (Role::Support, "suspend and resume accounts"),
+            Self::RevokeKeys => (Role::Support, "revoke the keys of other accounts"),
+            Self::AddAccounts => (Role::Operator, "invite and register accounts"),
+            Self::EndAccounts => (Role::Operator, "rename, close, reopen and delete accounts"),
+            Self::CreditAccounts => (Role::Operator, "credit accounts"),
+            Self::AssignPlans => (Role::Operator, "change the plans of accounts"),
+            Self::ChangeCatalogue => (Role::Operator, "change plans, models and upstreams"),
+            Self::ManageNodes => (Role::Operator, "drain and remove nodes"),
+            Self::SendTestRequests => (Role::Operator, "send test requests"),
+            Self::CopyStore => (Role::Operator, "back the gateway up"),
+            Self::ReloadFiles => (Role::Operator, "reload the gateway's files"),
+            Self::GrantRoles => (Role::Owner, "grant roles"),
+        }
     }
 
-    /// Refuses members; `act` completes the message "only operators may …".
-    pub(super) fn require_operator(&self, act: &str) -> Result<(), ControlError> {
-        if self.is_operator() {
+    fn refusal(self) -> ControlError {
+        let (role, act) = self.rule();
+        let roles = match role {
+            Role::Member => "accounts",
+            Role::Support => "support, operators and owners",
+            Role::Operator => "operators and owners",
+            Role::Owner => "owners",
+        };
+        ControlError::Forbidden(format!("only {roles} may {act}"))
+    }
+}
+
+// === impl Caller ===
+
+impl Caller {
+    /// Whether the caller's role has `permission`.
+    pub fn may(&self, permission: Permission) -> bool {
+        self.account.role >= permission.rule().0
+    }
+
+    /// Refuses callers whose role does not have `permission`.
+    pub(super) fn require(&self, permission: Permission) -> Result<(), ControlError> {
+        if self.may(permission) { Ok(()) } else { Err(permission.refusal()) }
+    }
+
+    /// Like [`require`](Self::require), for an act on `account`. Also refuses callers whose role is
+    /// smaller than that of the account.
+    pub(super) fn require_on(
+        &self,
+        account: &Account,
+        permission: Permission,
+    ) -> Result<(), ControlError> {
+        self.require(permission)?;
+        if self.account.role >= account.role {
             return Ok(());
         }
-        Err(ControlError::Forbidden(format!("only operators may {act}")))
+        let (own, other) = (self.account.role.as_str(), account.role.as_str());
+        Err(ControlError::Forbidden(format!(
+            "the account `{}` has the role `{other}`, which is above your role `{own}`",
+            account.name
+        )))
+    }
+
+    /// Whether the caller may see objects of all accounts.
+    pub(super) fn sees_all(&self) -> bool {
+        self.may(Permission::ReadAll)
     }
 
     /// Whether the caller may see objects of `account`.
     pub(super) fn can_see(&self, account: AccountId) -> bool {
-        self.is_operator() || self.account.id == account
+        self.sees_all() || self.account.id == account
     }
 }
+
+// === impl Control ===
 
 impl Control {
     /// Finds an account by its id or name, if `caller` may see it. Ids take precedence, so that a
@@ -58,7 +151,7 @@ impl Control {
             .or_else(|| self.directory.find_account_named(text))
             .filter(|account| caller.can_see(account.id))
             .ok_or_else(|| {
-                if caller.is_operator() {
+                if caller.sees_all() {
                     return ControlError::missing("account", text);
                 }
                 // Members cannot list accounts, so the usual hint would not help.
@@ -67,6 +160,12 @@ impl Control {
                     "account `{text}` does not exist, or is not yours to see"
                 ))
             })
+    }
+
+    /// Like [`refuse_demoted`], with the account as this gateway knows it now.
+    pub(super) fn refuse_if_demoted(&self, caller: &Caller) -> Result<(), ControlError> {
+        let current = self.directory.find_account(caller.account.id);
+        current.map_or(Ok(()), |current| refuse_demoted(caller, &current))
     }
 
     /// Returns the plan of `account`.
@@ -84,11 +183,19 @@ impl Control {
     ) -> Result<Arc<Model>, ControlError> {
         let missing = || ControlError::missing("model", text);
         let model = self.directory.catalogue().find_model(text).cloned().ok_or_else(missing)?;
-        if caller.is_operator() || allows(&*self.plan_of(&caller.account)?, &model) {
+        if caller.sees_all() || allows(&*self.plan_of(&caller.account)?, &model) {
             return Ok(model);
         }
         Err(missing())
     }
+}
+
+/// Refuses the rest of a call whose caller has lost a part of its role since the call began.
+pub(super) fn refuse_demoted(caller: &Caller, current: &Account) -> Result<(), ControlError> {
+    if current.role >= caller.account.role {
+        return Ok(());
+    }
+    Err(ControlError::Forbidden("your role was changed during the call; try again".into()))
 }
 
 /// Whether an account on `plan` may use `model`.

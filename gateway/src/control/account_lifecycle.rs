@@ -1,16 +1,17 @@
-//! Renaming, closing and deleting accounts. Operators only; `resume_account` reopens a closed one.
+//! Renaming, closing and deleting accounts; `resume_account` reopens a closed one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::access::Permission;
 use super::accounts::AccountView;
 use super::change::ReplayExt;
 use super::registration::taken;
 use super::{Caller, Control, ControlError, passwords};
 use domain::ValidationError;
-use domain::account::{Account, AccountStatus, OPERATOR, Role};
+use domain::account::{Account, AccountStatus, OPERATOR};
 use domain::account_name::AccountName;
 use domain::audit::AuditAction;
 use store::StoreError;
@@ -22,7 +23,8 @@ impl Control {
     /// Renames an account. Its id does not change, and its old name is free. Idempotent.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist,
+    /// [`ControlError::Forbidden`] without the permission and for accounts with a greater role than the
+    /// caller's, [`ControlError::NotFound`] if it does not exist,
     /// [`ControlError::Invalid`] or [`ControlError::Exists`] for a name that no new account could
     /// have, [`ControlError::InUse`] for the built-in account.
     pub async fn rename_account(
@@ -31,15 +33,17 @@ impl Control {
         account: &str,
         name: &str,
     ) -> Result<AccountView, ControlError> {
-        caller.require_operator("rename accounts")?;
+        caller.require(Permission::EndAccounts)?;
         // A repeated call finds the account under its new name.
         if let Some(done) = self.find_completed_call(caller).await? {
             return self.view(self.visible_account(caller, &done.object)?).await;
         }
         let id = self.changeable(caller, account, "renamed")?.id;
+        let by = caller.clone();
         let name = AccountName::parse(name)?;
         let changed = self.write(Some(caller), move |control| async move {
             let account = control.current_account(id)?;
+            by.require_on(&account, Permission::EndAccounts)?;
             if account.name == name.as_str() {
                 return Ok(account);
             }
@@ -63,16 +67,18 @@ impl Control {
     /// is kept. Idempotent.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist,
-    /// [`ControlError::InUse`] for the caller's own account, the built-in one and the last active
-    /// operator's.
+    /// [`ControlError::Forbidden`] without the permission and for accounts with a greater role than the
+    /// caller's, [`ControlError::NotFound`] if it does not exist,
+    /// [`ControlError::InUse`] for the caller's own account, the built-in one and the last usable
+    /// owner's.
     pub async fn close_account(
         self: &Arc<Self>,
         caller: &Caller,
         account: &str,
     ) -> Result<AccountView, ControlError> {
-        caller.require_operator("close accounts")?;
+        caller.require(Permission::EndAccounts)?;
         let id = self.changeable(caller, account, "closed")?.id;
+        let by = caller.clone();
         if id == caller.account.id {
             return Err(ControlError::InUse("you cannot close your own account".into()));
         }
@@ -81,12 +87,8 @@ impl Control {
             if account.status == AccountStatus::Closed {
                 return Ok(account);
             }
-            if account.role == Role::Operator && control.is_last_operator(id) {
-                return Err(ControlError::InUse(
-                    "this is the last active operator's account: no other account could resume it"
-                        .into(),
-                ));
-            }
+            by.require_on(&account, Permission::EndAccounts)?;
+            control.ensure_other_owner(&account)?;
             let closed = Account { status: AccountStatus::Closed, ..Account::clone(&account) };
             let audit = control.audit_entry(AuditAction::AccountClose, &closed.name, Some(id), "");
             let revoked = control.store.close_account(&closed, control.clock.now(), &audit).await?;
@@ -103,7 +105,8 @@ impl Control {
     /// account's id.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist,
+    /// [`ControlError::Forbidden`] without the permission and for accounts with a greater role than the
+    /// caller's, [`ControlError::NotFound`] if it does not exist,
     /// [`ControlError::Invalid`] if `confirm` is not its name, [`ControlError::InUse`] if it is not
     /// closed.
     pub async fn delete_account(
@@ -112,13 +115,13 @@ impl Control {
         account: &str,
         confirm: &str,
     ) -> Result<AccountView, ControlError> {
-        caller.require_operator("delete accounts")?;
+        caller.require(Permission::EndAccounts)?;
         // A repeated call finds the account under its pseudonym.
         if let Some(done) = self.find_completed_call(caller).await? {
             return self.view(self.visible_account(caller, &done.object)?).await;
         }
         let found = self.visible_account(caller, account)?;
-        let id = found.id;
+        let (id, by) = (found.id, caller.clone());
         if found.status != AccountStatus::Deleted && confirm != found.name {
             let message = format!("`confirm` must repeat the account's name, `{}`", found.name);
             return Err(ValidationError::new("confirm", message).into());
@@ -136,6 +139,7 @@ impl Control {
                     )));
                 }
             }
+            by.require_on(&account, Permission::EndAccounts)?;
             let deleted = account.deleted();
             let now = control.clock.now();
             let action = AuditAction::AccountDelete;

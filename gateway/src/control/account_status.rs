@@ -1,12 +1,12 @@
-//! Suspension of accounts and assignment of plans. Operators only; takes effect with the next
-//! request.
+//! Suspension of accounts and assignment of plans; takes effect with the next request.
 
 use std::sync::Arc;
 
+use super::access::Permission;
 use super::accounts::{AccountView, check_reason};
 use super::change::{ChangeContext, ReplayExt};
 use super::{Caller, Control, ControlError};
-use domain::account::{Account, AccountStatus, Role};
+use domain::account::{Account, AccountStatus};
 use domain::audit::AuditAction;
 use domain::id::AccountId;
 
@@ -14,17 +14,18 @@ impl Control {
     /// Suspends an account: its keys are refused and its sessions become read-only. Idempotent.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist,
-    /// [`ControlError::InUse`] for the caller's own account or the last active operator's,
-    /// [`ControlError::Invalid`] without a reason.
+    /// [`ControlError::Forbidden`] for members and for accounts with a greater role than the
+    /// caller's, [`ControlError::NotFound`] if it does not exist, [`ControlError::InUse`] for the
+    /// caller's own account or the last usable owner's, [`ControlError::Invalid`] without a reason.
     pub async fn suspend_account(
         self: &Arc<Self>,
         caller: &Caller,
         account: &str,
         reason: &str,
     ) -> Result<AccountView, ControlError> {
-        caller.require_operator("suspend accounts")?;
+        caller.require(Permission::SuspendAccounts)?;
         let id = self.visible_account(caller, account)?.id;
+        let by = caller.clone();
         let reason = check_reason(reason)?;
         if id == caller.account.id {
             return Err(ControlError::InUse(
@@ -41,12 +42,8 @@ impl Control {
                     return Err(ControlError::InUse(message.into()));
                 }
             }
-            if account.role == Role::Operator && control.is_last_operator(id) {
-                return Err(ControlError::InUse(
-                    "this is the last active operator's account: no other account could resume it"
-                        .into(),
-                ));
-            }
+            by.require_on(&account, Permission::SuspendAccounts)?;
+            control.ensure_other_owner(&account)?;
             let changed = Account { status: AccountStatus::Suspended, ..Account::clone(&account) };
             control.put_account(AuditAction::AccountSuspend, changed, reason).await
         });
@@ -58,19 +55,26 @@ impl Control {
     /// revoked and ended. Idempotent.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if it does not exist.
+    /// [`ControlError::Forbidden`] for members and for accounts with a greater role than the
+    /// caller's, [`ControlError::NotFound`] if it does not exist.
     pub async fn resume_account(
         self: &Arc<Self>,
         caller: &Caller,
         account: &str,
     ) -> Result<AccountView, ControlError> {
-        caller.require_operator("resume accounts")?;
+        caller.require(Permission::SuspendAccounts)?;
         let id = self.visible_account(caller, account)?.id;
+        let by = caller.clone();
         let changed = self.write(Some(caller), move |control| async move {
             let account = control.current_account(id)?;
             if account.status == AccountStatus::Active {
                 return Ok(account);
             }
+            let permission = match account.status {
+                AccountStatus::Closed => Permission::EndAccounts,
+                _ => Permission::SuspendAccounts,
+            };
+            by.require_on(&account, permission)?;
             let changed = Account { status: AccountStatus::Active, ..Account::clone(&account) };
             control.put_account(AuditAction::AccountResume, changed, String::new()).await
         });
@@ -90,7 +94,7 @@ impl Control {
         account: &str,
         plan: String,
     ) -> Result<AccountView, ControlError> {
-        caller.require_operator("change the plans of accounts")?;
+        caller.require(Permission::AssignPlans)?;
         let id = self.visible_account(caller, account)?.id;
         let changed = self.write(Some(caller), move |control| async move {
             let account = control.current_account(id)?;
@@ -109,7 +113,7 @@ impl Control {
 }
 
 impl ChangeContext {
-    /// Returns an account that was not deleted.
+    /// Returns an account that was not deleted, as the change finds it.
     pub(super) fn current_account(&self, id: AccountId) -> Result<Arc<Account>, ControlError> {
         let found = self.directory.find_account(id);
         let found = found.ok_or_else(|| ControlError::missing("account", &id.to_string()))?;
@@ -122,21 +126,15 @@ impl ChangeContext {
         }
     }
 
-    pub(super) fn is_last_operator(&self, id: AccountId) -> bool {
-        let accounts = self.directory.accounts();
-        !accounts.iter().any(|other| {
-            other.id != id && other.role == Role::Operator && other.status == AccountStatus::Active
-        })
-    }
-
-    async fn put_account(
+    /// Stores and publishes the role, the status and the plan of an account.
+    pub(super) async fn put_account(
         &self,
         action: AuditAction,
         account: Account,
         details: String,
     ) -> Result<Arc<Account>, ControlError> {
         let entry = self.audit_entry(action, &account.name, Some(account.id), details);
-        self.store.set_status_and_plan(&account, &entry).await?;
+        self.store.update_account(&account, &entry).await?;
         Ok(self.directory.put_account(account))
     }
 }

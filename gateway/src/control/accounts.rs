@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::access::Permission;
 use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
 use domain::ValidationError;
@@ -43,7 +44,7 @@ impl Control {
         size: usize,
         token: &str,
     ) -> Result<Page<AccountView>, ControlError> {
-        caller.require_operator("list accounts")?;
+        caller.require(Permission::ReadAll)?;
         let accounts = self.directory.accounts();
         let start = accounts.partition_point(|account| account.name.as_str() <= token);
         let rest = &accounts[start..];
@@ -76,7 +77,7 @@ impl Control {
         amount: Nanos,
         reason: &str,
     ) -> Result<AccountView, ControlError> {
-        caller.require_operator("credit accounts")?;
+        caller.require(Permission::CreditAccounts)?;
         let account = self.visible_account(caller, account)?;
         let (reason, credited) = (check_reason(reason)?, account.clone());
         if amount == Nanos::ZERO {

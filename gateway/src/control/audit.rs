@@ -49,7 +49,7 @@ impl Control {
     ) -> Result<Page<AuditView>, ControlError> {
         let account = match query.account.as_deref() {
             Some(text) => Some(self.visible_account(caller, text)?.id),
-            None => (!caller.is_operator()).then_some(caller.account.id),
+            None => (!caller.sees_all()).then_some(caller.account.id),
         };
         let filter = AuditFilter { account, since: query.since, until: query.until };
         let before = match token {

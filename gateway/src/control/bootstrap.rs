@@ -152,14 +152,14 @@ async fn initialize(
         snapshot = store.load().await?;
         store.mark_applied(snapshot.changes);
     }
-    if !snapshot.accounts.iter().any(|account| account.name == OPERATOR) {
+    if !snapshot.accounts.iter().any(Account::is_built_in) {
         let now = clock.now();
         let plan = snapshot.plans.iter().find(|plan| plan.name.as_str() == DEFAULT_PLAN);
         let credit = plan.map_or(Nanos::ZERO, |plan| plan.trial_credit);
         let account = Account {
             id: AccountId(entropy.uuid(now)),
             name: OPERATOR.to_owned(),
-            role: Role::Operator,
+            role: Role::Owner,
             status: AccountStatus::Active,
             plan: PlanName::new(DEFAULT_PLAN),
             created_at: now,
@@ -172,6 +172,7 @@ async fn initialize(
         let audit = AuditEntry {
             at: now,
             actor: None,
+            address: None,
             action: AuditAction::AccountRegister,
             object: account.name.clone(),
             account: Some(account.id),

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::access::Permission;
 use super::change::{ChangeContext, ReplayExt};
 use super::models::{self, ModelChange};
 use super::plans::{NewPlan, check_limits, plan_details};
@@ -69,7 +70,7 @@ impl Control {
         changes: Vec<CatalogueChange>,
         apply: Apply,
     ) -> Result<(), ControlError> {
-        caller.require_operator("change the catalogue")?;
+        caller.require(Permission::ChangeCatalogue)?;
         if changes.len() > MAX_CHANGES {
             let message = format!("`changes` must be at most {MAX_CHANGES}");
             return Err(domain::ValidationError::new("changes", message).into());

@@ -12,6 +12,7 @@ use domain::ValidationError;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::AccountId;
 use domain::idempotency::{AdminCall, CompletedCall};
+use domain::source::CallAddress;
 use store::StoreError;
 
 const MAX_KEY_BYTES: usize = 255;
@@ -22,6 +23,7 @@ const MAX_ATTEMPTS: u32 = 32;
 pub(super) struct ChangeContext {
     control: Arc<Control>,
     actor: Option<AccountId>,
+    address: Option<CallAddress>,
     call: Option<AdminCall>,
 }
 
@@ -47,6 +49,7 @@ impl ChangeContext {
         AuditEntry {
             at: self.clock.now(),
             actor: self.actor.or(account),
+            address: self.address,
             action,
             object: object.into(),
             account,
@@ -70,7 +73,7 @@ impl Control {
     /// must have no effect before it writes to the store.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] if the caller was suspended in the meantime,
+    /// [`ControlError::Forbidden`] if the caller was suspended or lost its role in the meantime,
     /// [`ControlError::Repeated`] if the call was completed before under its idempotency key,
     /// [`ControlError::Busy`] if other gateways make too many changes, and the errors of `change`.
     ///
@@ -115,16 +118,17 @@ impl Control {
         caller: Option<&Caller>,
     ) -> Result<ChangeContext, ControlError> {
         let Some(caller) = caller else {
-            return Ok(ChangeContext { control: self, actor: None, call: None });
+            return Ok(ChangeContext { control: self, actor: None, address: None, call: None });
         };
         if let Some(account) = self.directory.find_account(caller.account.id) {
             refuse_suspended(&account)?;
         }
+        self.refuse_if_demoted(caller)?;
         if let Some(done) = self.find_completed_call(caller).await? {
             return Err(ControlError::Repeated(done));
         }
         let (actor, call) = (Some(caller.account.id), caller.call.clone());
-        Ok(ChangeContext { control: self, actor, call })
+        Ok(ChangeContext { control: self, actor, address: Some(caller.address), call })
     }
 
     /// Attaches an idempotency key to `caller`. `message` is the encoded request; its digest

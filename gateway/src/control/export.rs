@@ -21,6 +21,7 @@ const MAX_PAGE_RESPONSES: u32 = 8;
 
 struct Export {
     control: Arc<Control>,
+    caller: Caller,
     filter: RequestFilter,
     after: Cursor,
     end: Cursor,
@@ -47,7 +48,8 @@ impl Control {
         let filter = self.filter(caller, query)?;
         self.ledger.wait_until_stored().await;
         let end = self.store.newest().await?;
-        let export = Export { control: self.clone(), filter, after: Cursor::default(), end, stop };
+        let (control, caller) = (self.clone(), caller.clone());
+        let export = Export { control, caller, filter, after: Cursor::default(), end, stop };
         Ok(stream::unfold(Some(export), |export| async {
             let mut export = export?;
             match export.next().await {
@@ -99,6 +101,7 @@ impl Export {
         if self.stop.is_cancelled() {
             return Err(ControlError::Busy("the gateway is shutting down; try again".into()));
         }
+        self.control.refuse_if_demoted(&self.caller)?;
         if self.after >= self.end {
             return Ok(Vec::new());
         }

@@ -41,7 +41,7 @@ impl Control {
         let names = CallerNames { control: self, caller };
         let account = match &query.account {
             Some(text) => Some(names.account(text)?),
-            None if caller.is_operator() => None,
+            None if caller.sees_all() => None,
             None => Some(caller.account.id),
         };
         let mut filter = RequestFilter {

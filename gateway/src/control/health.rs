@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::access::Permission;
 use super::{Caller, Control, ControlError};
 use domain::health::{BreakerState, CredentialHealth, Health};
 use domain::id::UpstreamName;
@@ -43,7 +44,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::Forbidden`] for members.
     pub fn list_upstream_health(&self, caller: &Caller) -> Result<Vec<HealthView>, ControlError> {
-        caller.require_operator("see the health of upstreams")?;
+        caller.require(Permission::ReadAll)?;
         let now = self.clock.monotonic();
         let in_flight = self.in_flight_cache.get(&self.ledger, now);
         let catalogue = self.directory.catalogue();

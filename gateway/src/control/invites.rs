@@ -7,6 +7,7 @@ use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
+use super::access::Permission;
 use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, MAX_BALANCE, token};
 use domain::ValidationError;
@@ -67,7 +68,7 @@ impl Control {
         caller: &Caller,
         request: InviteRequest,
     ) -> Result<NewInvite, ControlError> {
-        caller.require_operator("invite")?;
+        caller.require(Permission::AddAccounts)?;
         let InviteRequest { lifetime, plan, credit } = request;
         let lifetime = if lifetime.is_zero() { DEFAULT_LIFETIME } else { lifetime };
         if lifetime > MAX_LIFETIME {
@@ -135,7 +136,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::Forbidden`] for members.
     pub async fn list_invites(&self, caller: &Caller) -> Result<Vec<InviteView>, ControlError> {
-        caller.require_operator("list invites")?;
+        caller.require(Permission::AddAccounts)?;
         let invites = self.store.invites(MAX_LISTED).await?;
         Ok(invites.into_iter().map(|invite| self.invite_view(invite)).collect())
     }
@@ -150,7 +151,7 @@ impl Control {
         caller: &Caller,
         id: &str,
     ) -> Result<(), ControlError> {
-        caller.require_operator("revoke invites")?;
+        caller.require(Permission::AddAccounts)?;
         let id = InviteId::new(id);
         self.write(Some(caller), move |control| async move {
             let audit = control.audit_entry(AuditAction::AccountUninvite, id.as_str(), None, "");

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
+use super::access::Permission;
 use super::change::{ChangeContext, ReplayExt};
 use super::plans::check_limits;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
@@ -139,7 +140,7 @@ impl Control {
             KeyScope::Caller => Some(caller.account.id),
             KeyScope::Account(text) => Some(self.visible_account(caller, text)?.id),
             KeyScope::All => {
-                caller.require_operator("list the keys of all accounts")?;
+                caller.require(Permission::ReadAll)?;
                 None
             }
         };
@@ -168,6 +169,9 @@ impl Control {
             .filter(|key| caller.can_see(key.account))
             .ok_or_else(|| ControlError::missing("key", id))?;
         let (id, account) = (key.id.clone(), key.account);
+        if account != caller.account.id {
+            caller.require(Permission::RevokeKeys)?;
+        }
         let revoked = self.write(Some(caller), move |control| async move {
             if key.revoked_at.is_none() {
                 let label = format!("label `{}`", key.label);

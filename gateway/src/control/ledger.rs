@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::access::Permission;
 use super::accounts::Page;
 use super::usage::parse_cursor;
 use super::{Caller, Control, ControlError};
@@ -68,9 +69,9 @@ impl Control {
         token: &str,
     ) -> Result<Page<EntryView>, ControlError> {
         let account = match account {
-            Some(HOUSE_NAME) if caller.is_operator() => Some(HOUSE),
+            Some(HOUSE_NAME) if caller.sees_all() => Some(HOUSE),
             Some(text) => Some(self.visible_account(caller, text)?.id),
-            None if caller.is_operator() => None,
+            None if caller.sees_all() => None,
             None => Some(caller.account.id),
         };
         let before = match token {
@@ -96,7 +97,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::Forbidden`] for members, [`ControlError::Store`] if the store fails.
     pub async fn verify_ledger(&self, caller: &Caller) -> Result<LedgerVerification, ControlError> {
-        caller.require_operator("verify the ledger")?;
+        caller.require(Permission::ReadAll)?;
         self.ledger.wait_until_stored().await;
         let mut proof = self.store.verify_ledger().await?;
         // The part of a shared balance that is in memory says nothing about the whole.

@@ -1,5 +1,6 @@
 //! Backups of the whole store.
 
+use super::access::Permission;
 use super::{Caller, Control, ControlError};
 use store::{Schema, StoreCopy};
 
@@ -15,7 +16,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::Forbidden`] for members, [`ControlError::Store`] if the store fails.
     pub async fn backup(&self, caller: &Caller) -> Result<StoreCopy, ControlError> {
-        caller.require_operator("back the gateway up")?;
+        caller.require(Permission::CopyStore)?;
         self.ledger.wait_until_stored().await;
         let copy = self.store.copy().await?;
         let account = &caller.account.name;

@@ -34,6 +34,7 @@ mod registration;
 mod registration_limiter;
 pub mod reload;
 mod report_aggregator;
+mod roles;
 mod rotation;
 pub mod routes;
 pub mod sessions;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::access::Permission;
 use super::access::allows;
 use super::change::{ChangeContext, ReplayExt};
 use super::plans::check_limits;
@@ -98,7 +99,7 @@ impl Control {
     /// [`ControlError::NotFound`] if the caller's plan no longer exists.
     pub fn list_models(&self, caller: &Caller) -> Result<Vec<Arc<Model>>, ControlError> {
         let catalogue = self.directory.catalogue();
-        if caller.is_operator() {
+        if caller.sees_all() {
             return Ok(catalogue.models.values().cloned().collect());
         }
         let plan = self.plan_of(&caller.account)?;
@@ -125,7 +126,7 @@ impl Control {
         id: ModelId,
         change: ModelChange,
     ) -> Result<Arc<Model>, ControlError> {
-        caller.require_operator("add models")?;
+        caller.require(Permission::ChangeCatalogue)?;
         check_limits(&change.limits)?;
         self.write(Some(caller), move |control| async move {
             if control.directory.catalogue().models.contains_key(&id) {
@@ -153,7 +154,7 @@ impl Control {
         id: String,
         change: ModelChange,
     ) -> Result<Arc<Model>, ControlError> {
-        caller.require_operator("change models")?;
+        caller.require(Permission::ChangeCatalogue)?;
         self.write(Some(caller), move |control| async move {
             let model = control.directory.catalogue().models.get(id.as_str()).cloned();
             let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
@@ -174,7 +175,7 @@ impl Control {
         caller: &Caller,
         id: String,
     ) -> Result<(), ControlError> {
-        caller.require_operator("remove models")?;
+        caller.require(Permission::ChangeCatalogue)?;
         self.write(Some(caller), move |control| async move {
             let model = control.directory.catalogue().models.get(id.as_str()).cloned();
             let model = model.ok_or_else(|| ControlError::missing("model", &id))?;
@@ -418,7 +419,7 @@ fn check_names(model: &Model, catalogue: &Catalogue) -> Result<(), ControlError>
 
 /// Returns the caller's view of a model: members do not see its deployments.
 fn for_caller(caller: &Caller, model: &Arc<Model>) -> Arc<Model> {
-    if caller.is_operator() {
+    if caller.sees_all() {
         return model.clone();
     }
     Arc::new(Model { deployments: Vec::new(), ..Model::clone(model) })

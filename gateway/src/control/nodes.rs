@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::access::Permission;
 use super::change::ReplayExt;
 use super::{Caller, Control, ControlError};
 use domain::audit::AuditAction;
@@ -14,7 +15,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::Forbidden`] for members.
     pub async fn list_nodes(&self, caller: &Caller) -> Result<Vec<NodeStatus>, ControlError> {
-        caller.require_operator("see nodes")?;
+        caller.require(Permission::ReadAll)?;
         Ok(self.store.nodes().await?)
     }
 
@@ -28,7 +29,7 @@ impl Control {
         name: NodeName,
         is_draining: bool,
     ) -> Result<NodeStatus, ControlError> {
-        caller.require_operator("drain nodes")?;
+        caller.require(Permission::ManageNodes)?;
         let drained = name.clone();
         self.write(Some(caller), move |control| async move {
             control.find_node(&drained).await?;
@@ -54,7 +55,7 @@ impl Control {
         name: NodeName,
         removal: NodeRemoval,
     ) -> Result<(), ControlError> {
-        caller.require_operator("remove nodes")?;
+        caller.require(Permission::ManageNodes)?;
         self.write(Some(caller), move |control| async move {
             let node = control.find_node(&name).await?;
             let details = removal_details(&node);

@@ -28,7 +28,7 @@ impl Control {
         old: SecretString,
         new: SecretString,
     ) -> Result<u64, ControlError> {
-        if caller.session == self.operator_token {
+        if caller.session.is_none() {
             return Err(ControlError::Forbidden(
                 "the operator token has no password; delete `operator.token` in the data \
                  directory and restart the gateway to replace it"

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::access::Permission;
 use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, MAX_BALANCE};
 use crate::directory::Catalogue;
@@ -39,7 +40,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`] if the caller's plan no longer exists.
     pub fn list_plans(&self, caller: &Caller) -> Result<Vec<Arc<Plan>>, ControlError> {
-        if caller.is_operator() {
+        if caller.sees_all() {
             return Ok(self.directory.catalogue().plans.values().cloned().collect());
         }
         Ok(vec![self.plan_of(&caller.account)?])
@@ -51,7 +52,7 @@ impl Control {
     /// [`ControlError::NotFound`] if it does not exist or the caller may not see it.
     pub fn get_plan(&self, caller: &Caller, name: &str) -> Result<Arc<Plan>, ControlError> {
         let plan = self.directory.catalogue().plans.get(name).cloned();
-        plan.filter(|plan| caller.is_operator() || plan.name == caller.account.plan)
+        plan.filter(|plan| caller.sees_all() || plan.name == caller.account.plan)
             .ok_or_else(|| ControlError::missing("plan", name))
     }
 
@@ -64,7 +65,7 @@ impl Control {
         caller: &Caller,
         request: NewPlan,
     ) -> Result<Arc<Plan>, ControlError> {
-        caller.require_operator("change plans")?;
+        caller.require(Permission::ChangeCatalogue)?;
         request.check()?;
         self.write(Some(caller), move |control| async move {
             let catalogue = control.directory.catalogue().clone();

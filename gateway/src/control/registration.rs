@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::access::Permission;
 use super::accounts::AccountView;
 use super::error::printable;
 use super::passwords::Requester;
@@ -12,12 +13,12 @@ use super::{Caller, Control, ControlError, Registration, token};
 use domain::ValidationError;
 use domain::account::{Account, AccountStatus, DELETED_PREFIX, Role};
 use domain::account_name::AccountName;
-use domain::audit::AuditAction;
+use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, PlanName};
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
 use domain::plan::DEFAULT_PLAN;
-use domain::source::Source;
+use domain::source::{CallAddress, Source};
 use store::StoreError;
 
 /// A new account.
@@ -59,7 +60,7 @@ impl Control {
         Account::check_password(password.expose_secret())?;
         // Saves the cost of the hash; checked again below, where changes are serialized.
         self.refuse_taken(&name, None)?;
-        let operator = caller.filter(|caller| caller.is_operator());
+        let operator = caller.filter(|caller| caller.may(Permission::AddAccounts));
         if let Some(address) = address.filter(|_| operator.is_none()) {
             self.registration_limiter.admit(address, self.clock.now())?;
         }
@@ -101,6 +102,7 @@ impl Control {
                 Some(account.id),
                 details,
             );
+            let audit = AuditEntry { address: Some(CallAddress::of(address)), ..audit };
             let digest = invite.map(|invite| invite.digest);
             let added = control.store.add_account(&account, &hash, &credits, digest, &audit).await;
             added.map_err(|error| match error {
@@ -122,7 +124,7 @@ impl Control {
         caller: Option<&Caller>,
         code: &SecretString,
     ) -> Result<Option<[u8; 32]>, ControlError> {
-        let by_operator = caller.is_some_and(Caller::is_operator);
+        let by_operator = caller.is_some_and(|caller| caller.may(Permission::AddAccounts));
         let given = (!code.expose_secret().is_empty()).then(|| token::digest(code));
         match self.registration {
             // A code is used, too, where it is not needed: it can have a plan and a credit.

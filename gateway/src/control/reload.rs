@@ -1,5 +1,6 @@
 //! Reads the settings, the certificate and the credentials of upstreams again while the gateway runs.
 
+use super::access::Permission;
 use super::{Caller, Control, ControlError};
 use domain::id::UpstreamName;
 
@@ -20,7 +21,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::Forbidden`] for members, and those of [`reload_files`](Self::reload_files).
     pub async fn reload(&self, caller: &Caller) -> Result<Reloaded, ControlError> {
-        caller.require_operator("reload the gateway's files")?;
+        caller.require(Permission::ReloadFiles)?;
         self.reload_files().await
     }
 

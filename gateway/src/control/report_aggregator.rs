@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use domain::source::Source;
+use domain::source::{CallAddress, Source};
 
 /// The maximum number of tracked subjects. Events of further subjects are counted together.
 const MAX_SUBJECTS: usize = 1_000;
@@ -72,6 +72,16 @@ impl EventReport {
         self.count += 1;
         if self.sources.len() < MAX_SOURCES && !self.sources.contains(&source) {
             self.sources.push(source);
+        }
+    }
+
+    /// Returns the address of all events, if it is known to be the same one.
+    pub(super) fn address(&self) -> Option<CallAddress> {
+        match self.sources[..] {
+            [Source::Local] => Some(CallAddress::UnixSocket),
+            // The source of an IPv6 address is its network.
+            [Source::Network(address)] if address.is_ipv4() => Some(CallAddress::Ip(address)),
+            _ => None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::access::Permission;
 use super::{Caller, Control, ControlError};
 use crate::route;
 use crate::upstream::Load;
@@ -96,7 +97,7 @@ impl Control {
         id: &str,
         prompt_cache_key: Option<&str>,
     ) -> Result<RouteExplanation, ControlError> {
-        caller.require_operator("see where requests are sent")?;
+        caller.require(Permission::ReadAll)?;
         let model = self.get_model(caller, id)?;
         let conversation = prompt_cache_key.map(ConversationKey::of_cache_key);
         let catalogue = self.directory.catalogue();

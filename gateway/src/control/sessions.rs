@@ -1,5 +1,6 @@
 //! Sessions: listing, revocation and authentication of their tokens. `sign_in` opens them.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,6 +12,7 @@ use super::{Caller, Control, ControlError, token};
 use domain::account::{OPERATOR, Session};
 use domain::audit::AuditAction;
 use domain::id::SessionId;
+use domain::source::CallAddress;
 use store::StoreError;
 
 /// A new session.
@@ -39,14 +41,14 @@ impl Control {
     /// # Errors
     /// [`ControlError::Forbidden`] for the operator token, which has no session.
     pub async fn sign_out(&self, caller: &Caller) -> Result<(), ControlError> {
-        if caller.session == self.operator_token {
+        let Some(session) = caller.session else {
             return Err(ControlError::Forbidden(
                 "the operator token has no session to end; to replace it, delete \
                  `operator.token` in the data directory and restart the gateway"
                     .into(),
             ));
-        }
-        Ok(self.store.remove_session(caller.session).await?)
+        };
+        Ok(self.store.remove_session(session).await?)
     }
 
     /// Lists the caller's unexpired sessions, newest first.
@@ -57,8 +59,10 @@ impl Control {
         let now = self.clock.now();
         let sessions = self.store.sessions(caller.account.id).await?;
         let open = sessions.into_iter().filter(|session| now < session.expires_at);
-        let view =
-            |session: Session| SessionView { current: session.digest == caller.session, session };
+        let view = |session: Session| SessionView {
+            current: Some(session.digest) == caller.session,
+            session,
+        };
         Ok(open.map(view).collect())
     }
 
@@ -104,24 +108,35 @@ impl Control {
     }
 
     /// Authenticates a session token or the operator token. Suspended accounts are authenticated,
-    /// too.
+    /// too. `address` is the client address; `None` for the Unix socket.
     ///
     /// # Errors
     /// [`ControlError::Unauthenticated`] if the token is unknown or its session has expired.
-    pub async fn authenticate(&self, token: &SecretString) -> Result<Caller, ControlError> {
+    pub async fn authenticate(
+        &self,
+        token: &SecretString,
+        address: Option<IpAddr>,
+    ) -> Result<Caller, ControlError> {
+        let address = CallAddress::of(address);
         let digest = token::digest(token);
         // Comparing digests needs no constant time: an attacker cannot choose a digest's preimage.
-        let account = if digest == self.operator_token {
-            self.directory.find_account_named(OPERATOR)
+        let caller = if digest == self.operator_token {
+            let account = self.directory.find_account_named(OPERATOR);
+            account.map(|account| Caller { account, session: None, address, call: None })
         } else {
-            let session = self.store.find_session(digest).await?;
-            session
-                .filter(|session| self.clock.now() < session.expires_at)
-                .and_then(|session| self.directory.find_account(session.account))
+            // Also the account is read from the store: this gateway may not have applied yet that
+            // another one took back a role.
+            let found = self.store.find_session(digest).await?;
+            let found = found.filter(|(session, _)| self.clock.now() < session.expires_at);
+            found.map(|(_, account)| Caller {
+                account: Arc::new(account),
+                session: Some(digest),
+                address,
+                call: None,
+            })
         };
-        let account = account.ok_or_else(|| {
+        caller.ok_or_else(|| {
             ControlError::Unauthenticated("the session has ended or is unknown".into())
-        })?;
-        Ok(Caller { account, session: digest, call: None })
+        })
     }
 }

@@ -22,7 +22,7 @@ use domain::account::{Account, AccountStatus, Session};
 use domain::account_name::normalized;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, SessionId};
-use domain::source::Source;
+use domain::source::{CallAddress, Source};
 
 /// The lifetime of a session.
 const SESSION_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -167,7 +167,7 @@ impl Control {
         };
         let check = self.check(account.clone(), source);
         let requester = Requester { source, is_trusted: attempt.is_known() };
-        let outcome = self.open_session(requester, account, name, password).await;
+        let outcome = self.open_session(requester, address, account, name, password).await;
         self.conclude(attempt, check, outcome)
     }
 
@@ -233,6 +233,7 @@ impl Control {
     async fn open_session(
         self: &Arc<Self>,
         requester: Requester,
+        address: Option<IpAddr>,
         account: Option<Arc<Account>>,
         name: &str,
         password: SecretString,
@@ -270,6 +271,7 @@ impl Control {
             let details = format!("from {}", requester.source);
             let (action, account) = (AuditAction::SessionCreate, Some(session.account));
             let audit = control.audit_entry(action, session.id.as_str(), account, details);
+            let audit = AuditEntry { address: Some(CallAddress::of(address)), ..audit };
             Ok(control.store.add_session(&session, MAX_SESSIONS, &audit).await?)
         })
         .await?;
@@ -344,6 +346,7 @@ impl Control {
         let entry = AuditEntry {
             at: self.clock.now(),
             actor: None,
+            address: report.address(),
             action,
             object,
             account,

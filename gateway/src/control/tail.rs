@@ -49,6 +49,7 @@ pub struct TailBatch {
 
 struct Tail {
     control: Arc<Control>,
+    caller: Caller,
     filter: RequestFilter,
     phase: Phase,
     cursor: Cursor,
@@ -71,7 +72,7 @@ enum Phase {
 
 impl Control {
     /// Follows the log until the stream is dropped or `stop` is cancelled. An error is the last
-    /// item.
+    /// item; one is that the caller has lost its role.
     ///
     /// # Errors
     /// [`ControlError::NotFound`] if the query names an account that the caller may not see.
@@ -91,6 +92,7 @@ impl Control {
         };
         let tail = Tail {
             control: self.clone(),
+            caller: caller.clone(),
             filter: self.filter(caller, query)?,
             phase,
             cursor,
@@ -135,6 +137,7 @@ impl Tail {
                 }
             };
             if batch.is_some() {
+                self.control.refuse_if_demoted(&self.caller)?;
                 return Ok(batch);
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
+use super::access::Permission;
 use super::change::{ChangeContext, ReplayExt};
 use super::upstream_settings::{
     changed_bound, changed_health_check, check_ca_certificates, check_deadline, check_url,
@@ -99,7 +100,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::Forbidden`] for members.
     pub fn list_upstreams(&self, caller: &Caller) -> Result<Vec<UpstreamView>, ControlError> {
-        caller.require_operator("see upstreams")?;
+        caller.require(Permission::ReadAll)?;
         let catalogue = self.directory.catalogue();
         Ok(catalogue.upstreams.values().map(|upstream| self.upstream_view(upstream)).collect())
     }
@@ -115,7 +116,7 @@ impl Control {
         name: UpstreamName,
         change: UpstreamChange,
     ) -> Result<UpstreamView, ControlError> {
-        caller.require_operator("add upstreams")?;
+        caller.require(Permission::ChangeCatalogue)?;
         self.write(Some(caller), move |control| async move {
             if control.directory.catalogue().upstreams.contains_key(&name) {
                 return Err(ControlError::Exists(format!(
@@ -141,7 +142,7 @@ impl Control {
         name: String,
         change: UpstreamChange,
     ) -> Result<UpstreamView, ControlError> {
-        caller.require_operator("change upstreams")?;
+        caller.require(Permission::ChangeCatalogue)?;
         self.write(Some(caller), move |control| async move {
             let upstream = control.directory.catalogue().upstreams.get(name.as_str()).cloned();
             let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
@@ -163,7 +164,7 @@ impl Control {
         caller: &Caller,
         name: String,
     ) -> Result<(), ControlError> {
-        caller.require_operator("remove upstreams")?;
+        caller.require(Permission::ChangeCatalogue)?;
         self.write(Some(caller), move |control| async move {
             let catalogue = control.directory.catalogue().clone();
             let upstream = catalogue.upstreams.get(name.as_str());

@@ -4,11 +4,11 @@ use proto::v1;
 use tests::Session;
 use tonic::Code;
 
-use super::attempt::{Case, refused, shown};
+use super::attempt::{Case, shown};
 use super::{Rule, Victim};
 
 pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Option<Case> {
-    let mut all = Vec::new();
+    let (mut all, mut foreign) = (Vec::new(), Vec::new());
     let rule = match rpc {
         "AccountService/Register" => {
             let name = format!("{}-friend", caller.name);
@@ -41,7 +41,7 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
         "AccountService/ListAccounts" => {
             let request = v1::ListAccountsRequest::default();
             all.push(shown(caller.accounts().list_accounts(request).await));
-            Rule::Operator
+            Rule::Support
         }
         "AccountService/GetAccount" => {
             for account in victim.names() {
@@ -68,7 +68,9 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
         }
         "AccountService/RenameAccount" => {
             for account in victim.names() {
-                let request = v1::RenameAccountRequest { account, name: "stolen".to_owned() };
+                // roles that may rename it leave its name, which the other calls use
+                let name = victim.session.name.clone();
+                let request = v1::RenameAccountRequest { account, name };
                 all.push(shown(caller.accounts().rename_account(request).await));
             }
             Rule::Operator
@@ -82,7 +84,8 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
         }
         "AccountService/DeleteAccount" => {
             for account in victim.names() {
-                let confirm = account.clone();
+                // roles that may delete it leave it to the other calls
+                let confirm = "another name".to_owned();
                 let request = v1::DeleteAccountRequest { account, confirm };
                 all.push(shown(caller.accounts().delete_account(request).await));
             }
@@ -104,14 +107,14 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
                 let request = v1::SuspendAccountRequest { account, reason };
                 all.push(shown(caller.accounts().suspend_account(request).await));
             }
-            Rule::Operator
+            Rule::Support
         }
         "AccountService/ResumeAccount" => {
             for account in victim.names() {
                 let request = v1::ResumeAccountRequest { account };
                 all.push(shown(caller.accounts().resume_account(request).await));
             }
-            Rule::Operator
+            Rule::Support
         }
         "AccountService/SetPlan" => {
             for account in victim.names() {
@@ -136,12 +139,20 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
         "AccountService/RevokeSession" => {
             let request = v1::RevokeSessionRequest { id: victim.session_id.clone() };
             all.push(shown(caller.accounts().revoke_session(request).await));
-            Rule::Hidden
+            Rule::Private(Code::NotFound)
         }
         "AccountService/RevokeOtherSessions" => {
             let request = v1::RevokeOtherSessionsRequest {};
             all.push(shown(caller.accounts().revoke_other_sessions(request).await));
             Rule::Own
+        }
+        "AccountService/GrantRole" => {
+            for account in victim.names() {
+                let role = v1::Role::Operator.into();
+                let request = v1::GrantRoleRequest { account, role };
+                all.push(shown(caller.accounts().grant_role(request).await));
+            }
+            Rule::Owner
         }
         "KeyService/CreateKey" => {
             let request = v1::CreateKeyRequest { label: "mine".to_owned(), ..Default::default() };
@@ -150,13 +161,13 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
         }
         "KeyService/ListKeys" => {
             for account in victim.names() {
-                refused(
-                    caller.keys().list_keys(v1::ListKeysRequest { account }).await,
+                foreign.push((
+                    shown(caller.keys().list_keys(v1::ListKeysRequest { account }).await),
                     Code::NotFound,
-                );
+                ));
             }
             let every = v1::ListKeysRequest { account: "*".to_owned() };
-            refused(caller.keys().list_keys(every).await, Code::PermissionDenied);
+            foreign.push((shown(caller.keys().list_keys(every).await), Code::PermissionDenied));
             all.push(shown(caller.keys().list_keys(v1::ListKeysRequest::default()).await));
             Rule::Own
         }
@@ -164,7 +175,7 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             let id = victim.key.id.clone();
             let request = v1::RotateKeyRequest { id, overlap_seconds: 0 };
             all.push(shown(caller.keys().rotate_key(request).await));
-            Rule::Hidden
+            Rule::Private(Code::PermissionDenied)
         }
         "KeyService/RevokeKey" => {
             let request = v1::RevokeKeyRequest { id: victim.key.id.clone() };
@@ -174,12 +185,12 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
         "AuditService/ListAudit" => {
             for account in victim.names() {
                 let request = v1::ListAuditRequest { account, ..Default::default() };
-                refused(caller.audit().list_audit(request).await, Code::NotFound);
+                foreign.push((shown(caller.audit().list_audit(request).await), Code::NotFound));
             }
             all.push(shown(caller.audit().list_audit(v1::ListAuditRequest::default()).await));
             Rule::Own
         }
         _ => return None,
     };
-    Some((rule, all))
+    Some(Case { rule, attempts: all, foreign })
 }

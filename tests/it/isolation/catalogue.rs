@@ -57,7 +57,7 @@ pub(super) async fn attempt(rpc: &str, caller: &Session) -> Option<Case> {
             let model = "sim-chat".to_owned();
             let request = v1::ExplainRouteRequest { model, prompt_cache_key: None };
             all.push(shown(caller.models().explain_route(request).await));
-            Rule::Operator
+            Rule::Support
         }
         "ModelService/RemoveModel" => {
             let request = v1::RemoveModelRequest { id: "sim-chat".to_owned() };
@@ -67,7 +67,7 @@ pub(super) async fn attempt(rpc: &str, caller: &Session) -> Option<Case> {
         "UpstreamService/ListUpstreams" => {
             let request = v1::ListUpstreamsRequest::default();
             all.push(shown(caller.upstreams().list_upstreams(request).await));
-            Rule::Operator
+            Rule::Support
         }
         "UpstreamService/AddUpstream" => {
             let (name, url) = ("evil".to_owned(), "sim:".to_owned());
@@ -105,5 +105,5 @@ pub(super) async fn attempt(rpc: &str, caller: &Session) -> Option<Case> {
         }
         _ => return None,
     };
-    Some((rule, all))
+    Some(Case { rule, attempts: all, foreign: Vec::new() })
 }

@@ -131,6 +131,12 @@ async fn account(
             with_timeout(accounts.resume_account(v1::ResumeAccountRequest { account })).await?;
             notice
         }
+        Change::GrantRole { account, role } => {
+            let notice = format!("`{account}` is now {}", role.as_str());
+            let role = convert::to_role(role).into();
+            with_timeout(accounts.grant_role(v1::GrantRoleRequest { account, role })).await?;
+            notice
+        }
         Change::SetPlan { account, plan } => {
             let notice = format!("`{account}` is on plan `{plan}`");
             with_timeout(accounts.set_plan(v1::SetPlanRequest { account, plan })).await?;

@@ -28,7 +28,9 @@ pub(super) fn account(account: v1::Account) -> Account {
         role: match account.role() {
             v1::Role::Unspecified => None,
             v1::Role::Member => Some(Role::Member),
+            v1::Role::Support => Some(Role::Support),
             v1::Role::Operator => Some(Role::Operator),
+            v1::Role::Owner => Some(Role::Owner),
         },
         suspended: matches!(
             account.status(),
@@ -39,6 +41,15 @@ pub(super) fn account(account: v1::Account) -> Account {
         created_at: time(account.created_at),
         id: account.id,
         name: account.name,
+    }
+}
+
+pub(super) fn to_role(role: Role) -> v1::Role {
+    match role {
+        Role::Member => v1::Role::Member,
+        Role::Support => v1::Role::Support,
+        Role::Operator => v1::Role::Operator,
+        Role::Owner => v1::Role::Owner,
     }
 }
 
@@ -83,6 +94,7 @@ pub(super) fn audit(entry: v1::AuditEntry) -> AuditEntry {
         id: entry.id.to_string(),
         at: time(entry.at),
         actor: present(entry.actor),
+        address: present(entry.address),
         action: entry.action,
         object: entry.object,
         account: present(entry.account),

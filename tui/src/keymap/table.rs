@@ -8,9 +8,9 @@ use tui_input::InputRequest::{
 
 use super::binding::{Binding, row};
 use crate::model::Action::{
-    self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Last, Modify, Mouse, Move,
-    New, Open, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, SetPlan, SignOut,
-    Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension,
+    self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Grant, Last, Modify,
+    Mouse, Move, New, Open, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, SetPlan,
+    SignOut, Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension,
 };
 use crate::model::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, Screen};
@@ -98,6 +98,7 @@ pub const TABLE: &[Binding] = &[
     row(&[ACCOUNTS], &[(NONE, Char('c'))], Credit, "add to its balance").hint("credit").command("credit"),
     row(&[ACCOUNTS], &[(NONE, Char('s'))], ToggleSuspension, "suspend or resume it").hint("suspend").command("suspend"),
     row(&[ACCOUNTS], &[(NONE, Char('p'))], SetPlan, "put it on another plan").hint("plan").command("plan"),
+    row(&[ACCOUNTS], &[(NONE, Char('o'))], Grant, "give it another role").hint("role").command("role"),
     row(&[UPSTREAMS], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
     row(&[UPSTREAMS, PLANS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[UPSTREAMS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),

@@ -23,13 +23,38 @@ pub struct Account {
     pub created_at: Option<Timestamp>,
 }
 
-/// The permissions of an account on the admin plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The permissions of an account on the admin plane. A greater role includes the smaller ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// May see and change only the account itself.
     Member,
-    /// May see and change everything.
+    /// May see everything, suspend accounts and revoke keys.
+    Support,
+    /// May change everything but roles and the operator token.
     Operator,
+    /// May do everything.
+    Owner,
+}
+
+impl Role {
+    /// The names of all roles, in ascending order.
+    pub const NAMES: &'static [&'static str] = &["member", "support", "operator", "owner"];
+
+    /// Returns the name of the role.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Support => "support",
+            Self::Operator => "operator",
+            Self::Owner => "owner",
+        }
+    }
+
+    /// Returns the role with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        let all = [Self::Member, Self::Support, Self::Operator, Self::Owner];
+        all.into_iter().find(|role| role.as_str() == name)
+    }
 }
 
 impl ListEntry for Account {
@@ -38,7 +63,7 @@ impl ListEntry for Account {
     }
 
     fn texts(&self) -> Vec<&str> {
-        let role = if self.role == Some(Role::Operator) { "operator" } else { "member" };
+        let role = self.role.map_or("", Role::as_str);
         let state = if self.suspended { "suspended" } else { "active" };
         vec![&self.name, self.plan.as_deref().unwrap_or_default(), role, state]
     }

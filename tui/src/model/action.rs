@@ -63,6 +63,8 @@ pub enum Action {
     ToggleDraining,
     /// Opens the form to change the plan of the selected account.
     SetPlan,
+    /// Opens the form to give the selected account another role.
+    Grant,
     /// Copies the text that the selected row offers: an id, a key or a curl command.
     Copy,
     /// Copies the command that configures a coding agent for the selected model.

@@ -13,6 +13,8 @@ pub struct AuditEntry {
     pub at: Option<Timestamp>,
     /// The account that made the change; `None` for the gateway itself.
     pub actor: Option<String>,
+    /// The client address that the change was requested from; `unix` for the Unix socket.
+    pub address: Option<String>,
     /// The kind of change, such as `key.create`.
     pub action: String,
     /// The changed object.
@@ -31,6 +33,7 @@ impl ListEntry for AuditEntry {
     fn texts(&self) -> Vec<&str> {
         vec![
             self.actor.as_deref().unwrap_or_default(),
+            self.address.as_deref().unwrap_or_default(),
             &self.action,
             &self.object,
             self.account.as_deref().unwrap_or_default(),

@@ -4,6 +4,7 @@ use secrecy::SecretString;
 
 use std::fmt;
 
+use super::accounts::Role;
 use super::catalogue::CatalogueModel;
 use super::plans::{Limits, Plan};
 use super::upstreams::Profile;
@@ -65,6 +66,13 @@ pub enum Change {
         account: String,
         /// The plan's name.
         plan: String,
+    },
+    /// Gives an account another role.
+    GrantRole {
+        /// The account's name.
+        account: String,
+        /// The role.
+        role: Role,
     },
     /// Creates or replaces a plan.
     PutPlan(Plan),

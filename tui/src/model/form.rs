@@ -45,6 +45,8 @@ pub enum FormKind {
     Suspend(String),
     /// Changes the plan of the account with this name.
     SetPlan(String),
+    /// Gives the account with this name another role.
+    GrantRole(String),
     /// Creates or replaces a plan.
     PutPlan,
     /// Adds a model to the catalogue.

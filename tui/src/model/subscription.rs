@@ -65,13 +65,13 @@ pub fn subscription(model: &Model) -> Subscription {
         Screen::SignIn => &[],
         // The limits of a key contain its id only; the label comes from `Keys`. There is a tab for
         // nodes if there are any.
-        Screen::Overview if model.is_operator() => {
+        Screen::Overview if model.sees_all() => {
             &[Account, Limits, Keys, Models, Usage, Plans, Nodes]
         }
         Screen::Overview => &[Account, Limits, Keys, Models, Usage, Plans],
         Screen::Keys => &[Account, Keys],
         // The health of a model derives from its upstreams, which only operators may see.
-        Screen::Models if model.is_operator() => &[Account, Models, Upstreams, Health],
+        Screen::Models if model.sees_all() => &[Account, Models, Upstreams, Health],
         Screen::Models => &[Account, Models],
         Screen::Usage => &[Account, Usage],
         Screen::Live => &[Account],
@@ -82,7 +82,7 @@ pub fn subscription(model: &Model) -> Subscription {
         Screen::Nodes => &[Account, Nodes],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
-    let scope = if model.is_operator() { TrafficScope::Gateway } else { TrafficScope::Account };
+    let scope = if model.sees_all() { TrafficScope::Gateway } else { TrafficScope::Account };
     let known = model.data.account.value.is_some();
     let usage = &model.data.usage;
     // The overview shows 30 days and all requests, regardless of the settings of the usage screen.

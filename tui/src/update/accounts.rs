@@ -1,6 +1,7 @@
 //! Actions on the accounts screen.
 
 use crate::effect::Effect;
+use crate::model::accounts::Role;
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
@@ -8,7 +9,7 @@ use crate::model::{Action, Model};
 
 use super::list;
 
-/// Credits, suspends or resumes the selected account, or changes its plan.
+/// Credits, suspends or resumes the selected account, or changes its plan or role.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let Some(account) = model.data.accounts.current().cloned() else { return Vec::new() };
     let name = account.name;
@@ -27,6 +28,14 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 Field::text("plan", "the name of a plan", account.plan.unwrap_or_default()),
             ];
             Form::new("Plan", FormKind::SetPlan(name), fields)
+        }
+        Action::Grant => {
+            let role = account.role.map_or("member", Role::as_str);
+            let fields = vec![
+                Field::fixed("account", name.as_str()),
+                Field::choice("role", Role::NAMES, role),
+            ];
+            Form::new("Role", FormKind::GrantRole(name), fields)
         }
         Action::ToggleSuspension if account.suspended => {
             model.overlay = Some(Overlay::Confirm(Confirm {

@@ -4,6 +4,7 @@ use secrecy::ExposeSecret;
 use tui_input::InputRequest;
 
 use crate::effect::Effect;
+use crate::model::accounts::Role;
 use crate::model::catalogue::{CatalogueModel, Deployment, Price};
 use crate::model::change::{Change, CredentialDraft, UpstreamDraft};
 use crate::model::form::{FieldKind, Form, FormKind};
@@ -131,6 +132,10 @@ fn effect(form: &mut Form) -> Result<Effect, FieldError> {
         },
         FormKind::SetPlan(account) => {
             Change::SetPlan { account, plan: required(form, "plan", "type the name of a plan")? }
+        }
+        FormKind::GrantRole(account) => {
+            let unknown = || ("role", "choose a role".to_owned());
+            Change::GrantRole { account, role: Role::parse(form.text("role")).ok_or_else(unknown)? }
         }
         FormKind::PutPlan => Change::PutPlan(Plan {
             name: required(form, "name", "type its name")?,

@@ -44,11 +44,7 @@ fn cells<'a>(model: &Model, account: &'a Account) -> Vec<Span<'a>> {
 }
 
 fn role(account: &Account) -> &'static str {
-    match account.role {
-        None => UNKNOWN,
-        Some(Role::Member) => "member",
-        Some(Role::Operator) => "operator",
-    }
+    account.role.map_or(UNKNOWN, Role::as_str)
 }
 
 fn state(model: &Model, account: &Account) -> Span<'static> {

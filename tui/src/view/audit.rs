@@ -19,6 +19,7 @@ const COLUMNS: &[Column] = &[
     Column::text("object", 14, 1, 1),
     Column::text("account", 10, 1, 3),
     Column::text("details", 12, 2, 2),
+    Column::text("address", 15, 0, 4),
 ];
 
 /// Draws the audit log, newest first.
@@ -40,6 +41,7 @@ fn cells<'a>(model: &Model, entry: &'a AuditEntry) -> Vec<Span<'a>> {
         plain(entry.object.as_str()),
         plain(entry.account.as_deref().unwrap_or_default()),
         plain(entry.details.as_str()),
+        plain(entry.address.as_deref().unwrap_or_default()),
     ]
 }
 
@@ -53,6 +55,7 @@ fn detail<'a>(model: &'a Model, entry: &'a AuditEntry) -> Detail<'a> {
         .row("number", plain(entry.id.as_str()))
         .row("time", plain(date_and_time(entry.at, &model.zone)))
         .row("actor", plain(actor(entry)))
+        .optional_row("address", entry.address.as_deref().map(plain))
         .row("action", Span::styled(entry.action.as_str(), model.theme.strong()))
         .row("object", plain(entry.object.as_str()))
         .optional_row("account", entry.account.as_deref().map(plain));

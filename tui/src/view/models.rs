@@ -32,7 +32,7 @@ const HEALTH: Column = Column::text("health", 8, 0, 1);
 
 /// Draws the list of models.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let operator = model.is_operator();
+    let operator = model.sees_all();
     let shown = |it: &&Column| operator || it.title != HEALTH.title;
     let columns: Vec<_> = COLUMNS.iter().filter(shown).copied().collect();
     let panes = Panes {
@@ -53,7 +53,7 @@ fn cells<'a>(model: &Model, entry: &'a CatalogueModel) -> Vec<Span<'a>> {
         |count: Option<u64>| plain(count.map_or_else(|| UNKNOWN.to_owned(), approximate_count));
     let price = |price: &Option<String>| plain(dollars(price.as_deref()));
     let mut cells = vec![plain(entry.id.as_str())];
-    if model.is_operator() {
+    if model.sees_all() {
         cells.push(health_status(model, entry.health_status(&model.data.upstreams.entries)));
     }
     cells.extend([

@@ -61,12 +61,12 @@ fn balance(model: &Model, buffer: &mut Buffer, area: Rect) {
     let is_tall = inside.height >= 10;
     let max_models = if is_tall { 2 } else { 1 };
     match spent {
-        true if model.is_operator() => lines.push(("", Span::raw("6, then c: give it credit"))),
+        true if model.sees_all() => lines.push(("", Span::raw("6, then c: give it credit"))),
         true => lines.push(("", Span::raw("ask an operator for credit"))),
         false => lines.extend(affordable_models(model, balance).into_iter().take(max_models)),
     }
     // The usage totals of an operator cover all accounts.
-    let used = if model.is_operator() { "all used in 30 days" } else { "used in 30 days" };
+    let used = if model.sees_all() { "all used in 30 days" } else { "used in 30 days" };
     let month = model.data.overview.month.value.as_ref().map(|it| &it.totals);
     let tokens = |pick: fn(&Tokens) -> Option<u64>| month.and_then(|it| pick(&it.tokens));
     lines.extend([

@@ -238,7 +238,7 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
             area,
         );
     }
-    let operator = model.is_operator();
+    let operator = model.sees_all();
     // Others see only their own account, so the column would be constant.
     let columns: Vec<_> =
         COLUMNS.iter().filter(|it| operator || it.title != "account").copied().collect();

@@ -146,6 +146,12 @@ impl AccountService for FakeGateway {
         answer(SetPlanResponse { account })
     }
 
+    async fn grant_role(&self, request: Request<GrantRoleRequest>) -> Answer<GrantRoleResponse> {
+        let GrantRoleRequest { account: name, role } = self.record("GrantRole", request)?;
+        let account = account(&name).map(|account| Account { role, ..account });
+        answer(GrantRoleResponse { account })
+    }
+
     async fn change_password(
         &self,
         request: Request<ChangePasswordRequest>,

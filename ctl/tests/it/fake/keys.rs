@@ -70,6 +70,8 @@ impl AuditService for FakeGateway {
             object: "alice".to_owned(),
             account: "alice".to_owned(),
             details: "invoice 17 is overdue".to_owned(),
+            actor_id: "019a9f0e-0000-7000-8000-000000000001".to_owned(),
+            address: "192.0.2.7".to_owned(),
         };
         let added = AuditEntry {
             id: 7,

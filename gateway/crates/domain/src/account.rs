@@ -26,13 +26,17 @@ pub struct Account {
     pub created_at: Timestamp,
 }
 
-/// An account's permissions on the admin plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An account's role on the admin plane. A greater role may do whatever a smaller one may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Reads and changes its own account only.
     Member,
-    /// Reads and changes everything.
+    /// Also reads everything, suspends accounts and revokes keys.
+    Support,
+    /// Also changes everything, except for roles and the operator token.
     Operator,
+    /// Also grants roles, and manages the operator token.
+    Owner,
 }
 
 /// Whether an account's requests are accepted.
@@ -96,12 +100,32 @@ pub struct InviteUse {
 /// The beginning of the names of deleted accounts, which no other account can have.
 pub const DELETED_PREFIX: &str = "deleted-";
 
+impl Role {
+    /// Every role, in ascending order.
+    pub const ALL: [Self; 4] = [Self::Member, Self::Support, Self::Operator, Self::Owner];
+
+    /// Returns the name of the role.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Support => "support",
+            Self::Operator => "operator",
+            Self::Owner => "owner",
+        }
+    }
+}
+
 impl Account {
     /// Returns what remains of the account after its deletion, with a pseudonym instead of its name.
     #[must_use]
     pub fn deleted(&self) -> Self {
         let name = format!("{DELETED_PREFIX}{}", self.id);
         Self { name, status: AccountStatus::Deleted, ..self.clone() }
+    }
+
+    /// Whether this is the built-in account, which has no password and belongs to the operator token.
+    pub fn is_built_in(&self) -> bool {
+        self.name == OPERATOR
     }
 
     /// Validates a password's length: 8 to 1,024 bytes.

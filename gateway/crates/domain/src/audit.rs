@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::id::AccountId;
 use super::idempotency::AdminCall;
+use super::source::CallAddress;
 
 /// One change. Entries are append-only and contain no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,9 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// The account that made the change; `None` for the gateway itself.
     pub actor: Option<AccountId>,
+    /// The address that the change was requested from; `None` for the gateway itself, for entries
+    /// about calls from several addresses, and for entries of earlier versions.
+    pub address: Option<CallAddress>,
     /// The action.
     pub action: AuditAction,
     /// The changed object: a key's id, the name of an account, a plan, an
@@ -69,6 +73,8 @@ actions! {
     AccountResume = "account.resume",
     /// An account was moved to another plan.
     AccountPlan = "account.plan",
+    /// An account was given another role.
+    AccountGrant = "account.grant",
     /// A password was changed.
     AccountPassword = "account.password",
     /// A sign-in succeeded.

@@ -19,6 +19,7 @@ use domain::id::{
 };
 use domain::key::KeyDigest;
 use domain::money::Nanos;
+use domain::source::CallAddress;
 use domain::usage::Tokens;
 
 /// A column value.
@@ -122,6 +123,10 @@ columns! {
         let found = Self::ALL.iter().find(|action| action.as_str() == text);
         found.copied().ok_or_else(|| invalid_value(&text, "AuditAction"))
     };
+    CallAddress: |address| address.to_string(), |value| {
+        let text = value.as_str()?;
+        text.parse().map_err(|_| invalid_value(&text, "address"))
+    };
     At: |at| at.0.as_microsecond(), |value| {
         let micros = value.as_i64()?;
         Timestamp::from_microsecond(micros).map(Self).map_err(|_| invalid_value(&micros, "time"))
@@ -202,6 +207,12 @@ impl From<i64> for Value<'_> {
 impl<'a> From<&'a str> for Value<'a> {
     fn from(text: &'a str) -> Self {
         Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(Cow::Owned(text))
     }
 }
 

@@ -62,7 +62,12 @@ macro_rules! codes {
     };
 }
 
-codes!(Role: &'static str, as_str { Member = "member", Operator = "operator" });
+codes!(Role: &'static str, as_str {
+    Member = "member",
+    Support = "support",
+    Operator = "operator",
+    Owner = "owner",
+});
 codes!(AccountStatus: &'static str, as_str {
     Active = "active",
     Suspended = "suspended",
@@ -138,7 +143,7 @@ mod tests {
 
     #[test]
     fn codes_round_trip() {
-        round_trips(Role::ALL);
+        round_trips(Role::ALL.as_slice());
         round_trips(domain::audit::AuditAction::ALL);
         round_trips(AccountStatus::ALL);
         round_trips(Ability::ALL);

@@ -62,6 +62,7 @@ pub(crate) fn audit_entry(object: &str) -> AuditEntry {
     AuditEntry {
         at: at(0),
         actor: None,
+        address: None,
         action: AuditAction::PlanPut,
         object: object.to_owned(),
         account: None,

@@ -236,21 +236,18 @@ pub trait Identities: Send + Sync {
     ) -> Result<(), StoreError>;
     /// Returns the trial credit given on the day of `at` (in UTC).
     async fn trial_given(&self, at: Timestamp) -> Result<Nanos, StoreError>;
-    /// Replaces the status and the plan of an account by those of `account`; its other fields are
-    /// not written. The caller must serialize changes of accounts, because it writes both fields
-    /// from its copy. [`StoreError::NotFound`] if there is no such account.
-    async fn set_status_and_plan(
-        &self,
-        account: &Account,
-        audit: &AuditEntry,
-    ) -> Result<(), StoreError>;
+    /// Replaces the role, the status and the plan of an account by those of `account`; its other
+    /// fields are not written. The caller must serialize changes of accounts, because it writes all
+    /// three from its copy. [`StoreError::NotFound`] if there is no such account.
+    async fn update_account(&self, account: &Account, audit: &AuditEntry)
+    -> Result<(), StoreError>;
     /// Replaces an account's password hash and deletes its sessions except `keep`. Returns how many
     /// were deleted. [`StoreError::NotFound`] if there is no such account.
     async fn set_password(
         &self,
         account: AccountId,
         password_hash: &str,
-        keep: [u8; 32],
+        keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError>;
     /// Returns an account's id and password hash by its name.
@@ -281,8 +278,11 @@ pub trait Identities: Send + Sync {
         max_sessions: u32,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
-    /// Returns a session by the digest of its token, even if it has ended.
-    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError>;
+    /// Returns a session by the digest of its token, even if it has ended, and its account.
+    async fn find_session(
+        &self,
+        digest: [u8; 32],
+    ) -> Result<Option<(Session, Account)>, StoreError>;
     /// Deletes a session, if it exists.
     async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError>;
     /// Returns an account's sessions, newest first; some may have ended.
@@ -298,7 +298,7 @@ pub trait Identities: Send + Sync {
     async fn end_other_sessions(
         &self,
         account: AccountId,
-        keep: [u8; 32],
+        keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError>;
 

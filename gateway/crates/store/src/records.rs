@@ -25,7 +25,7 @@ pub(crate) const REQUEST: &str = "seq, id, account, key, started_at, duration, t
 pub(crate) const ENTRY: &str = "seq, account, amount, kind, request, note, at";
 
 /// The columns of an audit entry.
-pub(crate) const AUDIT: &str = "seq, at, actor, action, object, account, details";
+pub(crate) const AUDIT: &str = "seq, at, actor, action, object, account, details, address";
 
 /// The columns of a response.
 pub(crate) const RESPONSE: &str = "id, account, previous, created_at, input, object";
@@ -102,6 +102,7 @@ pub(crate) fn audit<R: ReadRow>(row: &R) -> Result<(Cursor, AuditEntry), R::Erro
         object: row.at(4)?,
         account: row.at(5)?,
         details: row.at(6)?,
+        address: row.at(7)?,
         call: None,
     };
     Ok((Cursor(row.at(0)?), entry))

@@ -14,6 +14,7 @@ use crate::control::upstreams::{
     NewClientCertificate, NewCredential, NewProxyLogin, UpstreamChange,
 };
 use domain::ValidationError;
+use domain::account::Role;
 use domain::id::{ModelId, PlanName, UpstreamName};
 use domain::key::{ClientGone, Translation};
 use domain::limit::Limits;
@@ -51,6 +52,17 @@ fn client_gone(number: i32, drain_seconds: u64) -> Result<ClientGone, Validation
         }
         Ok(v1::ClientGone::Unspecified | v1::ClientGone::Cancel) => Ok(ClientGone::Cancel),
         Err(_) => Err(unknown("client_gone", number)),
+    }
+}
+
+pub(in super::super) fn role(number: i32) -> Result<Role, ValidationError> {
+    match v1::Role::try_from(number) {
+        Ok(v1::Role::Member) => Ok(Role::Member),
+        Ok(v1::Role::Support) => Ok(Role::Support),
+        Ok(v1::Role::Operator) => Ok(Role::Operator),
+        Ok(v1::Role::Owner) => Ok(Role::Owner),
+        Ok(v1::Role::Unspecified) => Err(missing("role")),
+        Err(_) => Err(unknown("role", number)),
     }
 }
 

@@ -24,7 +24,9 @@ pub(in super::super) fn account(view: &AccountView) -> v1::Account {
     let account = &view.account;
     let role = match account.role {
         Role::Member => v1::Role::Member,
+        Role::Support => v1::Role::Support,
         Role::Operator => v1::Role::Operator,
+        Role::Owner => v1::Role::Owner,
     };
     let status = match account.status {
         AccountStatus::Active => v1::AccountStatus::Active,
@@ -75,6 +77,8 @@ pub(in super::super) fn audit_entry(view: AuditView) -> v1::AuditEntry {
         object: view.entry.object,
         account: view.account,
         details: view.entry.details,
+        actor_id: view.entry.actor.map(|id| id.to_string()).unwrap_or_default(),
+        address: view.entry.address.map(|address| address.to_string()).unwrap_or_default(),
     }
 }
 

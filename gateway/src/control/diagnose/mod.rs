@@ -17,6 +17,7 @@ use futures_util::{Stream, StreamExt, stream};
 use jiff::Timestamp;
 use trust::TlsProblem;
 
+use super::access::Permission;
 use super::{Caller, Control, ControlError};
 
 use domain::upstream::Upstream;
@@ -109,7 +110,8 @@ impl Control {
         caller: &Caller,
         send_requests: bool,
     ) -> Result<impl Stream<Item = FindingView> + Send + use<>, ControlError> {
-        caller.require_operator("examine the gateway")?;
+        let sends = send_requests.then_some(Permission::SendTestRequests);
+        caller.require(sends.unwrap_or(Permission::ReadAll))?;
         let control = self.clone();
         let checks = stream::iter(self.checks(caller, send_requests));
         Ok(checks.then(move |check| run(control.clone(), check)).flat_map(stream::iter))

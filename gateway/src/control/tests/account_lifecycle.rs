@@ -60,7 +60,7 @@ async fn a_closed_account_has_no_access_and_keeps_its_balance() {
     assert_eq!((closed.account.status, again.balance), (AccountStatus::Closed, closed.balance));
     assert_eq!(closed.balance, Nanos(5_000_000_000));
     assert!(!control.directory.find_key(&digest).unwrap().is_usable(bench.clock.now()));
-    control.authenticate(&signed_in.token).await.unwrap_err();
+    control.authenticate(&signed_in.token, None).await.unwrap_err();
     let refused = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap_err();
     assert!(matches!(&refused, ControlError::Forbidden(text) if text.contains("closed")));
     control.create_key(&ann, new_key.clone()).await.unwrap_err();
@@ -188,6 +188,7 @@ async fn an_interrupted_deletion_is_completed_later() {
     let audit = domain::audit::AuditEntry {
         at: now,
         actor: Some(bench.operator.account.id),
+        address: None,
         action: domain::audit::AuditAction::AccountDelete,
         object: deleted.name.clone(),
         account: Some(id),

@@ -3,7 +3,7 @@
 use super::super::keys::{KeyScope, NewKey};
 use super::super::plans::NewPlan;
 use super::*;
-use domain::account::{Account, AccountStatus, Role};
+use domain::account::{AccountStatus, Role};
 use domain::id::PlanName;
 use domain::limit::Limits;
 
@@ -34,7 +34,7 @@ async fn a_suspended_account_is_read_only() {
 
     // Sessions from before and after the suspension can read the status.
     let token = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
-    let again = control.authenticate(&token).await.unwrap();
+    let again = control.authenticate(&token, None).await.unwrap();
     assert_eq!(again.account.status, AccountStatus::Suspended);
     assert_eq!(control.list_keys(&ann, KeyScope::Caller).await.unwrap().len(), 1);
     for caller in [&ann, &again] {
@@ -87,15 +87,14 @@ async fn suspension_requires_an_operator_a_reason_and_another_account() {
 }
 
 #[tokio::test]
-async fn operators_can_suspend_each_other_but_not_all_of_them() {
+async fn owners_can_suspend_each_other_but_not_all_of_them() {
     let bench = Bench::new(Registration::Open).await;
     let control = &bench.control;
-    let second = bench.member("second").await.account;
-    let second = Account { role: Role::Operator, ..Account::clone(&second) };
-    let account = control.directory.put_account(second);
-    let second = Caller { account, session: [9; 32], call: None };
-    // Either operator can suspend the other one, but a suspended operator cannot suspend the last
-    // one.
+    bench.member("second").await;
+    let second = control.grant_role(&bench.operator, "second", Role::Owner).await.unwrap();
+    let second =
+        Caller { account: second.account, session: Some([9; 32]), ..bench.operator.clone() };
+    // Either owner can suspend the other one, but a suspended owner cannot suspend the last one.
     control.suspend_account(&second, "operator", "gone").await.unwrap();
     let refused = control.suspend_account(&bench.operator, "second", "revenge").await;
     assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");

@@ -129,7 +129,7 @@ impl Bench {
         }));
         let text = std::fs::read_to_string(dir.path().join(bootstrap::TOKEN_FILE)).unwrap();
         let operator_token = SecretString::from(text.trim());
-        let operator = control.authenticate(&operator_token).await.unwrap();
+        let operator = control.authenticate(&operator_token, None).await.unwrap();
         Self {
             control,
             clock,
@@ -146,7 +146,7 @@ impl Bench {
         let (operator, password) = (Some(&self.operator), PASSWORD.into());
         self.control.register(operator, None, name, password, &"".into()).await.unwrap();
         let signed_in = self.control.sign_in(None, name, PASSWORD.into()).await.unwrap();
-        self.control.authenticate(&signed_in.token).await.unwrap()
+        self.control.authenticate(&signed_in.token, None).await.unwrap()
     }
 
     /// Adds an upstream `sim` and a model `id` on it.
@@ -229,7 +229,7 @@ async fn state_survives_a_restart() {
     assert!(weak.upgrade().is_none());
 
     let bench = Bench::over(dir, Registration::Open).await;
-    assert_eq!(bench.control.authenticate(&token).await.unwrap().account.id, operator);
+    assert_eq!(bench.control.authenticate(&token, None).await.unwrap().account.id, operator);
     let account = bench.control.get_account(&bench.operator, "ann").await.unwrap();
     assert_eq!(account.balance, Nanos(5_000_000_000 - 7));
     assert_eq!(bench.control.list_models(&bench.operator).unwrap().len(), 1);

@@ -41,6 +41,7 @@ async fn a_sign_in_beyond_the_bound_ends_the_oldest_session() {
     let audit = AuditEntry {
         at: bench.clock.now(),
         actor: None,
+        address: None,
         action: AuditAction::SessionCreate,
         object: String::new(),
         account: None,
@@ -58,7 +59,7 @@ async fn a_sign_in_beyond_the_bound_ends_the_oldest_session() {
     let newest = bench.control.sign_in(None, "ann", PASSWORD.into()).await.unwrap();
     assert_eq!(listed().await.len(), MAX_SESSIONS as usize);
     assert!(!listed().await.iter().any(|view| view.current), "the oldest was ended");
-    assert!(bench.control.authenticate(&newest.token).await.is_ok());
+    assert!(bench.control.authenticate(&newest.token, None).await.is_ok());
 }
 
 #[tokio::test]
@@ -73,9 +74,9 @@ async fn a_session_expires_after_thirty_days_and_its_token_is_not_stored() {
     assert_eq!(signed_in.expires_at, bench.clock.now() + lifetime);
 
     bench.clock.advance(lifetime.saturating_sub(Duration::from_secs(1)));
-    assert!(bench.control.authenticate(&signed_in.token).await.is_ok());
+    assert!(bench.control.authenticate(&signed_in.token, None).await.is_ok());
     bench.clock.advance(Duration::from_secs(1));
-    let ended = bench.control.authenticate(&signed_in.token).await;
+    let ended = bench.control.authenticate(&signed_in.token, None).await;
     assert!(matches!(ended, Err(ControlError::Unauthenticated(_))), "{ended:?}");
 
     let found = |needle: &str| {
@@ -94,10 +95,10 @@ async fn sign_out_ends_only_the_current_session() {
     bench.member("ann").await;
     let one = bench.control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
     let two = bench.control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
-    let caller = bench.control.authenticate(&one).await.unwrap();
+    let caller = bench.control.authenticate(&one, None).await.unwrap();
     bench.control.sign_out(&caller).await.unwrap();
-    assert!(bench.control.authenticate(&one).await.is_err());
-    assert!(bench.control.authenticate(&two).await.is_ok());
+    assert!(bench.control.authenticate(&one, None).await.is_err());
+    assert!(bench.control.authenticate(&two, None).await.is_ok());
     let refused = bench.control.sign_out(&bench.operator).await;
     assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
 }
@@ -119,7 +120,7 @@ async fn lists_and_revokes_single_sessions() {
     let others = control.revoke_session(&bob, ids[0].as_str()).await;
     assert!(matches!(others, Err(ControlError::NotFound(_))), "{others:?}");
     control.revoke_session(&ann, ids[0].as_str()).await.unwrap();
-    assert!(control.authenticate(&second.token).await.is_err());
+    assert!(control.authenticate(&second.token, None).await.is_err());
     let again = control.revoke_session(&ann, ids[0].as_str()).await;
     assert!(matches!(again, Err(ControlError::NotFound(_))), "{again:?}");
     assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1);
@@ -139,7 +140,7 @@ async fn revoking_other_sessions_keeps_the_current_one() {
     assert_eq!(control.revoke_other_sessions(&ann).await.unwrap(), 3);
     assert_eq!(control.revoke_other_sessions(&ann).await.unwrap(), 0);
     for token in &tokens {
-        assert!(control.authenticate(token).await.is_err());
+        assert!(control.authenticate(token, None).await.is_err());
     }
     assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1);
     assert_eq!(control.list_sessions(&bob).await.unwrap().len(), 1);
@@ -156,10 +157,10 @@ async fn a_password_change_ends_other_sessions_and_invalidates_the_old_password(
     assert_eq!(field(change(PASSWORD, "short").await), "new_password");
     let wrong = change("wrong horse", "new horse").await;
     assert!(matches!(wrong, Err(ControlError::Forbidden(_))), "{wrong:?}");
-    assert!(control.authenticate(&other).await.is_ok());
+    assert!(control.authenticate(&other, None).await.is_ok());
 
     assert_eq!(change(PASSWORD, "new horse").await.unwrap(), 1);
-    assert!(control.authenticate(&other).await.is_err());
+    assert!(control.authenticate(&other, None).await.is_err());
     assert_eq!(control.list_sessions(&ann).await.unwrap().len(), 1, "the current one");
     assert!(control.sign_in(None, "ann", PASSWORD.into()).await.is_err());
     assert!(control.sign_in(None, "ann", "new horse".into()).await.is_ok());
@@ -179,7 +180,10 @@ async fn a_concurrent_password_change_invalidates_sign_ins_with_the_old_password
     let (changed, signed_in) = tokio::join!(change, sign_ins);
     changed.unwrap();
     for signed_in in signed_in.into_iter().flatten() {
-        assert!(control.authenticate(&signed_in.token).await.is_err(), "opened before the change");
+        assert!(
+            control.authenticate(&signed_in.token, None).await.is_err(),
+            "opened before the change"
+        );
     }
 }
 
@@ -187,7 +191,7 @@ async fn a_concurrent_password_change_invalidates_sign_ins_with_the_old_password
 async fn refuses_unknown_and_empty_tokens() {
     let bench = Bench::new(Registration::Open).await;
     for token in ["", "tgo-", "tgs-0000", "sk-tg-x"] {
-        let refused = bench.control.authenticate(&token.into()).await;
+        let refused = bench.control.authenticate(&token.into(), None).await;
         assert!(matches!(refused, Err(ControlError::Unauthenticated(_))), "{token}: {refused:?}");
     }
 }

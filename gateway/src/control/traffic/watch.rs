@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::TrafficHistory;
+use crate::control::access::Permission;
 use crate::control::{Caller, Control, ControlError};
 use domain::id::AccountId;
 
@@ -28,7 +29,7 @@ pub struct TrafficSnapshot {
 
 impl Control {
     /// Streams traffic snapshots: one now, and one `interval` after the previous one was taken,
-    /// until the stream is dropped or `stop` is cancelled. `account` is a name or id; empty means
+    /// until the stream is dropped or `stop` is cancelled; an error is the last item. `account` is a name or id; empty means
     /// the caller's account, and `*` the whole gateway.
     ///
     /// # Errors
@@ -40,15 +41,23 @@ impl Control {
         account: &str,
         interval: Duration,
         stop: CancellationToken,
-    ) -> Result<impl Stream<Item = TrafficSnapshot> + Send + use<>, ControlError> {
+    ) -> Result<
+        impl Stream<Item = Result<TrafficSnapshot, ControlError>> + Send + use<>,
+        ControlError,
+    > {
         let scope = self.scope(caller, account)?;
         let interval = interval.max(MIN_INTERVAL);
-        let start = (self.clone(), stop, None::<Instant>);
-        Ok(stream::unfold(start, move |(control, stop, last)| async move {
+        let start = Some((self.clone(), caller.clone(), stop, None::<Instant>));
+        Ok(stream::unfold(start, move |state| async move {
+            let (control, caller, stop, last) = state?;
             if let Some(last) = last {
                 stop.run_until_cancelled(tokio::time::sleep_until(last + interval)).await?;
             }
-            Some((control.traffic(scope), (control, stop, Some(Instant::now()))))
+            if let Err(error) = control.refuse_if_demoted(&caller) {
+                return Some((Err(error), None));
+            }
+            let snapshot = control.traffic(scope);
+            Some((Ok(snapshot), Some((control, caller, stop, Some(Instant::now())))))
         }))
     }
 
@@ -57,7 +66,7 @@ impl Control {
         match account {
             "" => Ok(Some(caller.account.id)),
             "*" => {
-                caller.require_operator("watch the whole gateway")?;
+                caller.require(Permission::ReadAll)?;
                 Ok(None)
             }
             account => Ok(Some(self.visible_account(caller, account)?.id)),

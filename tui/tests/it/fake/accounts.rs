@@ -2,11 +2,11 @@
 
 use proto::v1::account_service_server::AccountService;
 use proto::v1::{
-    Account, AccountStatus, CreditAccountRequest, CreditAccountResponse, ListAccountsRequest,
-    ListAccountsResponse, RegisterRequest, RegisterResponse, ResumeAccountRequest,
-    ResumeAccountResponse, SetPlanRequest, SetPlanResponse, SignInRequest, SignInResponse,
-    SignOutRequest, SignOutResponse, SuspendAccountRequest, SuspendAccountResponse, WhoAmIRequest,
-    WhoAmIResponse,
+    Account, AccountStatus, CreditAccountRequest, CreditAccountResponse, GrantRoleRequest,
+    GrantRoleResponse, ListAccountsRequest, ListAccountsResponse, RegisterRequest,
+    RegisterResponse, ResumeAccountRequest, ResumeAccountResponse, SetPlanRequest, SetPlanResponse,
+    SignInRequest, SignInResponse, SignOutRequest, SignOutResponse, SuspendAccountRequest,
+    SuspendAccountResponse, WhoAmIRequest, WhoAmIResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -108,6 +108,16 @@ impl AccountService for Backend {
         let status = AccountStatus::Active.into();
         let account = self.account(&request.into_inner().account, |it| it.status = status)?;
         Ok(Response::new(ResumeAccountResponse { account: Some(account) }))
+    }
+
+    async fn grant_role(
+        &self,
+        request: Request<GrantRoleRequest>,
+    ) -> Result<Response<GrantRoleResponse>, Status> {
+        authorize(&request)?;
+        let GrantRoleRequest { account, role } = request.into_inner();
+        let account = self.account(&account, |it| it.role = role)?;
+        Ok(Response::new(GrantRoleResponse { account: Some(account) }))
     }
 
     async fn set_plan(

@@ -187,6 +187,7 @@ pub(super) fn entry(index: usize, state: Sample) -> AuditEntry {
         id: index.to_string(),
         at: ago(1_000 * index),
         actor: (index != 2).then(|| name("ada", 0, state)),
+        address: (index != 2).then(|| format!("192.0.2.{index}")),
         action: actions[index % 3].to_owned(),
         object: name("d954a5ca", index, state),
         account: (index != 1).then(|| name("bob", 0, state)),

@@ -8,6 +8,7 @@ use domain::id::InviteId;
 use domain::idempotency::{AdminCall, CompletedCall};
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
+use domain::source::CallAddress;
 
 pub(super) async fn run(store: &dyn Store) {
     successful_changes_are_logged_once(store).await;
@@ -30,6 +31,11 @@ async fn entries_are_filtered_and_paginated(store: &dyn Store) {
         action: AuditAction::KeyCreate,
         account,
         details: "with \"details\"".to_owned(),
+        address: Some(if actor == BOB {
+            CallAddress::UnixSocket
+        } else {
+            CallAddress::Ip([192, 0, 2, 7].into())
+        }),
         ..audit_entry("k1")
     };
     let entries =

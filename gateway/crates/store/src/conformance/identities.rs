@@ -118,11 +118,13 @@ async fn sessions_are_added_and_removed(store: &dyn Store) {
     store.add_session(&session(1, 0, 10), 10, &audit_entry("o")).await.unwrap();
     store.add_session(&session(2, 5, 15), 10, &audit_entry("o")).await.unwrap();
     expect_conflict(store.add_session(&session(2, 5, 15), 10, &audit_entry("o")).await, "session");
-    assert_eq!(store.find_session([1; 32]).await.unwrap(), Some(session(1, 0, 10)));
+    let alice = account(ALICE, "Älice@Example.org", Role::Operator);
+    let found = store.find_session([1; 32]).await.unwrap();
+    assert_eq!(found, Some((session(1, 0, 10), alice.clone())));
 
     store.add_session(&session(3, 12, 30), 10, &audit_entry("o")).await.unwrap();
     assert_eq!(store.find_session([1; 32]).await.unwrap(), None, "it ended before 12");
-    assert_eq!(store.find_session([2; 32]).await.unwrap(), Some(session(2, 5, 15)));
+    assert_eq!(store.find_session([2; 32]).await.unwrap(), Some((session(2, 5, 15), alice)));
     store.remove_session([2; 32]).await.unwrap();
     store.remove_session([2; 32]).await.unwrap();
     assert_eq!(store.find_session([2; 32]).await.unwrap(), None);
@@ -157,7 +159,7 @@ async fn sessions_are_shown_and_ended(
     expect_not_found(store.end_session(BOB, &four, &audit_entry("s")).await);
     store.end_session(ALICE, &four, &audit_entry("s")).await.unwrap();
     expect_not_found(store.end_session(ALICE, &four, &audit_entry("s")).await);
-    assert_eq!(store.end_other_sessions(BOB, [3; 32], &audit_entry("s")).await.unwrap(), 0);
+    assert_eq!(store.end_other_sessions(BOB, Some([3; 32]), &audit_entry("s")).await.unwrap(), 0);
     assert_eq!(ids().await, ["5", "3"]);
     // The bound ends the oldest session of the account, and no other account's.
     let of_bob = Session { account: BOB, ..session(7, 1, 40) };
@@ -166,15 +168,21 @@ async fn sessions_are_shown_and_ended(
     assert_eq!(ids().await, ["8", "5"]);
     store.end_session(ALICE, &SessionId::new("8"), &audit_entry("s")).await.unwrap();
     store.add_session(&session(3, 12, 30), 2, &audit_entry("o")).await.unwrap();
-    assert_eq!(store.find_session([7; 32]).await.unwrap(), Some(of_bob));
+    assert_eq!(
+        store.find_session([7; 32]).await.unwrap(),
+        Some((of_bob, account(BOB, "bob", Role::Member)))
+    );
     assert_eq!(ids().await, ["5", "3"]);
-    let set = store.set_password(ALICE, "new hash", [3; 32], &audit_entry("s")).await;
+    let set = store.set_password(ALICE, "new hash", Some([3; 32]), &audit_entry("s")).await;
     assert_eq!(set.unwrap(), 1);
     assert_eq!(ids().await, ["3"]);
     let hash = store.find_password_hash("älice@example.org").await.unwrap();
     assert_eq!(hash, Some((ALICE, "new hash".to_owned())));
     let nobody = AccountId(uuid::Uuid::nil());
-    expect_not_found(store.set_password(nobody, "", [3; 32], &audit_entry("s")).await);
+    expect_not_found(store.set_password(nobody, "", None, &audit_entry("s")).await);
+    assert_eq!(store.end_other_sessions(ALICE, None, &audit_entry("x")).await.unwrap(), 1);
+    assert_eq!(ids().await, [""; 0]);
+    store.add_session(&session(7, 15, 60), 10, &audit_entry("x")).await.unwrap();
 }
 
 async fn found(store: &dyn Store, id: &KeyId) -> Option<Key> {
@@ -202,10 +210,15 @@ async fn accounts_are_updated(store: &dyn Store) {
         plan: PlanName::new("pro"),
         ..account(BOB, "bob", Role::Member)
     };
-    store.set_status_and_plan(&bob, &audit_entry("c")).await.unwrap();
+    store.update_account(&bob, &audit_entry("c")).await.unwrap();
     assert!(store.load().await.unwrap().accounts.contains(&bob));
+    for role in Role::ALL {
+        let bob = Account { role, ..bob.clone() };
+        store.update_account(&bob, &audit_entry("x")).await.unwrap();
+        assert!(store.load().await.unwrap().accounts.contains(&bob));
+    }
     let nobody = Account { id: AccountId(uuid::Uuid::nil()), ..bob };
-    expect_not_found(store.set_status_and_plan(&nobody, &audit_entry("c")).await);
+    expect_not_found(store.update_account(&nobody, &audit_entry("c")).await);
 }
 
 async fn keys_are_added_and_revoked(store: &dyn Store) {

@@ -48,21 +48,25 @@ const MODEL: &[(&str, &str)] = &[("model", "iif(typeof(model) = 'text', model, N
 pub(crate) const TABLES: &[Table] = &[
     // The version of the program that wrote the source does not describe the copy.
     Table::same("meta", &["name", "value"], "FROM meta WHERE name <> 'written_by'"),
-    Table::same(
-        "accounts",
-        &[
+    // PostgreSQL also has the role that gateways of earlier versions know.
+    Table {
+        name: "accounts",
+        same: &[
             "id",
             "name",
             "folded_name",
             "password_hash",
-            "role",
             "status",
             "plan",
             "created_at",
             "ended",
         ],
-        "FROM accounts",
-    ),
+        computed: &[
+            ("role", "iif(role IN ('operator', 'owner'), 'operator', 'member')"),
+            ("admin_role", "role"),
+        ],
+        source: "FROM accounts",
+    },
     Table::same("account_deletions", &["account", "at"], "FROM account_deletions"),
     Table::same(
         "invites",
@@ -252,7 +256,7 @@ pub(crate) const TABLES: &[Table] = &[
     Table::same("response_bytes", &["account", "bytes"], "FROM response_bytes"),
     Table::same(
         "audit",
-        &["seq", "at", "actor", "action", "object", "account", "details"],
+        &["seq", "at", "actor", "action", "object", "account", "details", "address"],
         "FROM audit ORDER BY seq",
     ),
     Table::same(

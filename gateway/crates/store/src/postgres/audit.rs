@@ -69,15 +69,16 @@ impl AuditLog for PostgresStore {
 
 /// Adds an entry, with its call, in the transaction of its change.
 pub(super) async fn insert(tx: &Transaction<'_>, entry: &AuditEntry) -> Result<(), StoreError> {
-    let sql = "INSERT INTO audit (at, actor, action, object, account, details) \
-        VALUES ($1, $2, $3, $4, $5, $6)";
+    let sql = "INSERT INTO audit (at, actor, action, object, account, details, address) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
     let values = parameters![
         At(entry.at),
         entry.actor,
         entry.action,
         entry.object,
         entry.account,
-        entry.details
+        entry.details,
+        entry.address
     ];
     tx.execute(sql, values).await?;
     let (Some(call), Some(actor)) = (&entry.call, entry.actor) else { return Ok(()) };

@@ -14,7 +14,7 @@ use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
 use crate::{Identities, Snapshot, StoreError};
-use domain::account::{Account, Invite, Session};
+use domain::account::{Account, Invite, Role, Session};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, InviteId, KeyId, SessionId};
 use domain::key::Key;
@@ -69,7 +69,7 @@ impl Identities for PostgresStore {
         row.map_or(Ok(Nanos::ZERO), |row| row.column(0))
     }
 
-    async fn set_status_and_plan(
+    async fn update_account(
         &self,
         account: &Account,
         audit: &AuditEntry,
@@ -77,8 +77,16 @@ impl Identities for PostgresStore {
         let mut connection = self.connection().await?;
         let mut tx = self.begin_change(&mut connection).await?;
         let (status, ended) = objects::status_columns(account.status);
-        let sql = "UPDATE accounts SET status = $1, ended = $2, plan = $3 WHERE id = $4";
-        let values = parameters![status, ended, account.plan, account.id];
+        let sql = "UPDATE accounts SET role = $1, admin_role = $2, status = $3, ended = $4, \
+            plan = $5 WHERE id = $6";
+        let values = parameters![
+            earlier_role(account.role),
+            account.role,
+            status,
+            ended,
+            account.plan,
+            account.id
+        ];
         expect_changed(tx.execute(sql, values).await?)?;
         tx.changes(ChangedObject::Account(account.id));
         tx.commit_audited(audit).await
@@ -88,7 +96,7 @@ impl Identities for PostgresStore {
         &self,
         account: AccountId,
         password_hash: &str,
-        keep: [u8; 32],
+        keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError> {
         let mut connection = self.connection().await?;
@@ -153,7 +161,10 @@ impl Identities for PostgresStore {
         tx.commit_audited(audit).await
     }
 
-    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
+    async fn find_session(
+        &self,
+        digest: [u8; 32],
+    ) -> Result<Option<(Session, Account)>, StoreError> {
         let mut connection = self.connection().await?;
         sessions::find(&connection.view().await?, digest).await
     }
@@ -185,7 +196,7 @@ impl Identities for PostgresStore {
     async fn end_other_sessions(
         &self,
         account: AccountId,
-        keep: [u8; 32],
+        keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError> {
         let mut connection = self.connection().await?;
@@ -255,7 +266,16 @@ impl Identities for PostgresStore {
 
 /// Selects accounts.
 pub(super) const ACCOUNTS: &str =
-    "SELECT id, name, role, status, ended, plan, created_at FROM accounts";
+    "SELECT id, name, admin_role AS role, status, ended, plan, created_at FROM accounts";
+
+/// Returns the role in the column `role`, which gateways before version 8 of the schema read. They
+/// know members and operators only, and grant no roles.
+fn earlier_role(role: Role) -> Role {
+    match role {
+        Role::Member | Role::Support => Role::Member,
+        Role::Operator | Role::Owner => Role::Operator,
+    }
+}
 
 /// Returns all accounts.
 pub(super) async fn accounts(tx: &Transaction<'_>) -> Result<Vec<Account>, StoreError> {
@@ -267,13 +287,14 @@ async fn insert_account(
     account: &Account,
     hash: &str,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO accounts (id, name, folded_name, password_hash, role, status, plan, \
-        created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let sql = "INSERT INTO accounts (id, name, folded_name, password_hash, role, admin_role, \
+        status, plan, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let values = parameters![
         account.id,
         account.name,
         account.name.to_lowercase(),
         hash,
+        earlier_role(account.role),
         account.role,
         account.status,
         account.plan,

@@ -27,6 +27,7 @@ steps![
     "0005_oldest_supported",
     "0006_hedging",
     "0007_account_lifecycle",
+    "0008_operators",
 ];
 
 /// The newest schema version.

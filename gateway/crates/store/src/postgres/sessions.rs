@@ -2,11 +2,12 @@
 
 use super::codec::parameters;
 use super::error::{Constrained, expect_changed};
+use super::identities::ACCOUNTS;
 use super::transaction::Transaction;
 use crate::StoreError;
 use crate::codec::At;
 use crate::objects;
-use domain::account::Session;
+use domain::account::{Account, Session};
 use domain::id::{AccountId, SessionId};
 
 /// Adds a session, and deletes those that had ended by then.
@@ -40,13 +41,18 @@ pub(super) async fn end_oldest(
     Ok(())
 }
 
-/// Returns a session by the digest of its token.
+/// Returns a session by the digest of its token, and its account.
 pub(super) async fn find(
     tx: &Transaction<'_>,
     digest: [u8; 32],
-) -> Result<Option<Session>, StoreError> {
+) -> Result<Option<(Session, Account)>, StoreError> {
     let sql = "SELECT id, digest, account, created_at, expires_at FROM sessions WHERE digest = $1";
-    tx.query_opt(sql, parameters![digest]).await?.as_ref().map(objects::session).transpose()
+    let found = tx.query_opt(sql, parameters![digest]).await?;
+    let Some(session) = found.as_ref().map(objects::session).transpose()? else { return Ok(None) };
+    let sql = format!("{ACCOUNTS} WHERE id = $1");
+    let account = tx.query_opt(&sql, parameters![session.account]).await?;
+    let account = account.as_ref().map(objects::account).transpose()?;
+    Ok(account.map(|account| (session, account)))
 }
 
 /// Returns an account's sessions, newest first.
@@ -73,8 +79,8 @@ pub(super) async fn end(
 pub(super) async fn end_others(
     tx: &Transaction<'_>,
     account: AccountId,
-    keep: [u8; 32],
+    keep: Option<[u8; 32]>,
 ) -> Result<u64, StoreError> {
-    let sql = "DELETE FROM sessions WHERE account = $1 AND digest <> $2";
+    let sql = "DELETE FROM sessions WHERE account = $1 AND digest IS DISTINCT FROM $2";
     tx.execute(sql, parameters![account, keep]).await
 }

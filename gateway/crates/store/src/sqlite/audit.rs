@@ -50,15 +50,16 @@ impl AuditLog for SqliteStore {
 
 /// Adds an entry in the transaction of its change.
 pub(super) fn insert(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
-    let sql = "INSERT INTO audit (at, actor, action, object, account, details) \
-        VALUES (?, ?, ?, ?, ?, ?)";
+    let sql = "INSERT INTO audit (at, actor, action, object, account, details, address) \
+        VALUES (?, ?, ?, ?, ?, ?, ?)";
     tx.prepare_cached(sql)?.execute(parameters![
         At(entry.at),
         entry.actor,
         entry.action,
         entry.object,
         entry.account,
-        entry.details
+        entry.details,
+        entry.address
     ])?;
     if let (Some(call), Some(actor)) = (&entry.call, entry.actor) {
         calls::insert(tx, actor, call, &entry.object, entry.at)?;

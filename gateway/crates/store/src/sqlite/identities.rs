@@ -73,7 +73,7 @@ impl Identities for SqliteStore {
         .await
     }
 
-    async fn set_status_and_plan(
+    async fn update_account(
         &self,
         account: &Account,
         audit: &AuditEntry,
@@ -81,8 +81,8 @@ impl Identities for SqliteStore {
         let account = account.clone();
         self.write_audited(audit, move |tx| {
             let (status, ended) = objects::status_columns(account.status);
-            let sql = "UPDATE accounts SET status = ?, ended = ?, plan = ? WHERE id = ?";
-            let values = parameters![status, ended, account.plan, account.id];
+            let sql = "UPDATE accounts SET role = ?, status = ?, ended = ?, plan = ? WHERE id = ?";
+            let values = parameters![account.role, status, ended, account.plan, account.id];
             changed(tx.prepare_cached(sql)?.execute(values)?)
         })
         .await
@@ -92,7 +92,7 @@ impl Identities for SqliteStore {
         &self,
         account: AccountId,
         password_hash: &str,
-        keep: [u8; 32],
+        keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError> {
         let hash = password_hash.to_owned();
@@ -157,7 +157,10 @@ impl Identities for SqliteStore {
         .await
     }
 
-    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
+    async fn find_session(
+        &self,
+        digest: [u8; 32],
+    ) -> Result<Option<(Session, Account)>, StoreError> {
         self.read(move |tx| sessions::find(tx, digest)).await
     }
 
@@ -187,7 +190,7 @@ impl Identities for SqliteStore {
     async fn end_other_sessions(
         &self,
         account: AccountId,
-        keep: [u8; 32],
+        keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError> {
         self.write_audited(audit, move |tx| sessions::end_others(tx, account, keep)).await
@@ -239,10 +242,13 @@ impl Identities for SqliteStore {
     }
 }
 
+/// Selects accounts.
+pub(super) const ACCOUNTS: &str =
+    "SELECT id, name, role, status, ended, plan, created_at FROM accounts";
+
 fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
-    let sql = "SELECT id, name, role, status, ended, plan, created_at FROM accounts";
     Ok(tx
-        .prepare_cached(sql)?
+        .prepare_cached(ACCOUNTS)?
         .query_map([], |row| objects::account(row))?
         .collect::<Result<_, _>>()?)
 }

@@ -41,6 +41,7 @@ steps![
     "0022_key_use",
     "0023_hedging",
     "0024_account_lifecycle",
+    "0025_operators",
 ];
 
 /// The newest schema version.

@@ -4,10 +4,11 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::codec::parameters;
 use super::error::Constrained;
+use super::identities::ACCOUNTS;
 use crate::StoreError;
 use crate::codec::At;
 use crate::objects;
-use domain::account::Session;
+use domain::account::{Account, Session};
 use domain::id::{AccountId, SessionId};
 
 const SELECT: &str = "SELECT id, digest, account, created_at, expires_at FROM sessions";
@@ -40,10 +41,18 @@ pub(super) fn end_oldest(tx: &Connection, new: &Session, max: u32) -> Result<(),
     Ok(())
 }
 
-/// Returns a session by the digest of its token.
-pub(super) fn find(tx: &Connection, digest: [u8; 32]) -> Result<Option<Session>, StoreError> {
+/// Returns a session by the digest of its token, and its account.
+pub(super) fn find(
+    tx: &Connection,
+    digest: [u8; 32],
+) -> Result<Option<(Session, Account)>, StoreError> {
     let mut select = tx.prepare_cached(&format!("{SELECT} WHERE digest = ?"))?;
-    Ok(select.query_row(parameters![digest], |row| objects::session(row)).optional()?)
+    let found = select.query_row(parameters![digest], |row| objects::session(row)).optional()?;
+    let Some(session) = found else { return Ok(None) };
+    let mut select = tx.prepare_cached(&format!("{ACCOUNTS} WHERE id = ?"))?;
+    let account =
+        select.query_row(parameters![session.account], |row| objects::account(row)).optional()?;
+    Ok(account.map(|account| (session, account)))
 }
 
 /// Returns an account's sessions, newest first.
@@ -68,8 +77,8 @@ pub(super) fn end(tx: &Connection, account: AccountId, id: &SessionId) -> Result
 pub(super) fn end_others(
     tx: &Connection,
     account: AccountId,
-    keep: [u8; 32],
+    keep: Option<[u8; 32]>,
 ) -> Result<u64, StoreError> {
-    let sql = "DELETE FROM sessions WHERE account = ? AND digest <> ?";
+    let sql = "DELETE FROM sessions WHERE account = ? AND digest IS NOT ?";
     Ok(tx.prepare_cached(sql)?.execute(parameters![account, keep])? as u64)
 }

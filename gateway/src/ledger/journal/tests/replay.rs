@@ -226,6 +226,7 @@ fn audit() -> AuditEntry {
     AuditEntry {
         at: Timestamp::UNIX_EPOCH,
         actor: None,
+        address: None,
         action: AuditAction::AccountCredit,
         object: String::new(),
         account: None,
