@@ -163,7 +163,7 @@ async fn export_writes_everything_as_json_lines() {
         .lines()
         .map(|line| {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
-            line["kind"].as_str().unwrap().to_owned()
+            line["record"].as_str().unwrap().to_owned()
         })
         .collect();
     let expected = [

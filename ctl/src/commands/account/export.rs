@@ -1,6 +1,6 @@
 //! `ctl account export`: writes everything about an account as JSON lines.
 //!
-//! Each line names its kind: `account`, `key`, `invite`, `usage_day`, `request`, `ledger_entry`,
+//! The field `record` of each line is its kind: `account`, `key`, `invite`, `usage_day`, `request`, `ledger_entry`,
 //! `audit_entry` or `response`. Lists are read page by page, so that memory is bounded.
 
 use std::io::{BufWriter, ErrorKind, Write};
@@ -33,9 +33,10 @@ const PAGE: u32 = 500;
 /// A record with its kind.
 #[derive(Serialize)]
 struct Line<T> {
-    kind: &'static str,
+    /// The kind. Ledger entries have a field `kind` themselves.
+    record: &'static str,
     #[serde(flatten)]
-    record: T,
+    fields: T,
 }
 
 /// The file that is written, and the account that it is about.
@@ -71,8 +72,8 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Export) -> Result<(), Fail
 }
 
 impl Exporter<'_> {
-    fn write<T: Serialize>(&mut self, kind: &'static str, record: T) -> Result<(), Failure> {
-        let line = serde_json::to_string(&Line { kind, record })
+    fn write<T: Serialize>(&mut self, record: &'static str, fields: T) -> Result<(), Failure> {
+        let line = serde_json::to_string(&Line { record, fields })
             .map_err(|error| Failure::new(Exit::Failed, error))?;
         self.bytes(line.as_bytes())?;
         self.bytes(b"\n")

@@ -145,7 +145,7 @@ impl UsageService for FakeGateway {
     ) -> Answer<Self::ExportResponsesStream> {
         self.record("ExportResponses", request)?;
         let chunk = |data: &str| Ok(ExportResponsesResponse { data: data.as_bytes().to_vec() });
-        let chunks = [chunk("{\"kind\":\"response\","), chunk("\"id\":\"resp_1\"}\n")];
+        let chunks = [chunk("{\"record\":\"response\","), chunk("\"id\":\"resp_1\"}\n")];
         answer(Box::pin(tokio_stream::iter(chunks)))
     }
 

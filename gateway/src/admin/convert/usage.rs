@@ -119,7 +119,7 @@ pub(in super::super) fn response_chunks(
     // A line break in JSON is white space: within a string, it is escaped.
     let one_line = |json: &str| json.replace(['\n', '\r'], " ");
     let line = format!(
-        "{{\"kind\":\"response\",\"id\":\"{}\",\"created_at\":\"{}\",\"input\":{},\"response\":{}}}\n",
+        "{{\"record\":\"response\",\"id\":\"{}\",\"created_at\":\"{}\",\"input\":{},\"response\":{}}}\n",
         response_id(response.id),
         response.created_at,
         one_line(&response.input),
