@@ -87,9 +87,8 @@ pub(super) async fn describe(
         );
     }
     if let Some(target) = target {
-        lines.push_str(&format!(
-            "then the database would be copied into `{target}`, which is empty\n"
-        ));
+        lines =
+            format!("{lines}then the database would be copied into `{target}`, which is empty\n");
     }
     out.write_all(lines.as_bytes()).context("writing the result")
 }

@@ -72,7 +72,8 @@ impl TrustedTime {
             let trusted = self.jump.map_or(expected, |jump| jump.now(monotonic));
             self.jump = Some(Jump { since: monotonic, trusted });
             event = Some(Event::Jumped(ahead));
-        } else if self.jump.is_some_and(|jump| monotonic - jump.since >= CONFIRMATION) {
+        } else if self.jump.is_some_and(|jump| monotonic.saturating_sub(jump.since) >= CONFIRMATION)
+        {
             self.jump = None;
             event = Some(Event::Confirmed);
         }

@@ -31,6 +31,7 @@ steps![
 ];
 
 /// The newest schema version.
+#[expect(clippy::cast_possible_truncation, reason = "there are few migrations")]
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
 /// The oldest schema version whose gateways may use the present schema. A migration that removes or

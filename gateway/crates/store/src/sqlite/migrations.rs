@@ -45,6 +45,7 @@ steps![
 ];
 
 /// The newest schema version.
+#[expect(clippy::cast_possible_truncation, reason = "there are few migrations")]
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
 /// Migrates a database, in one transaction for all missing migrations. Refuses one with a newer
