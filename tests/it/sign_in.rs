@@ -33,6 +33,10 @@ fn wait_of(refused: Result<(), Status>) -> u64 {
 async fn audited(operator: &Session, action: &str) -> Vec<(String, String)> {
     let log = operator.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap();
     let entries = log.into_inner().entries.into_iter().filter(|entry| entry.action == action);
+    let entries = entries.inspect(|entry| {
+        let expected = if entry.details.ends_with("from 127.0.0.1") { "127.0.0.1" } else { "unix" };
+        assert_eq!(entry.address, expected, "{entry:?}");
+    });
     entries.map(|entry| (entry.account, entry.details)).collect()
 }
 
