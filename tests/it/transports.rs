@@ -159,12 +159,12 @@ async fn answers_are_the_same(has_tls: bool) {
 
 #[tokio::test]
 async fn answers_and_records_are_the_same_over_http1_and_http2_in_plaintext() {
-    answers_are_the_same(false).await;
+    Box::pin(answers_are_the_same(false)).await;
 }
 
 #[tokio::test]
 async fn answers_and_records_are_the_same_over_http1_and_http2_with_tls() {
-    answers_are_the_same(true).await;
+    Box::pin(answers_are_the_same(true)).await;
 }
 
 /// The end of a connection to an upstream in the middle of an answer is an error. How much of the answer arrives
@@ -317,10 +317,10 @@ async fn disconnecting_cancels(has_tls: bool) {
 
 #[tokio::test]
 async fn disconnecting_cancels_the_request_upstream_in_plaintext() {
-    disconnecting_cancels(false).await;
+    Box::pin(disconnecting_cancels(false)).await;
 }
 
 #[tokio::test]
 async fn disconnecting_cancels_the_request_upstream_with_tls() {
-    disconnecting_cancels(true).await;
+    Box::pin(disconnecting_cancels(true)).await;
 }
