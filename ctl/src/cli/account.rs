@@ -51,7 +51,7 @@ pub(crate) enum AccountCommand {
         support   reads everything but secrets, suspends accounts, revokes keys\n  \
         operator  changes everything but roles and the operator token\n  \
         owner     everything\n\n\
-        Examples:\n  ctl account grant alice operator\n  ctl account grant alice member")]
+        Example:\n  ctl account grant alice operator\n  ctl account grant alice member")]
     Grant(Grant),
     /// Change your password and revoke your other sessions
     #[command(after_help = "Example:\n  ctl account password\n  \

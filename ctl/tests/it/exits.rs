@@ -116,7 +116,7 @@ async fn an_invalid_command_line_is_a_usage_error() {
         assert_eq!((result.code, result.out.as_str()), (2, ""), "{line}");
         assert_ne!(result.err, "", "{line}");
     }
-    assert_eq!(user.ctl("--version").await.ok(), "ctl 0.1.0\n");
+    assert_eq!(user.ctl("--version").await.ok(), format!("ctl {}\n", version::LONG));
 }
 
 #[tokio::test]
