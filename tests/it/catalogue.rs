@@ -154,7 +154,7 @@ async fn every_applied_change_has_an_audit_entry() {
     for line in [
         "model.update,house,,\"rpm: none -> 7, tpm: 90000 -> none, output_usd: 2 -> 3.5, price_version: 1 -> 2\"",
         "plan.put,team,,\"rpm: 600 -> none, monthly_tokens: none -> 9\"",
-        "plan.put,team,,\"trial_credit_usd: 2.5, rpm: 600, concurrency: 8, models: [house, tiny]\"",
+        "plan.put,team,,\"trial_credit_usd: 2.5, rpm: 600, concurrency: 8, max_keys: 100, models: [house, tiny]\"",
         "upstream.add,remote,,\"url: `https://api.example/v1`, credential: env `REMOTE_KEY`, profile: generic\"",
     ] {
         assert!(log.contains(line), "{line} is not in {log}");

@@ -33,7 +33,7 @@ impl Hedged {
     /// Sends a request, has `upstreams` serve it, and returns the client's answer.
     async fn ask<T>(&self, upstreams: impl Future<Output = T>) -> (Answer, T) {
         let request = self.product.chat(&self.key, &question("asked", "hi"));
-        tokio::join!(request.answer(), upstreams)
+        Box::pin(async { tokio::join!(request.answer(), upstreams) }).await
     }
 
     /// Returns the request at both upstreams; the second gets it only because the first is silent.

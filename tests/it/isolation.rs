@@ -143,13 +143,12 @@ async fn each_role_may_call_what_its_rule_says() {
         for rpc in every_rpc() {
             let Case { rule, attempts, foreign } = attempt(&rpc, &bob, &victim).await;
             for attempt in &attempts {
-                match rule.refusal(role) {
-                    Some(expected) => assert_eq!(code(attempt), expected, "{rpc}: {attempt:?}"),
+                if let Some(expected) = rule.refusal(role) {
+                    assert_eq!(code(attempt), expected, "{rpc}: {attempt:?}");
+                } else {
                     // A call that is permitted may fail because of the state of the gateway.
-                    None => {
-                        let refused = [Code::PermissionDenied, Code::Unauthenticated];
-                        assert!(!refused.contains(&code(attempt)), "{role:?} {rpc}: {attempt:?}");
-                    }
+                    let refused = [Code::PermissionDenied, Code::Unauthenticated];
+                    assert!(!refused.contains(&code(attempt)), "{role:?} {rpc}: {attempt:?}");
                 }
             }
             for (attempt, _) in foreign {
@@ -193,7 +192,7 @@ async fn the_last_owner_keeps_its_role_and_no_smaller_role_suspends_it() {
     let bob = product.member("bob").await;
     let grant = async |session: &Session, account: &str, role: v1::Role| {
         let request = v1::GrantRoleRequest { account: account.into(), role: role.into() };
-        session.accounts().grant_role(request).await.map(|answer| answer.into_inner())
+        session.accounts().grant_role(request).await.map(tonic::Response::into_inner)
     };
     let suspend = async |session: &Session, account: &str| {
         let (account, reason) = (account.to_owned(), "a test".to_owned());

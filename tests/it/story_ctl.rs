@@ -134,7 +134,7 @@ fn check_key_usage(printed: &Printed) {
 
 /// Checks credit, suspension, upstream and model, and the catalogue as a file.
 fn check_operation(printed: &Printed) {
-    assert_eq!(printed.json("operator.json")["role"], "operator");
+    assert_eq!(printed.json("operator.json")["role"], "owner");
     let (before, after) = (&printed.json("ledger.json"), printed.json("credited.json"));
     let charged = before.as_array().unwrap().iter().filter(|entry| entry["kind"] == "charge");
     assert_eq!(charged.count(), 2);

@@ -83,7 +83,7 @@ impl UsageService for Usage {
             account => account,
         };
         let responses = self.control.export_responses(&caller, &account, self.shutdown.clone())?;
-        let chunks = responses.map(|response| response.map(convert::response_chunks));
+        let chunks = responses.map_ok(|response| convert::response_chunks(&response));
         let chunks = chunks.map_ok(|chunks| stream::iter(chunks.into_iter().map(Ok)));
         Ok(Response::new(chunks.map_err(Status::from).try_flatten().boxed()))
     }

@@ -92,7 +92,9 @@ impl Control {
             let closed = Account { status: AccountStatus::Closed, ..Account::clone(&account) };
             let audit = control.audit_entry(AuditAction::AccountClose, &closed.name, Some(id), "");
             let revoked = control.store.close_account(&closed, control.clock.now(), &audit).await?;
-            revoked.into_iter().for_each(|key| control.directory.put_key(key));
+            for key in revoked {
+                control.directory.put_key(key);
+            }
             Ok(control.directory.put_account(closed))
         });
         let account = changed.await.or_replay(|_| self.visible_account(caller, account))?;

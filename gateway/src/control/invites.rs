@@ -1,5 +1,6 @@
 //! Invites: codes for one registration each, with the plan and the credit of the new account.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,10 +105,10 @@ impl Control {
             .write(Some(caller), move |control| async move {
                 let mut details = format!("until {}", invite.expires_at);
                 if let Some(plan) = &invite.plan {
-                    details.push_str(&format!(", plan `{plan}`"));
+                    _ = write!(details, ", plan `{plan}`");
                 }
                 if let Some(credit) = invite.credit {
-                    details.push_str(&format!(", credit {credit} dollars"));
+                    _ = write!(details, ", credit {credit} dollars");
                 }
                 let action = AuditAction::AccountInvite;
                 let audit = control.audit_entry(action, invite.id.as_str(), None, details);

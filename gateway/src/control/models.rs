@@ -88,7 +88,7 @@ const MAX_UPSTREAM_MODEL_BYTES: usize = 512;
 const MAX_TOKENS: u64 = 1_000_000_000_000;
 /// The shortest wait for an answer before a request is sent twice, and the longest. Nearly all answers take longer than the
 /// shortest; hardly any takes longer than the longest.
-const HEDGE_AFTER: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(600);
+const HEDGE_AFTER: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_mins(10);
 
 // === impl Control ===
 

@@ -127,15 +127,14 @@ impl Control {
         let by_operator = caller.is_some_and(|caller| caller.may(Permission::AddAccounts));
         let given = (!code.expose_secret().is_empty()).then(|| token::digest(code));
         match self.registration {
-            // A code is used, too, where it is not needed: it can have a plan and a credit.
-            Registration::Open => Ok(given),
-            Registration::Invite | Registration::Closed if by_operator => Ok(given),
-            Registration::Invite if given.is_none() => Err(ValidationError::new(
+            Registration::Invite if given.is_none() && !by_operator => Err(ValidationError::new(
                 "invite_code",
                 "registration needs an invite code; ask the operator of this gateway for one",
             )
             .into()),
-            Registration::Invite => Ok(given),
+            // A code is used, too, where it is not needed: it can have a plan and a credit.
+            Registration::Open | Registration::Invite => Ok(given),
+            Registration::Closed if by_operator => Ok(given),
             Registration::Closed => Err(ControlError::Forbidden(
                 "registration is closed; ask the operator of this gateway for an account".into(),
             )),

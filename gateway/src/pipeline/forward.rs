@@ -197,9 +197,9 @@ where
 // === impl Forwarding ===
 
 impl Forwarding<'_> {
-    async fn try_targets<'t, A, O>(
+    async fn try_targets<A, O>(
         &mut self,
-        mut targets: Targets<'t, A, O>,
+        mut targets: Targets<'_, A, O>,
     ) -> Result<UpstreamAnswer, Fault>
     where
         A: Fn(&Deployment) -> bool,

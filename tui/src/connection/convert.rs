@@ -11,7 +11,7 @@ mod usage;
 use jiff::Timestamp;
 use proto::v1;
 
-use crate::model::accounts::{Account, Role};
+use crate::model::accounts::{Account, AccountStatus, Role};
 use crate::model::audit::AuditEntry;
 use crate::model::keys::Key;
 use crate::model::nodes::{Node, NodeState};
@@ -32,10 +32,12 @@ pub(super) fn account(account: v1::Account) -> Account {
             v1::Role::Operator => Some(Role::Operator),
             v1::Role::Owner => Some(Role::Owner),
         },
-        suspended: matches!(
-            account.status(),
-            v1::AccountStatus::Suspended | v1::AccountStatus::Closed | v1::AccountStatus::Deleted
-        ),
+        status: match account.status() {
+            v1::AccountStatus::Unspecified | v1::AccountStatus::Active => AccountStatus::Active,
+            v1::AccountStatus::Suspended => AccountStatus::Suspended,
+            v1::AccountStatus::Closed => AccountStatus::Closed,
+            v1::AccountStatus::Deleted => AccountStatus::Deleted,
+        },
         plan: present(account.plan),
         balance_usd: present(account.balance_usd),
         created_at: time(account.created_at),

@@ -13,14 +13,39 @@ pub struct Account {
     pub name: String,
     /// The role; `None` if unknown.
     pub role: Option<Role>,
-    /// Whether the gateway refuses its requests.
-    pub suspended: bool,
+    /// Whether it can be used.
+    pub status: AccountStatus,
     /// The name of its plan, if any.
     pub plan: Option<String>,
     /// The balance: an exact decimal in US dollars, negative if overdrawn.
     pub balance_usd: Option<String>,
     /// The time of registration.
     pub created_at: Option<Timestamp>,
+}
+
+/// Whether an account can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountStatus {
+    /// It can be used.
+    Active,
+    /// Its requests are refused, and its sessions are read-only.
+    Suspended,
+    /// Its keys are revoked, and it cannot sign in.
+    Closed,
+    /// Only its ledger entries and records remain, under a pseudonym.
+    Deleted,
+}
+
+impl AccountStatus {
+    /// Returns the name of the status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Suspended => "suspended",
+            Self::Closed => "closed",
+            Self::Deleted => "deleted",
+        }
+    }
 }
 
 /// The permissions of an account on the admin plane. A greater role includes the smaller ones.
@@ -64,7 +89,7 @@ impl ListEntry for Account {
 
     fn texts(&self) -> Vec<&str> {
         let role = self.role.map_or("", Role::as_str);
-        let state = if self.suspended { "suspended" } else { "active" };
-        vec![&self.name, self.plan.as_deref().unwrap_or_default(), role, state]
+        let status = self.status.as_str();
+        vec![&self.name, self.plan.as_deref().unwrap_or_default(), role, status]
     }
 }

@@ -1,7 +1,7 @@
 //! Actions on the accounts screen.
 
 use crate::effect::Effect;
-use crate::model::accounts::Role;
+use crate::model::accounts::{AccountStatus, Role};
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
@@ -37,10 +37,20 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             ];
             Form::new("Role", FormKind::GrantRole(name), fields)
         }
-        Action::ToggleSuspension if account.suspended => {
+        Action::ToggleSuspension if account.status != AccountStatus::Active => {
+            let consequence = match account.status {
+                AccountStatus::Deleted => {
+                    model.set_problem(format!("`{name}` was deleted and cannot be used"));
+                    return Vec::new();
+                }
+                AccountStatus::Closed => "It can sign in again. Its keys stay revoked.",
+                AccountStatus::Active | AccountStatus::Suspended => {
+                    "Its keys work from the next request on."
+                }
+            };
             model.overlay = Some(Overlay::Confirm(Confirm {
                 question: format!("Let `{name}` be used again?"),
-                consequence: "Its keys work from the next request on.".into(),
+                consequence: consequence.into(),
                 change: Change::Resume { account: name },
             }));
             return Vec::new();

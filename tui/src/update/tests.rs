@@ -13,7 +13,7 @@ use super::update;
 use crate::effect::Effect;
 use crate::keymap;
 use crate::message::{Loaded, Message};
-use crate::model::accounts::{Account, Role};
+use crate::model::accounts::{Account, AccountStatus, Role};
 use crate::model::change::{ChangeOutcome, CreatedKey};
 use crate::model::keys::Key;
 use crate::model::overlay::Overlay;
@@ -40,7 +40,7 @@ fn account(name: &str, role: Role) -> Account {
         id: format!("id-of-{name}"),
         name: name.to_owned(),
         role: Some(role),
-        suspended: false,
+        status: AccountStatus::Active,
         plan: Some("free".to_owned()),
         balance_usd: None,
         created_at: None,
@@ -219,7 +219,7 @@ fn operators_credit_suspend_and_resume() {
         Message::Changed(Ok(ChangeOutcome { notice: "done".to_owned(), key: None })),
     );
 
-    let suspended = Account { suspended: true, ..account("bob", Role::Member) };
+    let suspended = Account { status: AccountStatus::Suspended, ..account("bob", Role::Member) };
     load(&mut model, Loaded::Accounts(vec![suspended]));
     press(&mut model, KeyCode::Char('s'));
     assert_eq!(change(&press(&mut model, KeyCode::Char('y'))), "Resume { account: \"bob\" }");

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Span;
 
 use crate::model::Model;
-use crate::model::accounts::{Account, Role};
+use crate::model::accounts::{Account, AccountStatus, Role};
 
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
@@ -48,11 +48,12 @@ fn role(account: &Account) -> &'static str {
 }
 
 fn state(model: &Model, account: &Account) -> Span<'static> {
-    if account.suspended {
-        Span::styled("suspended", model.theme.bad())
-    } else {
-        Span::styled("active", model.theme.good())
-    }
+    let style = match account.status {
+        AccountStatus::Active => model.theme.good(),
+        AccountStatus::Suspended => model.theme.bad(),
+        AccountStatus::Closed | AccountStatus::Deleted => model.theme.faint(),
+    };
+    Span::styled(account.status.as_str(), style)
 }
 
 fn detail<'a>(model: &'a Model, account: &'a Account) -> Detail<'a> {

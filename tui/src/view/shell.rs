@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::keymap;
+use crate::model::accounts::{Account, AccountStatus};
 use crate::model::{ConnectionState, Model, Notice, Screen};
 
 use super::widget::text::{dollars, fit};
@@ -14,9 +15,13 @@ use super::widget::text::{dollars, fit};
 const SUSPENDED: &str =
     " this account is suspended: nothing is served or changed; ask the operator";
 
+fn is_suspended(account: &Account) -> bool {
+    account.status == AccountStatus::Suspended
+}
+
 /// Returns the height of the header.
 pub(super) fn height(model: &Model) -> u16 {
-    let suspended = model.data.account.value.as_ref().is_some_and(|it| it.suspended);
+    let suspended = model.data.account.value.as_ref().is_some_and(is_suspended);
     match model.screen {
         Screen::SignIn => 1,
         _ if suspended => 3,
@@ -46,7 +51,7 @@ pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
     push(&model.server, theme.faint());
     if let Some(account) = &model.data.account.value {
         push(&account.name, theme.strong());
-        if account.suspended {
+        if is_suspended(account) {
             push("suspended", theme.bad());
         }
         if let Some(balance) = &account.balance_usd {

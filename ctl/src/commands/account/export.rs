@@ -80,7 +80,7 @@ impl Exporter<'_> {
     }
 
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.lines += bytes.split(|byte| *byte == b'\n').skip(1).count() as u64;
         self.file.write_all(bytes).map_err(|error| Failure::file("writing", self.path, &error))
     }
 

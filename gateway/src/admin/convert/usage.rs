@@ -114,7 +114,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Returns a stored response as a JSON line, in chunks.
 pub(in super::super) fn response_chunks(
-    response: StoredResponse,
+    response: &StoredResponse,
 ) -> Vec<v1::ExportResponsesResponse> {
     // A line break in JSON is white space: within a string, it is escaped.
     let one_line = |json: &str| json.replace(['\n', '\r'], " ");

@@ -1,7 +1,7 @@
 //! Sample data from a gateway, numbered by `index`.
 
 use jiff::Timestamp;
-use tui::model::accounts::{Account, Role};
+use tui::model::accounts::{Account, AccountStatus, Role};
 use tui::model::audit::AuditEntry;
 use tui::model::catalogue::{Ability, CatalogueModel, Deployment, Modality, Price};
 use tui::model::keys::Key;
@@ -47,7 +47,11 @@ pub(crate) fn account(index: usize, role: Role, state: Sample) -> Account {
         id: format!("0193-{index:04}"),
         name: name("ada", index, state),
         role: Some(role),
-        suspended: state == Sample::Full || index == 2,
+        status: match index {
+            _ if state == Sample::Full => AccountStatus::Suspended,
+            2 => AccountStatus::Suspended,
+            _ => AccountStatus::Active,
+        },
         plan: Some(name("free", 0, state)),
         balance_usd: Some(money(index, state)),
         created_at: ago(86_400 * (index + 1)),
