@@ -1,6 +1,6 @@
 //! Authorization: the caller of an operation, what its role permits, and the objects that it may see.
 //!
-//! [`Permission::rule`] is the only table from permissions to roles. Members see only objects of
+//! `Permission::rule` is the only table from permissions to roles. Members see only objects of
 //! their own account. Invariant: the error for another account's object is identical to the error
 //! for one that does not exist.
 

@@ -103,7 +103,7 @@ impl Control {
 
     /// Deletes a closed account: everything that describes its owner, and all texts of its requests.
     /// Its ledger entries and request records stay, under a pseudonym. `confirm` repeats its name. A
-    /// deletion that a crash interrupts is continued by [`Self::purge_deleted`]. Idempotent by the
+    /// deletion that a crash interrupts is continued by `purge_deleted`. Idempotent by the
     /// account's id.
     ///
     /// # Errors

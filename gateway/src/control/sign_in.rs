@@ -140,7 +140,7 @@ impl Control {
     ///
     /// Invariant: an unknown name takes the same time and gives the same error as a wrong password.
     /// Suspended accounts may sign in, so that they can see their suspension. The oldest sessions of
-    /// the account beyond [`MAX_SESSIONS`] end.
+    /// the account beyond `MAX_SESSIONS` end.
     ///
     /// # Errors
     /// [`ControlError::Unauthenticated`] if name or password is wrong, [`ControlError::Limited`]
