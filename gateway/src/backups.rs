@@ -159,7 +159,7 @@ impl BackupTask {
         let target = path.clone();
         let writing = tokio::task::spawn_blocking(move || {
             write(copy, &dir, &target)?;
-            delete_oldest(&dir, keep).map_err(|error| BackupError::Io(dir, error))
+            delete_oldest(&dir, keep, now).map_err(|error| BackupError::Io(dir, error))
         });
         let panicked = |error: tokio::task::JoinError| BackupError::Io(path.clone(), error.into());
         writing.await.map_err(panicked)??;
@@ -218,12 +218,35 @@ fn existing(dir: &Path) -> io::Result<Vec<(Timestamp, PathBuf)>> {
     Ok(found)
 }
 
-fn delete_oldest(dir: &Path, keep: NonZeroUsize) -> io::Result<()> {
+/// Deletes the oldest backups beyond `keep`. Those of the future, before a correction of the clock, go first: they would
+/// stay the newest for as long as the clock was ahead.
+fn delete_oldest(dir: &Path, keep: NonZeroUsize, now: Timestamp) -> io::Result<()> {
     let mut found = existing(dir)?;
+    found.sort_by_key(|(time, _)| (*time <= now, *time));
     let surplus = found.len().saturating_sub(keep.get());
     for (_, path) in found.drain(..surplus) {
         std::fs::remove_file(&path)?;
         tracing::info!(path = %path.display(), "deleted an old backup");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock that was ahead for a while must not leave its backups as the only ones.
+    #[test]
+    fn backups_of_the_future_are_deleted_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let now: Timestamp = "2026-11-25T12:00:00Z".parse().unwrap();
+        let hours = [-2, -1, 0, 9_000].map(|hours| now + SignedDuration::from_hours(hours));
+        let path = |time: Timestamp| dir.path().join(time.strftime(NAME).to_string());
+        for time in hours {
+            std::fs::write(path(time), "").unwrap();
+        }
+        delete_oldest(dir.path(), NonZeroUsize::new(2).unwrap(), now).unwrap();
+        let left = existing(dir.path()).unwrap();
+        assert_eq!(left.iter().map(|(time, _)| *time).collect::<Vec<_>>(), hours[1..3]);
+    }
 }

@@ -81,6 +81,11 @@ impl Permission {
         }
     }
 
+    /// Whether the role of `account` has the permission.
+    pub(super) fn is_held_by(self, account: &Account) -> bool {
+        account.role >= self.rule().0
+    }
+
     fn refusal(self) -> ControlError {
         let (role, act) = self.rule();
         let roles = match role {
@@ -98,7 +103,7 @@ impl Permission {
 impl Caller {
     /// Whether the caller's role has `permission`.
     pub fn may(&self, permission: Permission) -> bool {
-        self.account.role >= permission.rule().0
+        permission.is_held_by(&self.account)
     }
 
     /// Refuses callers whose role does not have `permission`.
@@ -190,8 +195,17 @@ impl Control {
     }
 }
 
-/// Refuses the rest of a call whose caller has lost a part of its role since the call began.
+/// Whether an account was closed or deleted, so that nobody may use it.
+pub(super) fn is_ended(account: &Account) -> bool {
+    matches!(account.status, AccountStatus::Closed | AccountStatus::Deleted)
+}
+
+/// Refuses the rest of a call whose caller has lost its account, or a part of its role, since the
+/// call began.
 pub(super) fn refuse_demoted(caller: &Caller, current: &Account) -> Result<(), ControlError> {
+    if is_ended(current) {
+        return Err(ControlError::Forbidden("your account was closed during the call".into()));
+    }
     if current.role >= caller.account.role {
         return Ok(());
     }

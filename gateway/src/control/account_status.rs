@@ -86,8 +86,8 @@ impl Control {
     /// granted once.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::NotFound`] if the account or the
-    /// plan does not exist.
+    /// [`ControlError::Forbidden`] for members and for accounts with a greater role than the
+    /// caller's, [`ControlError::NotFound`] if the account or the plan does not exist.
     pub async fn set_plan(
         self: &Arc<Self>,
         caller: &Caller,
@@ -96,8 +96,10 @@ impl Control {
     ) -> Result<AccountView, ControlError> {
         caller.require(Permission::AssignPlans)?;
         let id = self.visible_account(caller, account)?.id;
+        let by = caller.clone();
         let changed = self.write(Some(caller), move |control| async move {
             let account = control.current_account(id)?;
+            by.require_on(&account, Permission::AssignPlans)?;
             let found = control.directory.catalogue().plans.get(plan.as_str()).cloned();
             let plan = found.ok_or_else(|| ControlError::missing("plan", &plan))?.name.clone();
             if account.plan == plan {

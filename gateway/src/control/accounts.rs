@@ -68,8 +68,9 @@ impl Control {
     /// Adds `amount` to an account's balance; a negative amount is a debit.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::Invalid`] if the amount is zero,
-    /// the new balance would exceed the maximum, or the reason is empty or too long.
+    /// [`ControlError::Forbidden`] for members and for accounts with a greater role than the
+    /// caller's, [`ControlError::Invalid`] if the amount is zero, the new balance would exceed the
+    /// maximum, or the reason is empty or too long, [`ControlError::InUse`] for deleted accounts.
     pub async fn credit_account(
         self: &Arc<Self>,
         caller: &Caller,
@@ -78,12 +79,14 @@ impl Control {
         reason: &str,
     ) -> Result<AccountView, ControlError> {
         caller.require(Permission::CreditAccounts)?;
-        let account = self.visible_account(caller, account)?;
-        let (reason, credited) = (check_reason(reason)?, account.clone());
+        let credited = self.visible_account(caller, account)?;
+        let (id, by, reason) = (credited.id, caller.clone(), check_reason(reason)?);
         if amount == Nanos::ZERO {
             return Err(ValidationError::new("amount_usd", "`amount_usd` must not be zero").into());
         }
         let changed = self.write(Some(caller), move |control| async move {
+            let account = control.current_account(id)?;
+            by.require_on(&account, Permission::CreditAccounts)?;
             let balance = control.view(account.clone()).await?.balance + amount;
             if balance > MAX_BALANCE || balance < -MAX_BALANCE {
                 let message = format!("a balance must stay within ±{MAX_BALANCE} dollars");

@@ -75,16 +75,17 @@ impl Control {
     ) -> Result<impl Stream<Item = Result<StoredResponse, ControlError>> + Send + use<>, ControlError>
     {
         let account = self.visible_account(caller, account)?.id;
-        let control = self.clone();
+        let (control, caller) = (self.clone(), caller.clone());
         let start = (None, VecDeque::new());
         Ok(stream::try_unfold(start, move |(mut after, mut page)| {
-            let (control, stop) = (control.clone(), stop.clone());
+            let (control, caller, stop) = (control.clone(), caller.clone(), stop.clone());
             async move {
                 if page.is_empty() {
                     if stop.is_cancelled() {
                         let message = "the gateway is shutting down; try again";
                         return Err(ControlError::Busy(message.into()));
                     }
+                    control.refuse_if_demoted(&caller)?;
                     let read = control.store.responses_after(account, after, MAX_PAGE_RESPONSES);
                     page = VecDeque::from(read.await?);
                     after = page.back().map(|last| last.id);

@@ -171,6 +171,9 @@ impl Control {
         let (id, account) = (key.id.clone(), key.account);
         if account != caller.account.id {
             caller.require(Permission::RevokeKeys)?;
+            if let Some(owner) = self.directory.find_account(account) {
+                caller.require_on(&owner, Permission::RevokeKeys)?;
+            }
         }
         let revoked = self.write(Some(caller), move |control| async move {
             if key.revoked_at.is_none() {

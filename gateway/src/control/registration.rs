@@ -74,6 +74,15 @@ impl Control {
                 Some(digest) => Some(control.store.find_invite(digest).await?.ok_or_else(refused)?),
                 None => None,
             };
+            // An invite is as good as the account that made it.
+            let maker = invite.as_ref().and_then(|invite| invite.created_by);
+            let maker = maker.and_then(|maker| control.directory.find_account(maker));
+            let may_invite = |maker: &Account| {
+                maker.status == AccountStatus::Active && Permission::AddAccounts.is_held_by(maker)
+            };
+            if maker.is_some_and(|maker| !may_invite(&maker)) {
+                return Err(refused());
+            }
             let invited = invite.as_ref().and_then(|invite| invite.plan.clone());
             let account = Account {
                 id: AccountId(control.entropy.uuid(now)),

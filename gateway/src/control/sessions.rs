@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use secrecy::SecretString;
 
+use super::access::is_ended;
 use super::accounts::AccountView;
 use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, token};
@@ -127,7 +128,11 @@ impl Control {
             // Also the account is read from the store: this gateway may not have applied yet that
             // another one took back a role.
             let found = self.store.find_session(digest).await?;
-            let found = found.filter(|(session, _)| self.clock.now() < session.expires_at);
+            let found = found.filter(|(session, account)| {
+                // A session may have been opened at a gateway that did not know yet that the
+                // account was closed.
+                self.clock.now() < session.expires_at && !is_ended(account)
+            });
             found.map(|(_, account)| Caller {
                 account: Arc::new(account),
                 session: Some(digest),

@@ -267,7 +267,16 @@ impl Forwarding<'_> {
                 }
                 Some(after) => {
                     upstream_client.earn_hedge();
-                    let hedge = || upstream_client.take_hedge().then(|| targets.hedge()).flatten();
+                    let hedge = || {
+                        if !upstream_client.take_hedge() {
+                            return None;
+                        }
+                        let hedge = targets.hedge();
+                        if hedge.is_none() {
+                            upstream_client.return_hedge();
+                        }
+                        hedge
+                    };
                     // Boxed because it is rare: the future of every request would have to hold it.
                     Box::pin(self.run_hedged(attempt, outgoing, after, hedge)).await
                 }

@@ -202,6 +202,11 @@ impl UpstreamClient {
         self.stats.take_hedge()
     }
 
+    /// Uncounts a request that could not be sent to another upstream.
+    pub fn return_hedge(&self) {
+        self.stats.return_hedge();
+    }
+
     /// Records a failure of a request with `credential` before its answer began; `now` is the monotonic time.
     pub fn record_failure(
         &self,

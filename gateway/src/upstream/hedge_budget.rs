@@ -35,6 +35,12 @@ impl HedgeBudget {
         let take = |earned: u32| earned.checked_sub(REQUESTS_PER_HEDGE);
         self.earned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
+
+    /// Returns a permission that was taken and not used.
+    pub(super) fn give_back(&self) {
+        let add = |earned: u32| Some((earned + REQUESTS_PER_HEDGE).min(BURST * REQUESTS_PER_HEDGE));
+        _ = self.earned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
 }
 
 #[cfg(test)]
@@ -56,5 +62,7 @@ mod tests {
         assert_eq!(taken(1_001), BURST + 1_000 / REQUESTS_PER_HEDGE);
         (0..1_000).for_each(|_| budget.earn());
         assert_eq!((0..100).filter(|_| budget.take()).count(), BURST as usize);
+        budget.give_back();
+        assert!(budget.take() && !budget.take());
     }
 }

@@ -255,6 +255,11 @@ impl UpstreamStats {
         self.hedges.take()
     }
 
+    /// Uncounts a request that could not be sent to another upstream.
+    pub(super) fn return_hedge(&self) {
+        self.hedges.give_back();
+    }
+
     /// Records a failure before the answer began. Returns the time for which the breaker opens, if it opens
     /// now.
     pub(super) fn record_failure(

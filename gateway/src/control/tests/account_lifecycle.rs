@@ -3,6 +3,7 @@
 use secrecy::ExposeSecret;
 
 use super::super::audit::AuditQuery;
+use super::super::invites::InviteRequest;
 use super::super::keys::NewKey;
 use super::*;
 use domain::account::AccountStatus;
@@ -43,6 +44,20 @@ async fn a_renamed_account_keeps_its_id_and_frees_its_name() {
     assert_eq!((first.id, second), (other.account.id, first));
 }
 
+/// An entry about a change of the operator.
+fn audit_entry(bench: &Bench) -> domain::audit::AuditEntry {
+    domain::audit::AuditEntry {
+        at: bench.clock.now(),
+        actor: Some(bench.operator.account.id),
+        address: None,
+        action: domain::audit::AuditAction::SessionCreate,
+        object: String::new(),
+        account: None,
+        details: String::new(),
+        call: None,
+    }
+}
+
 #[tokio::test]
 async fn a_closed_account_has_no_access_and_keeps_its_balance() {
     let bench = Bench::new(Registration::Open).await;
@@ -64,6 +79,17 @@ async fn a_closed_account_has_no_access_and_keeps_its_balance() {
     let refused = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap_err();
     assert!(matches!(&refused, ControlError::Forbidden(text) if text.contains("closed")));
     control.create_key(&ann, new_key.clone()).await.unwrap_err();
+    // Another gateway may have opened a session before it knew that the account was closed.
+    let session = domain::account::Session {
+        id: domain::id::SessionId::new("late"),
+        digest: super::super::token::digest(&signed_in.token),
+        account: ann.account.id,
+        created_at: bench.clock.now(),
+        expires_at: bench.clock.now() + Duration::from_hours(1),
+    };
+    control.store.add_session(&session, 9, &audit_entry(&bench)).await.unwrap();
+    control.authenticate(&signed_in.token, None).await.unwrap_err();
+    control.refuse_if_demoted(&ann).unwrap_err();
     let kept = control.store.load().await.unwrap();
     assert!(kept.accounts.contains(&closed.account), "{kept:?}");
     assert!(kept.keys.is_empty());
@@ -72,6 +98,45 @@ async fn a_closed_account_has_no_access_and_keeps_its_balance() {
     control.sign_in(None, "ann", PASSWORD.into()).await.unwrap();
     assert!(!control.directory.find_key(&digest).unwrap().is_usable(bench.clock.now()));
     control.create_key(&ann, new_key).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_invite_of_a_closed_account_is_refused() {
+    let bench = Bench::new(Registration::Invite).await;
+    let (eve, control) = (bench.member("eve").await, &bench.control);
+    control.grant_role(&bench.operator, "eve", domain::account::Role::Operator).await.unwrap();
+    let eve = Caller { account: control.directory.find_account(eve.account.id).unwrap(), ..eve };
+    let invite = control.create_invite(&eve, InviteRequest::default()).await.unwrap();
+    control.close_account(&bench.operator, "eve").await.unwrap();
+    let register =
+        async || control.register(None, None, "bob", PASSWORD.into(), &invite.code).await.map(drop);
+    assert!(matches!(register().await, Err(ControlError::Forbidden(_))));
+    control.resume_account(&bench.operator, "eve").await.unwrap();
+    register().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_smaller_role_changes_nothing_of_an_account_with_a_greater_one() {
+    let bench = Bench::new(Registration::Open).await;
+    let (eve, owner, control) =
+        (bench.member("eve").await, bench.member("owner-two").await, &bench.control);
+    let new_key = NewKey { label: "theirs".into(), ..NewKey::default() };
+    let (key, _) = control.create_key(&owner, new_key).await.unwrap();
+    control.grant_role(&bench.operator, "eve", domain::account::Role::Operator).await.unwrap();
+    control.grant_role(&bench.operator, "owner-two", domain::account::Role::Owner).await.unwrap();
+    let eve = Caller { account: control.directory.find_account(eve.account.id).unwrap(), ..eve };
+    for refused in [
+        control.credit_account(&eve, "owner-two", Nanos(-1), "theft").await.map(drop),
+        control.set_plan(&eve, "owner-two", "free".into()).await.map(drop),
+        control.close_account(&eve, "owner-two").await.map(drop),
+        control.revoke_key(&eve, key.key.id.as_str()).await.map(drop),
+    ] {
+        assert!(
+            matches!(&refused, Err(ControlError::Forbidden(text)) if text.contains("`owner`")),
+            "{refused:?}"
+        );
+    }
+    control.revoke_key(&owner, key.key.id.as_str()).await.unwrap();
 }
 
 /// Texts that must be gone after a deletion.
@@ -136,6 +201,8 @@ async fn assert_gone(bench: &Bench, id: AccountId, balance: Nanos) {
     assert!(records[0].1.notes.is_empty() && records[0].1.idempotency.is_none());
     let pseudonym = format!("deleted-{id}");
     let log = control.list_audit(&bench.operator, AuditQuery::default(), 99, "").await.unwrap();
+    let own = log.items.iter().map(|view| &view.entry).filter(|entry| entry.actor == Some(id));
+    assert!(own.clone().count() > 0 && own.clone().all(|entry| entry.address.is_none()));
     let text = format!("{log:?}");
     assert!(PRIVATE.iter().all(|private| !text.contains(private)), "{text}");
     assert!(text.contains("account.credit") || text.contains("AccountCredit"));
@@ -170,6 +237,7 @@ async fn a_deleted_account_leaves_only_its_ledger_under_a_pseudonym() {
         control.resume_account(&bench.operator, &id.to_string()).await,
         control.rename_account(&bench.operator, &id.to_string(), "ann").await,
         control.close_account(&bench.operator, &id.to_string()).await,
+        control.credit_account(&bench.operator, &id.to_string(), Nanos(1), "late").await,
     ] {
         assert!(matches!(change, Err(ControlError::InUse(_))), "{change:?}");
     }
@@ -186,14 +254,10 @@ async fn an_interrupted_deletion_is_completed_later() {
     // What a crash behind the first transaction and one step leaves.
     let (deleted, now) = (closed.account.deleted(), bench.clock.now());
     let audit = domain::audit::AuditEntry {
-        at: now,
-        actor: Some(bench.operator.account.id),
-        address: None,
         action: domain::audit::AuditAction::AccountDelete,
         object: deleted.name.clone(),
         account: Some(id),
-        details: String::new(),
-        call: None,
+        ..audit_entry(&bench)
     };
     control.store.delete_account(&deleted, "", now, &audit).await.unwrap();
     assert_eq!(control.store.purge_deleted(now, 7).await.unwrap(), 7);

@@ -27,9 +27,11 @@ const PURGES: [&str; 5] = [
         AND (notes IS NOT NULL OR idempotency IS NOT NULL) LIMIT $2)",
     "UPDATE ledger_entries SET note = '' WHERE (account, seq) IN (SELECT account, seq \
         FROM ledger_entries WHERE account = $1 AND note <> '' LIMIT $2)",
-    "UPDATE audit SET details = '', object = CASE WHEN action LIKE 'key.%' THEN object \
+    "UPDATE audit SET details = '', address = CASE \
+            WHEN actor <> account THEN address END, object = CASE WHEN action LIKE 'key.%' THEN object \
         ELSE (SELECT name FROM accounts WHERE id = $1) END WHERE seq IN (SELECT seq FROM audit \
-        WHERE account = $1 AND (details <> '' OR (action NOT LIKE 'key.%' \
+        WHERE account = $1 AND (details <> '' OR (address IS NOT NULL \
+            AND (actor IS NULL OR actor = account)) OR (action NOT LIKE 'key.%' \
         AND object <> (SELECT name FROM accounts WHERE id = $1))) LIMIT $2)",
 ];
 
@@ -71,9 +73,11 @@ impl AccountLifecycle for PostgresStore {
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let mut tx = self.begin_change(&mut connection).await?;
-        // The names that the account has had are the objects of its audit entries.
+        // The names that the account has had are the objects of its audit entries. Another account
+        // may have one of them now, and its calls stay.
         let sql = "DELETE FROM admin_calls WHERE actor = $1 OR object IN \
-            (SELECT object FROM audit WHERE account = $1 AND action NOT LIKE 'key.%')";
+            (SELECT object FROM audit WHERE account = $1 AND action NOT LIKE 'key.%') \
+            AND object NOT IN (SELECT name FROM accounts WHERE id <> $1)";
         tx.execute(sql, parameters![account.id]).await?;
         rename(&tx, account).await?;
         set_status(&tx, account).await?;

@@ -36,9 +36,11 @@ const PURGED: [(&str, &str); 4] = [
         "UPDATE ledger_entries SET note = '' WHERE seq = ?",
     ),
     (
-        "SELECT seq FROM audit WHERE account = ?1 AND (details <> '' OR (action NOT LIKE 'key.%' \
+        "SELECT seq FROM audit WHERE account = ?1 AND (details <> '' OR (address IS NOT NULL \
+            AND (actor IS NULL OR actor = account)) OR (action NOT LIKE 'key.%' \
             AND object <> (SELECT name FROM accounts WHERE id = ?1))) LIMIT ?2",
-        "UPDATE audit SET details = '', object = CASE WHEN action LIKE 'key.%' THEN object \
+        "UPDATE audit SET details = '', address = CASE \
+            WHEN actor <> account THEN address END, object = CASE WHEN action LIKE 'key.%' THEN object \
             ELSE (SELECT name FROM accounts WHERE id = account) END WHERE seq = ?",
     ),
 ];
@@ -77,9 +79,11 @@ impl AccountLifecycle for SqliteStore {
     ) -> Result<(), StoreError> {
         let (account, hash) = (account.clone(), password_hash.to_owned());
         self.write_audited(audit, move |tx| {
-            // The names that the account has had are the objects of its audit entries.
+            // The names that the account has had are the objects of its audit entries. Another account
+            // may have one of them now, and its calls stay.
             let sql = "DELETE FROM admin_calls WHERE actor = ?1 OR object IN \
-                (SELECT object FROM audit WHERE account = ?1 AND action NOT LIKE 'key.%')";
+                (SELECT object FROM audit WHERE account = ?1 AND action NOT LIKE 'key.%') \
+                AND object NOT IN (SELECT name FROM accounts WHERE id <> ?1)";
             tx.execute(sql, parameters![account.id])?;
             rename(tx, &account)?;
             set_status(tx, &account)?;
