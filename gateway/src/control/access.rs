@@ -195,7 +195,7 @@ impl Control {
     }
 }
 
-/// Whether an account was closed or deleted, so that nobody may use it.
+/// Whether an account was closed or deleted, so that it cannot be used.
 pub(super) fn is_ended(account: &Account) -> bool {
     matches!(account.status, AccountStatus::Closed | AccountStatus::Deleted)
 }
