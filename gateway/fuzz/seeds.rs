@@ -172,6 +172,7 @@ fn calls() -> Vec<Vec<u8>> {
         trial_credit_usd: "1.25".to_owned(),
         limits,
         models: vec!["m".to_owned()],
+        max_keys: Some(20),
     };
     let put_plan = v1::PutPlanRequest { plan: Some(plan) };
     let key = v1::CreateKeyRequest {
