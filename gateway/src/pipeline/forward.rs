@@ -266,14 +266,14 @@ impl Forwarding<'_> {
                     (attempt, answer)
                 }
                 Some(after) => {
-                    upstream_client.earn_hedge();
+                    upstream_client.hedge_budget().earn();
                     let hedge = || {
-                        if !upstream_client.take_hedge() {
+                        if !upstream_client.hedge_budget().take() {
                             return None;
                         }
                         let hedge = targets.hedge();
                         if hedge.is_none() {
-                            upstream_client.return_hedge();
+                            upstream_client.hedge_budget().give_back();
                         }
                         hedge
                     };

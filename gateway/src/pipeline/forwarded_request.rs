@@ -122,16 +122,12 @@ impl ForwardedRequest {
         self.open.app.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
     }
 
-    /// Keeps the current attempt beside another one that is about to begin, and returns the status of that one.
-    pub(super) fn begin_second_attempt(&mut self) -> SendStatus {
-        let send_status = SendStatus::default();
-        if let Some(target) = self.open.deployment().cloned() {
-            let (credential, first) = (self.open.credential(), self.send_status.clone());
-            let other = OtherAttempt { target, credential, send_status: first };
-            self.other_attempt = Some(Box::new(other));
-            self.send_status = send_status.clone();
-        }
-        send_status
+    /// Keeps the current attempt beside another one, with the status `second`, that is about to begin.
+    pub(super) fn begin_second_attempt(&mut self, second: SendStatus) {
+        let Some(target) = self.open.deployment().cloned() else { return };
+        let send_status = std::mem::replace(&mut self.send_status, second);
+        let other = OtherAttempt { target, credential: self.open.credential(), send_status };
+        self.other_attempt = Some(Box::new(other));
     }
 
     /// Makes the attempt at `target`, beside which the current one began, the current one again.

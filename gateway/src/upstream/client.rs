@@ -16,6 +16,7 @@ use super::credential::{Credential, REQUEST_ID};
 use super::credential_states::TriedCredentials;
 use super::environment_proxies::EnvironmentProxies;
 use super::error::{Phase, UpstreamError, convert_retry_date};
+use super::hedge_budget::HedgeBudget;
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
 use super::read::read_whole;
@@ -191,20 +192,9 @@ impl UpstreamClient {
         self.stats.record_cancelled(latency, now);
     }
 
-    /// Counts a request that may be sent a second time, to another upstream, if this one is slow.
-    pub fn earn_hedge(&self) {
-        self.stats.earn_hedge();
-    }
-
-    /// Returns whether a request may be sent to another upstream because this one is slow, and counts it. A tenth of the
-    /// requests may, after a burst.
-    pub fn take_hedge(&self) -> bool {
-        self.stats.take_hedge()
-    }
-
-    /// Uncounts a request that could not be sent to another upstream.
-    pub fn return_hedge(&self) {
-        self.stats.return_hedge();
+    /// Returns the bound on the requests that are also sent to another upstream because this one is slow.
+    pub fn hedge_budget(&self) -> &HedgeBudget {
+        self.stats.hedge_budget()
     }
 
     /// Records a failure of a request with `credential` before its answer began; `now` is the monotonic time.

@@ -12,7 +12,7 @@ const REQUESTS_PER_HEDGE: u32 = 10;
 const BURST: u32 = 10;
 
 /// The budget of one upstream, which all workers share. A new one is full, so that hedging also works with few requests.
-pub(super) struct HedgeBudget {
+pub struct HedgeBudget {
     /// In requests that are sent once.
     earned: AtomicU32,
 }
@@ -25,19 +25,19 @@ impl Default for HedgeBudget {
 
 impl HedgeBudget {
     /// Counts a request that is sent once.
-    pub(super) fn earn(&self) {
+    pub fn earn(&self) {
         let earn = |earned| (earned < BURST * REQUESTS_PER_HEDGE).then_some(earned + 1);
         _ = self.earned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, earn);
     }
 
     /// Takes the permission to send a request twice; `false` if there is none.
-    pub(super) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         let take = |earned: u32| earned.checked_sub(REQUESTS_PER_HEDGE);
         self.earned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
     /// Returns a permission that was taken and not used.
-    pub(super) fn give_back(&self) {
+    pub fn give_back(&self) {
         let add = |earned: u32| Some((earned + REQUESTS_PER_HEDGE).min(BURST * REQUESTS_PER_HEDGE));
         _ = self.earned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }

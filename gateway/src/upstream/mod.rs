@@ -52,6 +52,7 @@ pub use credential_states::TriedCredentials;
 pub use environment_proxies::{EnvironmentProxies, ProxyVariables};
 pub use error::{Phase, RETRY_AFTER_HEADERS, UpstreamError};
 pub use health_check::HealthChecks;
+pub use hedge_budget::HedgeBudget;
 pub use outbound::SendStatus;
 pub use probe::DueProbes;
 pub use slots::SlotsTable;

@@ -55,7 +55,7 @@ pub(super) struct UpstreamStats {
     credentials: CredentialStates,
     check: CheckResults,
     in_flight: AtomicU32,
-    hedges: HedgeBudget,
+    hedge_budget: HedgeBudget,
     /// The moving average of the time to the head of an answer, in microseconds; zero before the first.
     average_latency: AtomicU64,
     /// The monotonic time in milliseconds of the last answer.
@@ -245,19 +245,9 @@ impl UpstreamStats {
         }
     }
 
-    /// Counts a request that may be sent a second time, to another upstream, if this one is slow.
-    pub(super) fn earn_hedge(&self) {
-        self.hedges.earn();
-    }
-
-    /// Returns whether a request may be sent to another upstream because this one is slow, and counts it.
-    pub(super) fn take_hedge(&self) -> bool {
-        self.hedges.take()
-    }
-
-    /// Uncounts a request that could not be sent to another upstream.
-    pub(super) fn return_hedge(&self) {
-        self.hedges.give_back();
+    /// Returns the bound on the requests that are sent twice.
+    pub(super) fn hedge_budget(&self) -> &HedgeBudget {
+        &self.hedge_budget
     }
 
     /// Records a failure before the answer began. Returns the time for which the breaker opens, if it opens

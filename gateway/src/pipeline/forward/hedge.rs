@@ -3,7 +3,7 @@
 //! The attempt that is answered first serves the client, and the other one is cancelled. An upstream may charge its
 //! operator for the work on a cancelled request; the client is charged once, for the answer that it gets. The number of
 //! requests that are sent twice is bounded, so that upstreams that are slow because they are overloaded do not get
-//! more requests for it; see [`UpstreamClient::take_hedge`](crate::upstream::UpstreamClient::take_hedge).
+//! more requests for it; see [`HedgeBudget`](crate::upstream::HedgeBudget).
 
 use std::pin::pin;
 use std::time::Duration;
@@ -38,10 +38,10 @@ impl Forwarding<'_> {
         if let Ok(result) = tokio::time::timeout(after, first_run.as_mut()).await {
             return (first, result);
         }
-        let Some((mut second, second_outgoing)) = next() else { return (first, first_run.await) };
+        let Some((second, second_outgoing)) = next() else { return (first, first_run.await) };
         self.hedge_after = None;
         self.request.open.add_notes([format!("hedged_after={}ms", after.as_millis())]);
-        second.send_status = self.request.begin_second_attempt();
+        self.request.begin_second_attempt(second.send_status.clone());
         let number = second.credential_number();
         // While the journal cannot be written, nothing more may be sent.
         let may_send = self.begin_attempt(second.target, number, &second_outgoing).await.is_ok();

@@ -20,8 +20,11 @@ const PAGES_PER_STEP: i32 = 1_024;
 #[error("the copy of the database is damaged: {0}")]
 struct CorruptCopyError(String);
 
-/// Removes a file on drop.
-struct RemoveOnDrop(PathBuf);
+/// A new file, which is removed on drop unless it is kept.
+pub(super) struct NewFile {
+    path: PathBuf,
+    is_kept: bool,
+}
 
 /// Copies the database at `path`, which `source` has open. The copy is a file in the same
 /// directory; it is unlinked at the end, so that only the returned handle refers to it.
@@ -32,22 +35,21 @@ pub(super) fn copy(
 ) -> Result<StoreCopy, StoreError> {
     remove(path)?;
     let target = copy_path(path);
-    copy_into(source, &target, cancel)?;
-    let _remove = RemoveOnDrop(target.clone());
+    let _removed = copy_into(source, &target, cancel)?;
     let file = File::open(&target)?;
     let bytes = file.metadata()?.len();
     Ok(StoreCopy { file, bytes })
 }
 
-/// Copies the database that `source` has open into the new file `target`, and checks the copy. The
-/// file is not synced, and is removed if this fails.
+/// Copies the database that `source` has open into the new file `target_path`, and checks the copy.
+/// The file is not synced.
 pub(super) fn copy_into(
     source: &mut Connection,
     target_path: &Path,
     cancel: &CancelHandle,
-) -> Result<(), StoreError> {
+) -> Result<NewFile, StoreError> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(target_path)?;
-    let remove = RemoveOnDrop(target_path.to_owned());
+    let file = NewFile { path: target_path.to_owned(), is_kept: false };
     let mut target = Connection::open(target_path)?;
     cancel.add_connection(&target)?;
     target.pragma_update(None, "journal_mode", "off")?;
@@ -67,8 +69,7 @@ pub(super) fn copy_into(
     target.pragma_update(None, "journal_mode", "delete")?;
     check(&target, cancel)?;
     drop(target);
-    std::mem::forget(remove);
-    Ok(())
+    Ok(file)
 }
 
 /// Removes the copy that a crash left behind.
@@ -98,9 +99,18 @@ fn check(target: &Connection, cancel: &CancelHandle) -> Result<(), StoreError> {
     Err(StoreError::Unavailable(CorruptCopyError(verdict).into()))
 }
 
-impl Drop for RemoveOnDrop {
+impl NewFile {
+    /// Keeps the file.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for NewFile {
     fn drop(&mut self) {
-        // If this fails, the next copy or start removes the file.
-        let _ = std::fs::remove_file(&self.0);
+        if !self.is_kept {
+            // If this fails, the next copy or start removes the file.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }

@@ -30,10 +30,12 @@ pub(super) fn find(
 
 /// Copies the database at `path` into the new file `target`, checks the copy and syncs it.
 pub(super) fn copy_file(path: &Path, target: &Path) -> Result<u64, StoreError> {
-    copy::copy_into(&mut connect_read_only(path)?, target, &CancelHandle::default())?;
+    let copy = copy::copy_into(&mut connect_read_only(path)?, target, &CancelHandle::default())?;
     let file = File::open(target)?;
     file.sync_all()?;
-    Ok(file.metadata()?.len())
+    let bytes = file.metadata()?.len();
+    copy.keep();
+    Ok(bytes)
 }
 
 fn connect_read_only(path: &Path) -> rusqlite::Result<Connection> {
