@@ -16,7 +16,9 @@ pub(super) struct Schedule {
 #[derive(Debug)]
 struct ScheduledTopic {
     topic: Topic,
-    due: Instant,
+    /// When to fetch the topic next. `None` during a fetch, unless another fetch was requested
+    /// since it began: its answer may be older than what that request is about.
+    due: Option<Instant>,
     /// Whether a fetch is running. A topic has at most one fetch in flight.
     is_in_flight: bool,
 }
@@ -29,7 +31,7 @@ impl Schedule {
         self.entries.retain(|entry| topics.contains(&entry.topic));
         for &topic in topics {
             if !self.entries.iter().any(|entry| entry.topic == topic) {
-                self.entries.push(ScheduledTopic { topic, due: now, is_in_flight: false });
+                self.entries.push(ScheduledTopic { topic, due: Some(now), is_in_flight: false });
             }
             // The time range may have changed.
             if topic == Topic::Usage {
@@ -40,22 +42,22 @@ impl Schedule {
 
     /// Returns the due topics and marks them as in flight until [`complete`](Self::complete).
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Topic> {
-        let due = self.entries.iter_mut().filter(|entry| !entry.is_in_flight && entry.due <= now);
-        due.map(|entry| {
-            entry.is_in_flight = true;
-            entry.due = now + refresh_interval(entry.topic);
-            entry.topic
-        })
-        .collect()
+        let is_due = |due: Instant| due <= now;
+        self.entries
+            .iter_mut()
+            .filter(|entry| !entry.is_in_flight && entry.due.is_some_and(is_due))
+            .map(|entry| {
+                entry.is_in_flight = true;
+                entry.due = None;
+                entry.topic
+            })
+            .collect()
     }
 
     /// Marks the fetch of `topic` as finished.
     pub(super) fn complete(&mut self, topic: Topic, now: Instant) {
         for entry in self.entries.iter_mut().filter(|entry| entry.topic == topic) {
-            // Keep the due time if the topic was expedited during the fetch.
-            if entry.due > now {
-                entry.due = now + refresh_interval(topic);
-            }
+            entry.due.get_or_insert(now + refresh_interval(topic));
             entry.is_in_flight = false;
         }
     }
@@ -63,13 +65,13 @@ impl Schedule {
     /// Makes the subscribed topics among `topics` due no later than `when`.
     pub(super) fn expedite(&mut self, topics: &[Topic], when: Instant) {
         for entry in self.entries.iter_mut().filter(|entry| topics.contains(&entry.topic)) {
-            entry.due = entry.due.min(when);
+            entry.due = Some(entry.due.map_or(when, |due| due.min(when)));
         }
     }
 
     /// Makes all topics due at `now`.
     pub(super) fn make_all_due(&mut self, now: Instant) {
-        self.entries.iter_mut().for_each(|entry| entry.due = now);
+        self.entries.iter_mut().for_each(|entry| entry.due = Some(now));
     }
 
     /// Waits until a topic is due. Pending forever if no topic can become due.
@@ -78,7 +80,7 @@ impl Schedule {
     /// Cancel safe.
     pub(super) async fn wait_until_due(&self) {
         let idle = self.entries.iter().filter(|entry| !entry.is_in_flight);
-        match idle.map(|entry| entry.due).min() {
+        match idle.filter_map(|entry| entry.due).min() {
             Some(due) => sleep_until(due).await,
             None => std::future::pending().await,
         }
@@ -96,4 +98,35 @@ fn refresh_interval(topic: Topic) -> Duration {
         Topic::Traffic | Topic::Log => 3_600,
     };
     Duration::from_secs(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fetch_requested_during_a_fetch_keeps_its_time() {
+        let start = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut schedule = Schedule::default();
+        schedule.set_topics(&[Topic::Account], start);
+        assert_eq!(schedule.take_due(start), [Topic::Account]);
+        schedule.expedite(&[Topic::Account], start + second);
+        assert_eq!(schedule.take_due(start + second), [], "two fetches at the same time");
+        schedule.complete(Topic::Account, start);
+        assert_eq!(schedule.take_due(start), []);
+        assert_eq!(schedule.take_due(start + second), [Topic::Account]);
+    }
+
+    #[test]
+    fn a_topic_is_fetched_again_after_its_interval() {
+        let start = Instant::now();
+        let mut schedule = Schedule::default();
+        schedule.set_topics(&[Topic::Account], start);
+        assert_eq!(schedule.take_due(start), [Topic::Account]);
+        schedule.complete(Topic::Account, start);
+        let interval = refresh_interval(Topic::Account);
+        assert_eq!(schedule.take_due(start + interval / 2), []);
+        assert_eq!(schedule.take_due(start + interval), [Topic::Account]);
+    }
 }
