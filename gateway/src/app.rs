@@ -291,7 +291,7 @@ pub async fn run(
 
     let (http_address, admin_address) = (listen, listeners.admin.address()?);
     // Bodies that are received slowly must not keep answers from their clients.
-    let [body_memory, answer_memory] =
+    let [body_memory, working_memory] =
         [(); 2].map(|()| MemoryBudget::new(config.body_memory_bytes, config.max_body_bytes));
     let app = AppState {
         directory: directory.clone(),
@@ -306,7 +306,7 @@ pub async fn run(
         responses_policy: config.responses.policy,
         sealer,
         max_chain_bytes: config.max_body_bytes as u64,
-        answer_memory,
+        working_memory,
         clock: clock.clone(),
         entropy: seams.entropy.clone(),
         tasks: tasks.clone(),

@@ -1,5 +1,5 @@
 //! A memory budget with a share for each account. The process has one for request bodies and stored responses, and
-//! one for long answers.
+//! one for what is made of them: copies of long requests, and long answers.
 //!
 //! The share follows the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998): an account may hold
 //! half as much as is free after it took its part. One busy account gets a third of the budget, four get a sixth
@@ -104,6 +104,11 @@ impl MemoryGuard {
         self.bytes
     }
 
+    /// Returns the most that one account ever gets, in bytes.
+    pub fn account_limit(&self) -> usize {
+        self.budget.account_limit()
+    }
+
     /// Grows the guard to `bytes`, if it holds less. Waits for memory that others hold.
     ///
     /// # Errors
@@ -136,6 +141,19 @@ impl MemoryGuard {
             self.bytes = bytes;
         }
         true
+    }
+
+    /// Moves up to `bytes` of the memory into another guard of the same account, which is returned.
+    pub fn split_off(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        let Self { budget, account, account_held, .. } = self;
+        Self {
+            budget: budget.clone(),
+            account: *account,
+            account_held: account_held.clone(),
+            bytes,
+        }
     }
 
     /// Returns `bytes`, which hold the memory of the guard until they are dropped.
@@ -206,6 +224,21 @@ mod tests {
         assert_eq!(second.grow_to(11).await, Err(BudgetExhaustedError), "a third is 30");
         second.grow_to(10).await.unwrap();
         budget.guard(BOB).grow_to(20).await.unwrap();
+    }
+
+    #[test]
+    fn a_guard_that_was_split_releases_what_is_left_in_it() {
+        let budget = MemoryBudget::new(90, 10);
+        let mut whole = budget.guard(ALICE);
+        assert!(whole.try_grow_to(30));
+        let part = whole.split_off(20);
+        assert_eq!((whole.bytes(), part.bytes()), (10, 20));
+        drop(part);
+        assert_eq!(fill(&budget, ALICE).1, 20, "the rest is still held");
+        let rest = whole.split_off(11);
+        assert_eq!((whole.bytes(), rest.bytes()), (0, 10));
+        drop((whole, rest));
+        assert_eq!(fill(&budget, ALICE).1, 30);
     }
 
     /// Regression test: an account could hold a quarter of the budget, and so four accounts all of it.

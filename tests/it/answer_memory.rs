@@ -1,4 +1,4 @@
-//! The memory of long answers.
+//! The memory of long answers and of copies of long requests.
 
 use serde_json::{Value, json};
 use tests::http::Answer;
@@ -19,8 +19,12 @@ struct TestContext {
 
 impl TestContext {
     async fn start() -> Self {
+        Self::with_memory(MEMORY).await
+    }
+
+    async fn with_memory(bytes: usize) -> Self {
         let product = Product::with(|setup| {
-            (setup.config.max_body_bytes, setup.config.body_memory_bytes) = (MEMORY, MEMORY);
+            (setup.config.max_body_bytes, setup.config.body_memory_bytes) = (bytes, bytes);
         })
         .await;
         let upstream = RawUpstream::start().await;
@@ -135,4 +139,47 @@ async fn texts_of_streamed_responses_share_a_memory_budget() {
         let whole = stream(MEMORY / 16).await;
         assert!(whole.contains("event: response.completed"), "{} bytes", whole.len());
     }
+}
+
+/// Regression test: a long Responses request took several times its length, and only its body was counted.
+#[tokio::test]
+async fn copies_of_long_responses_requests_share_a_memory_budget() {
+    let context = TestContext::with_memory(2 * MEMORY).await;
+    let body = json!({ "model": "asked", "input": "a ".repeat(135 * 1024), "store": true });
+    let request =
+        |key: &str| context.product.post("/v1/responses").bearer(key).json(&body).answer();
+    let bob = context.product.member("bob").await.key().await.secret;
+    let usage = json!({ "prompt_tokens": 1, "completion_tokens": 1 });
+    let answer = json!({ "choices": [{ "message": { "content": "hi" } }], "usage": usage });
+    let answer = json_answer(200, &answer.to_string());
+
+    let first = request(&context.key);
+    let meanwhile = async {
+        let mut call = context.upstream.call().await;
+        // The copies of the first request leave no memory for those of another account's.
+        let refused = request(&bob).await;
+        assert_eq!(
+            (refused.status, refused.error()["code"].as_str()),
+            (503, Some("server_overloaded"))
+        );
+        call.send(&answer).await;
+    };
+    let (first, ()) = tokio::join!(first, meanwhile);
+    assert_eq!(first.status, 200, "{first:?}");
+
+    // The memory is free again.
+    let second = request(&bob);
+    let serve = async { context.upstream.call().await.send(&answer).await };
+    assert_eq!(tokio::join!(second, serve).0.status, 200);
+
+    // What a request continues is copied, too.
+    let id = first.json()["id"].as_str().unwrap().to_owned();
+    let body = json!({ "model": "asked", "input": "hi", "previous_response_id": id });
+    let next = || context.product.post("/v1/responses").bearer(&context.key).json(&body).answer();
+    let meanwhile = async {
+        let mut call = context.upstream.call().await;
+        assert_eq!(request(&bob).await.status, 503);
+        call.send(&answer).await;
+    };
+    assert_eq!(tokio::join!(next(), meanwhile).0.status, 200);
 }

@@ -35,6 +35,7 @@ pub mod rate_limit_headers;
 mod read_batcher;
 pub mod relay;
 pub mod replay;
+mod request_copies;
 pub mod responses;
 pub mod responses_adapter;
 pub mod serve;
@@ -88,8 +89,8 @@ pub struct AppState {
     pub sealer: Arc<Sealer>,
     /// The longest conversation that a request may continue, in bytes.
     pub max_chain_bytes: u64,
-    /// The memory that long answers may take.
-    pub answer_memory: Arc<MemoryBudget>,
+    /// The memory that copies of long requests and long answers may take.
+    pub working_memory: Arc<MemoryBudget>,
     /// Counts tokens that an upstream does not report.
     pub counter: Counter,
     /// The clock.

@@ -145,7 +145,7 @@ impl OpenRequest {
 
     /// Returns a guard of memory for an answer that counts for the account of the request; it holds none yet.
     pub(super) fn memory_guard(&self) -> MemoryGuard {
-        self.app.answer_memory.guard(self.account())
+        self.app.working_memory.guard(self.account())
     }
 
     /// Returns the account of the request's key.

@@ -18,11 +18,13 @@ use super::open_request::OpenRequest;
 use super::outcome::RequestOutcome;
 use super::plain_answer::{self, PlainAnswer};
 use super::relay::{PendingAnswer, Relay};
+use super::request_copies::RequestCopies;
 use super::responses_adapter::{self, ResponseToStore, ResponsesAdapter};
 use super::stream_adapter::StreamAdapter;
 use super::{AppState, Fault, admit, rate_limit_headers};
 use crate::clock::Clock;
 use crate::ledger::Size;
+use crate::memory_budget::MemoryGuard;
 use crate::secrets::seal::AccountSealer;
 use crate::state::{Limit, State, StateError};
 use crate::upstream::UpstreamError;
@@ -105,12 +107,15 @@ struct Prepared<'a> {
     model: Arc<Model>,
     /// `None` if responses are not stored.
     recalled: Option<Recalled>,
+    copies: RequestCopies,
     size: Size,
 }
 
 /// An admitted request in the upstreams' dialects, and what its answer is built from.
 struct ResponsesExchange {
     translations: Translations,
+    /// The memory of the translations.
+    copies: RequestCopies,
     plan: Arc<ResponsePlan>,
     envelope: Envelope,
     /// `None` if the response is not stored.
@@ -140,19 +145,19 @@ pub async fn responses(
         Ok(prepared) => prepared,
         Err(refusal) => return Err(FailedRequest::before_forwarding(open, refusal)),
     };
-    let Prepared { request, model, recalled, size } = &prepared;
-    let stream = request.stream;
+    let Prepared { request, model, recalled, size, .. } = &prepared;
+    let (model, stream) = (model.clone(), request.stream);
     let input = || InputText::of(&body, recalled.iter().flat_map(Recalled::texts));
-    let asked = AdmissionRequest { principal, model, size, input: &input };
+    let asked = AdmissionRequest { principal, model: &model, size, input: &input };
     let mut admitted = admit::admit(app, asked, open).await?;
-    let exchange = match ResponsesExchange::new(app, principal, &prepared, &admitted) {
+    let exchange = match ResponsesExchange::new(app, principal, prepared, &admitted) {
         Ok(exchange) => exchange,
         Err(fault) => return Err(FailedRequest::before_forwarding(admitted.open, fault)),
     };
-    let ResponsesExchange { translations, plan, envelope, to_store } = exchange;
-    let model = prepared.model;
+    let ResponsesExchange { translations, copies, plan, envelope, to_store } = exchange;
     if !stream {
         let begun = translations.forward(app, &model, false, admitted).await?;
+        drop((translations, copies));
         let clock = app.clock.clone();
         let plain = PlainResponse { plan, envelope, to_store, clock };
         return plain_answer::answer(begun, plain).await;
@@ -169,7 +174,10 @@ pub async fn responses(
     let drop_outcome = admitted.open.drop_outcome();
     let syncing = app.ledger.syncing();
     let app = app.clone();
-    let forwarding = async move { translations.forward(&app, &model, true, admitted).await };
+    let forwarding = async move {
+        let _copies = copies;
+        translations.forward(&app, &model, true, admitted).await
+    };
     let forwarding = Box::pin(forwarding);
     let pending = PendingAnswer { forwarding, id, head_sent, drop_outcome, syncing };
     Answer::begin_stream(Relay::waiting(pending, adapter, headers)).await
@@ -188,7 +196,16 @@ async fn prepare<'a>(
     let request = Request::parse(body)?;
     open.set_request(request.stream, &request.model);
     let model = admit::find_model(app, principal, &request.model)?;
-    let recalled = recall(app, principal, &request).await?;
+    let mut copies = RequestCopies::new(app, principal.account.id);
+    let mut recalled = recall(app, principal, &request).await?;
+    let recalled_bytes = recalled.as_ref().map_or(0, |recalled| recalled.bytes);
+    let text_bytes = body.len() + usize::try_from(recalled_bytes).unwrap_or(usize::MAX / 2);
+    if !copies.try_take(text_bytes, &model) {
+        // Read again, because what was read would occupy memory while the request waits.
+        drop(recalled.take());
+        copies.take(text_bytes, &model).await?;
+        recalled = recall(app, principal, &request).await?;
+    }
     let sizes = InputSize::of(body, recalled.iter().flat_map(Recalled::texts));
     let size = Size {
         input_bytes: sizes.text_bytes,
@@ -197,7 +214,7 @@ async fn prepare<'a>(
         choices: 1,
         stream: request.stream,
     };
-    Ok(Prepared { request, model, recalled, size })
+    Ok(Prepared { request, model, recalled, copies, size })
 }
 
 /// Loads what the request continues and references.
@@ -245,6 +262,7 @@ fn response_to_store(
     principal: &Principal,
     request: &Request<'_>,
     input: Arc<str>,
+    memory: MemoryGuard,
     open: &OpenRequest,
 ) -> Result<ResponseToStore, Refusal> {
     if state.is_behind() {
@@ -257,6 +275,7 @@ fn response_to_store(
         previous: request.previous_response_id.as_deref().and_then(parse_response_id),
         created_at: open.arrived_at(),
         input,
+        memory,
     })
 }
 
@@ -309,10 +328,10 @@ impl ResponsesExchange {
     fn new(
         app: &AppState,
         principal: &Principal,
-        prepared: &Prepared<'_>,
+        prepared: Prepared<'_>,
         admitted: &AdmittedRequest,
     ) -> Result<Self, Fault> {
-        let Prepared { request, model, recalled, size } = prepared;
+        let Prepared { request, model, recalled, mut copies, size } = prepared;
         let open = &admitted.open;
         if let Some(cap) = admitted.output_cap()
             && principal.key.translation == Translation::Strict
@@ -321,10 +340,10 @@ impl ResponsesExchange {
         }
         let sealer: Arc<dyn ReasoningSealer> =
             Arc::new(AccountSealer::new(app.sealer.clone(), principal.account.id));
-        let cap = admitted.cap_to_send(model, size);
+        let cap = admitted.cap_to_send(&model, &size);
         let recalled = recalled.as_ref();
         let translations =
-            Translations::new(app, principal, request, recalled, model, cap, &*sealer);
+            Translations::new(app, principal, &request, recalled, &model, cap, &*sealer);
         let translated = translations.first()?;
         let plan = translated.plan.clone();
         let mut seed = [0; 16];
@@ -339,12 +358,13 @@ impl ResponsesExchange {
         };
         let to_store = match (&app.response_store, recalled) {
             (Some(state), Some(recalled)) if translated.store => {
-                let input = input_items(request, recalled, seed);
-                Some(response_to_store(state, principal, request, input, open)?)
+                let input = input_items(&request, recalled, seed);
+                let memory = copies.split_off(input.len());
+                Some(response_to_store(state, principal, &request, input, memory, open)?)
             }
             _ => None,
         };
-        Ok(Self { translations, plan, envelope, to_store })
+        Ok(Self { translations, copies, plan, envelope, to_store })
     }
 }
 
@@ -461,9 +481,11 @@ impl Translations {
         stream: bool,
         admitted: AdmittedRequest,
     ) -> Result<BegunAnswer, ForwardError> {
+        let account = admitted.open.account();
         let route = forward::route(app, model, || self.conversation());
         let mut begun = forward::forward(app, &route, stream, admitted, |upstream, target| {
             let body = self.of(upstream.profile)?.chat_body(&target.upstream_model, self.cap);
+            let body = RequestCopies::count_body(app, account, body);
             Ok(Outgoing { body, edits: Vec::new() })
         })
         .await?;

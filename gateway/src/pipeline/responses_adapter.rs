@@ -11,6 +11,7 @@ use super::meter::{MAX_ANSWER_BYTES, Meter};
 use super::outcome::RequestOutcome;
 use super::stream_memory::EVENT_COPIES;
 use crate::clock::Clock;
+use crate::memory_budget::MemoryGuard;
 use crate::state::State;
 use crate::upstream::UpstreamError;
 use domain::id::{AccountId, RequestId};
@@ -55,6 +56,8 @@ pub struct ResponseToStore {
     pub created_at: Timestamp,
     /// The input as a JSON array of items.
     pub input: Arc<str>,
+    /// The memory of the input.
+    pub memory: MemoryGuard,
 }
 
 impl ResponsesAdapter {
