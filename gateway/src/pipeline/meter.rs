@@ -10,8 +10,9 @@ use super::choices::{Choices, MAX_CHOICES};
 use super::count::{TextTokens, UncountedText, tokens};
 use super::pending_text::PendingText;
 use crate::upstream::UpstreamError;
-use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
+use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView};
 use domain::wire::finish::FinishReason;
+use domain::wire::piece::PieceView;
 use domain::wire::text::{FieldKind, Strings, strings_in};
 use domain::wire::usage::UsageReport;
 

@@ -2,21 +2,20 @@
 //!
 //! Values stay raw JSON, so that dialects, such as content as an array, can be relayed unchanged.
 
-use std::borrow::Cow;
-use std::cell::OnceCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::call::CallPiece;
+use super::error::ReportedError;
 use super::fields::{Unknown, view_fields};
 use super::finish::FinishReason;
-use super::text::{FieldKind, Strings, is_label, strings_in, text_of};
-use super::{error::ReportedError, parse_error, range_in};
+use super::piece::{PieceView, add_unknown};
+use super::range_in;
+use super::text::{Strings, is_label};
 
 /// The chunk that ends an answer as a limit on its length does.
 pub const LENGTH_LIMIT_CHUNK: &str = concat!(
@@ -83,52 +82,6 @@ view_fields! {
         error: &'a RawValue,
         logprobs: &'a RawValue,
     }
-}
-
-/// A view of a message or a delta, with raw JSON values: strings, and an array for tool calls.
-#[derive(Debug, Default)]
-pub struct PieceView<'a> {
-    /// The answer's text.
-    pub content: Option<&'a RawValue>,
-    /// The text of a refusal.
-    pub refusal: Option<&'a RawValue>,
-    reasoning_content: Option<&'a RawValue>,
-    reasoning: Option<&'a RawValue>,
-    reasoning_details: Option<&'a RawValue>,
-    thinking: Option<&'a RawValue>,
-    tool_calls: Option<&'a RawValue>,
-    /// The single call of servers without `tool_calls`.
-    function_call: Option<&'a RawValue>,
-    /// The calls of `tool_calls` or `function_call`, parsed on first use.
-    calls: OnceCell<Result<Vec<CallPiece<'a>>, MalformedCalls<'a>>>,
-    /// References of the text, such as citations.
-    pub annotations: Option<&'a RawValue>,
-    /// Other fields, which may contain text.
-    unknown: Vec<Unknown<'a>>,
-}
-
-/// The fields of [`PieceView`].
-enum Field {
-    Content,
-    Refusal,
-    ReasoningContent,
-    Reasoning,
-    ReasoningDetails,
-    Thinking,
-    ToolCalls,
-    FunctionCall,
-    Annotations,
-    /// Any other field.
-    Unknown(FieldKind),
-}
-
-/// An invalid value of `tool_calls` or `function_call`.
-#[derive(Clone, Debug)]
-pub struct MalformedCalls<'a> {
-    /// The value.
-    pub raw: &'a RawValue,
-    /// The parse error, without text from the value.
-    pub parse_error: String,
 }
 
 impl<'a> ChunkView<'a> {
@@ -253,181 +206,10 @@ impl<'a> ChoiceView<'a> {
     }
 }
 
-impl<'de> Deserialize<'de> for Field {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl Visitor<'_> for Name {
-            type Value = Field;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a field's name")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Field, E> {
-                Ok(match name {
-                    "content" => Field::Content,
-                    "refusal" => Field::Refusal,
-                    "reasoning_content" => Field::ReasoningContent,
-                    "reasoning" => Field::Reasoning,
-                    "reasoning_details" => Field::ReasoningDetails,
-                    "thinking" => Field::Thinking,
-                    "tool_calls" => Field::ToolCalls,
-                    "function_call" => Field::FunctionCall,
-                    "annotations" => Field::Annotations,
-                    _ => Field::Unknown(FieldKind::of(name)),
-                })
-            }
-        }
-        deserializer.deserialize_identifier(Name)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for PieceView<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields<'a>(PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
-            type Value = PieceView<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a message or a piece of one")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-                let mut piece = PieceView::default();
-                while let Some(field) = map.next_key()? {
-                    let place = match field {
-                        Field::Content => &mut piece.content,
-                        Field::Refusal => &mut piece.refusal,
-                        Field::ReasoningContent => &mut piece.reasoning_content,
-                        Field::Reasoning => &mut piece.reasoning,
-                        Field::ReasoningDetails => &mut piece.reasoning_details,
-                        Field::Thinking => &mut piece.thinking,
-                        Field::ToolCalls => &mut piece.tool_calls,
-                        Field::FunctionCall => &mut piece.function_call,
-                        Field::Annotations => &mut piece.annotations,
-                        Field::Unknown(kind) => {
-                            let raw: &'a RawValue = map.next_value()?;
-                            piece.unknown.extend(Unknown::new(kind, raw));
-                            continue;
-                        }
-                    };
-                    let earlier = std::mem::replace(place, map.next_value()?);
-                    piece.unknown.extend(earlier.map(Unknown::text));
-                }
-                Ok(piece)
-            }
-        }
-        deserializer.deserialize_map(Fields(PhantomData))
-    }
-}
-
-impl<'a> PieceView<'a> {
-    /// Returns the tool calls or their deltas; empty if there are none.
-    ///
-    /// # Errors
-    /// The field has an invalid value.
-    pub fn calls(&self) -> Result<&[CallPiece<'a>], &MalformedCalls<'a>> {
-        self.calls.get_or_init(|| self.read_calls()).as_deref()
-    }
-
-    fn read_calls(&self) -> Result<Vec<CallPiece<'a>>, MalformedCalls<'a>> {
-        let malformed = |name: &str, raw, error: &serde_json::Error| {
-            let parse_error = format!("`{name}` is not readable: {}", parse_error(error));
-            MalformedCalls { raw, parse_error }
-        };
-        if let Some(list) = self.tool_calls {
-            let calls = CallPiece::read_list(list)
-                .map_err(|error| malformed("tool_calls", list, &error))?;
-            if !calls.is_empty() {
-                return Ok(calls);
-            }
-        }
-        let Some(only) = self.function_call else { return Ok(Vec::new()) };
-        let call =
-            CallPiece::read_only(only).map_err(|error| malformed("function_call", only, &error))?;
-        Ok(vec![call])
-    }
-
-    /// Returns the reasoning as escaped text, from the first field that has any: some servers send
-    /// the same text in two fields (rule R-8).
-    pub fn reasoning_text(&self) -> Cow<'a, str> {
-        let texts = self.reasonings().into_iter().map(text_of);
-        texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
-    }
-
-    /// Returns the reasoning fields in order of preference. Real servers send two of them, or an
-    /// empty one and a non-empty one (rule R-8).
-    fn reasonings(&self) -> [Option<&'a RawValue>; 4] {
-        [self.reasoning_content, self.reasoning, self.reasoning_details, self.thinking]
-    }
-
-    /// Returns the strings of each reasoning field, without text that an earlier field repeats.
-    pub fn reasoning_strings(&self) -> [Strings<'a>; 4] {
-        let mut found = self.reasonings().map(all_strings);
-        for later in 1..found.len() {
-            let (earlier, rest) = found.split_at_mut(later);
-            // Most chunks have no reasoning; comparing empty texts would cost a tenth of an event.
-            let text = &mut rest[0].text;
-            if !text.is_empty() && earlier.iter().any(|it| it.text == *text) {
-                *text = Cow::Borrowed("");
-            }
-        }
-        found
-    }
-
-    /// Returns the strings of content and refusal.
-    pub fn content_strings(&self) -> [Strings<'a>; 2] {
-        [self.content, self.refusal].map(all_strings)
-    }
-
-    /// Returns the strings in unknown fields, without text that a known field repeats.
-    pub fn unknown_strings(&self) -> Vec<Strings<'a>> {
-        let mut found = Vec::new();
-        // `function_call` is ignored if `tool_calls` is present, so its text counts as unknown.
-        let has_list = || {
-            let list = self.tool_calls.is_some_and(|raw| raw.get() != "[]");
-            list && self.calls().map_or(true, |calls| !calls.is_empty())
-        };
-        // Servers that serialise every field send an empty list, for which the known texts need not be collected.
-        let annotations = self.annotations.filter(|raw| raw.get() != "[]");
-        let beside = [annotations, self.function_call.filter(|_| has_list())];
-        if !self.unknown.is_empty() || beside.iter().any(Option::is_some) {
-            let known = self.known_texts();
-            let beside: Vec<_> = beside.into_iter().flatten().map(Unknown::text).collect();
-            add_unknown(&self.unknown, &known, &mut found);
-            add_unknown(&beside, &known, &mut found);
-        }
-        found
-    }
-
-    fn known_texts(&self) -> Vec<Cow<'a, str>> {
-        let known = [self.content, self.refusal].into_iter().chain(self.reasonings());
-        known.map(|raw| all_strings(raw).text).filter(|text| !text.is_empty()).collect()
-    }
-}
-
 /// Whether the value of `error` means no error. Servers that serialise every field send such
 /// values.
 fn is_empty_error(error: &RawValue) -> bool {
     matches!(error.get(), r#""""# | "[]" | "false" | "0")
-}
-
-/// Returns all strings of a text field; empty if it is missing.
-fn all_strings(raw: Option<&RawValue>) -> Strings<'_> {
-    raw.map(|raw| strings_in(FieldKind::Text, raw)).unwrap_or_default()
-}
-
-/// Adds the strings of unknown fields to `found`, each text once, and without the texts in `known`.
-fn add_unknown<'a>(unknown: &[Unknown<'a>], known: &[Cow<'a, str>], found: &mut Vec<Strings<'a>>) {
-    for field in unknown {
-        let mut strings = field.strings();
-        if known.contains(&strings.text) || found.iter().any(|it| it.text == strings.text) {
-            strings.text = Cow::Borrowed("");
-        }
-        if strings != Strings::default() {
-            found.push(strings);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -530,61 +312,6 @@ mod tests {
         assert_eq!(finish(failed), Some(FinishReason::Failed));
         let whole = r#"{"error":"","finish_reason":"stop"}"#;
         assert_eq!(finish(whole), Some(FinishReason::Complete));
-    }
-
-    #[test]
-    fn finds_text_of_unknown_fields_once() {
-        let check = |piece: &str, expected: &[&str]| {
-            let json = format!(r#"{{"choices":[{{"delta":{piece}}}]}}"#);
-            let view = ChunkView::parse(&json).unwrap();
-            let found = view.choices()[0].piece().unwrap().unknown_strings();
-            let texts: Vec<_> =
-                found.iter().map(|it| &*it.text).filter(|it| !it.is_empty()).collect();
-            assert_eq!(texts, expected, "{piece}");
-        };
-        check(r#"{"role":"assistant","content":"a","tool_call_id":"c","signature":"s"}"#, &[]);
-        check(r#"{"signature":"no base64","id":["x"]}"#, &["no base64", "x"]);
-        check(r#"{"content":"a","content":"b"}"#, &["a"]);
-        check(r#"{"annotations":[{"type":"url_citation","title":"a"}]}"#, &["a"]);
-        check(r#"{"content":"a","annotations":[]}"#, &[]);
-        check(r#"{"x":{"y":{"text":"a"}}}"#, &["a"]);
-        check(r#"{"thought":"hm\n","count":3,"flag":true,"none":null}"#, &[r"hm\n"]);
-        check(r#"{"audio":{"id":"a","data":"UklG","transcript":"hello"}}"#, &["hello"]);
-        check(r#"{"blocks":[{"type":"thinking","thinking":"a"},{"text":"b"},"c"]}"#, &["abc"]);
-        check(
-            r#"{"content":"a","text":"a","reasoning":"b","thought":"b","x":"c","y":"c"}"#,
-            &["c"],
-        );
-        check(r#"{"th\u006fught":"hm"}"#, &["hm"]);
-    }
-
-    #[test]
-    fn reads_calls_from_tool_calls_or_function_call() {
-        let calls = |piece: &str| {
-            let json = format!(r#"{{"choices":[{{"delta":{piece}}}]}}"#);
-            let view = ChunkView::parse(&json).unwrap();
-            let calls = view.choices()[0].piece().unwrap().calls();
-            let names =
-                |calls: &[CallPiece<'_>]| calls.iter().map(|call| call.name.to_string()).collect();
-            calls.map(names).map_err(|error| (error.raw.to_string(), error.parse_error.clone()))
-        };
-        let check = |piece: &str, expected: &[&str]| {
-            assert_eq!(
-                calls(piece),
-                Ok(expected.iter().map(ToString::to_string).collect::<Vec<_>>()),
-                "{piece}"
-            );
-        };
-        check("{}", &[]);
-        check(r#"{"tool_calls":null,"function_call":null}"#, &[]);
-        check(r#"{"tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}"#, &["f"]);
-        check(r#"{"tool_calls":[],"function_call":{"name":"g"}}"#, &["g"]);
-        let (raw, parse_error) = calls(r#"{"tool_calls":3}"#).unwrap_err();
-        assert_eq!(
-            (&*raw, &*parse_error),
-            ("3", "`tool_calls` is not readable: not of the right shape, at line 1 column 1")
-        );
-        assert_eq!(calls(r#"{"function_call":"f"}"#).unwrap_err().0, "\"f\"");
     }
 
     #[test]

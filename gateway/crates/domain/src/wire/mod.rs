@@ -12,6 +12,7 @@ pub mod error;
 pub mod fields;
 pub mod finish;
 pub mod names;
+pub mod piece;
 pub mod splice;
 pub mod sse;
 pub mod text;

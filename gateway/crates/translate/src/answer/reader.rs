@@ -13,10 +13,11 @@ use super::message::PartKind;
 use super::object::{self, ResponseHead, ResponseState};
 use super::{AnswerOutcome, AnswerUsage, Envelope, ProtocolViolation};
 use crate::plan::ResponsePlan;
-use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, PieceView};
+use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView};
 use domain::wire::error::ReportedError;
 use domain::wire::finish::FinishReason;
 use domain::wire::first_byte;
+use domain::wire::piece::PieceView;
 use domain::wire::text::text_of;
 
 /// The state of an answer.
