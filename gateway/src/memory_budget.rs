@@ -144,6 +144,7 @@ impl MemoryGuard {
     }
 
     /// Moves up to `bytes` of the memory into another guard of the same account, which is returned.
+    #[must_use]
     pub fn split_off(&mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;

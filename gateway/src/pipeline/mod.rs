@@ -33,6 +33,7 @@ mod plain_answer;
 mod plausible_usage;
 pub mod rate_limit_headers;
 mod read_batcher;
+mod recall;
 pub mod relay;
 pub mod replay;
 mod request_copies;
@@ -42,6 +43,7 @@ pub mod serve;
 mod settle;
 pub mod stream_adapter;
 pub mod stream_memory;
+mod translations;
 
 use std::sync::Arc;
 

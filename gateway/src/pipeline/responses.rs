@@ -1,47 +1,41 @@
 //! `POST /v1/responses`: the phases of a Responses request, which goes upstream as a chat request.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-
-use bytes::Bytes;
-use http::HeaderMap;
-use serde_json::value::RawValue;
 
 use super::admit::{AdmissionRequest, AdmittedRequest};
 use super::answer::Answer;
 use super::authenticate::Principal;
 use super::count::{InputSize, InputText};
 use super::failed_request::FailedRequest;
-use super::forward::{self, BegunAnswer, ForwardError, Outgoing};
+use super::forward;
 use super::meter::Meter;
 use super::open_request::OpenRequest;
 use super::outcome::RequestOutcome;
 use super::plain_answer::{self, PlainAnswer};
+use super::recall::{Recalled, recall};
 use super::relay::{PendingAnswer, Relay};
 use super::request_copies::RequestCopies;
 use super::responses_adapter::{self, ResponseToStore, ResponsesAdapter};
 use super::stream_adapter::StreamAdapter;
+use super::translations::Translations;
 use super::{AppState, Fault, admit, rate_limit_headers};
 use crate::clock::Clock;
 use crate::ledger::Size;
 use crate::memory_budget::MemoryGuard;
 use crate::secrets::seal::AccountSealer;
-use crate::state::{Limit, State, StateError};
+use crate::state::State;
 use crate::upstream::UpstreamError;
+use bytes::Bytes;
 use domain::key::Translation;
-use domain::model::{Ability, Model};
-use domain::refusal::{Refusal, RequestFault};
+use domain::model::Model;
+use domain::refusal::Refusal;
 use domain::response::{parse_response_id, response_id};
-use domain::upstream::Profile;
 use domain::wire::chunk::AnswerForm;
-use domain::wire::conversation::ConversationKey;
 use domain::wire::usage::AnswerUsage;
+use http::HeaderMap;
 use translate::answer::{self, Envelope, KeepAlive, ResponseStream};
-use translate::dialect::Dialect;
 use translate::plan::{ReasoningOutput, ReasoningSealer, ResponsePlan};
-use translate::request::{
-    HostedTools, InputModalities, Request, StoredHistory, TranslateOptions, TranslatedRequest,
-};
+use translate::request::Request;
 
 /// How Responses requests are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,33 +66,6 @@ pub enum ClientKind {
     Codex,
     /// Any other.
     Other,
-}
-
-/// What a request continues.
-#[derive(Default)]
-struct Recalled {
-    items: Vec<Box<RawValue>>,
-    references: HashMap<String, Box<RawValue>>,
-    /// The total length in bytes; items referenced several times count each time.
-    bytes: u64,
-}
-
-impl Recalled {
-    /// Returns the items that the request continues and references, each as JSON.
-    fn texts(&self) -> impl Iterator<Item = &str> {
-        let items = self.items.iter().chain(self.references.values());
-        items.map(|item| item.get())
-    }
-}
-
-/// A request in the dialect of each upstream that may serve it.
-struct Translations {
-    by_profile: Vec<(Profile, Result<TranslatedRequest, Refusal>)>,
-    /// The cap on the output that is sent upstream, in tokens, if the client set none or a higher one; see
-    /// [`AdmittedRequest::cap_to_send`].
-    cap: Option<u64>,
-    /// The key of the conversation, if the client has named it.
-    named_conversation: Option<ConversationKey>,
 }
 
 /// A request that may be admitted.
@@ -217,39 +184,6 @@ async fn prepare<'a>(
     Ok(Prepared { request, model, recalled, copies, size })
 }
 
-/// Loads what the request continues and references.
-async fn recall(
-    app: &AppState,
-    principal: &Principal,
-    request: &Request<'_>,
-) -> Result<Option<Recalled>, Refusal> {
-    let Some(state) = &app.response_store else { return Ok(None) };
-    let account = principal.account.id;
-    let mut recalled = Recalled::default();
-    if let Some(text) = request.previous_response_id.as_deref() {
-        let id = parse_response_id(text).ok_or_else(|| not_found(text))?;
-        recalled.items = state
-            .chain(account, id, app.max_chain_bytes)
-            .await
-            .map_err(|error| unrecalled(error, "previous_response_id"))?;
-    }
-    let references: Vec<_> = request.references().map(str::to_owned).collect();
-    if !references.is_empty() {
-        recalled.references = state
-            .items(account, references, app.max_chain_bytes)
-            .await
-            .map_err(|error| unrecalled(error, "input"))?;
-    }
-    let referred = request.references().filter_map(|id| recalled.references.get(id));
-    recalled.bytes =
-        recalled.items.iter().chain(referred).map(|item| item.get().len() as u64).sum();
-    if recalled.bytes > app.max_chain_bytes {
-        let limit = Limit::Bytes(app.max_chain_bytes);
-        return Err(unrecalled(StateError::TooLong(limit), "input"));
-    }
-    Ok(Some(recalled))
-}
-
 /// Returns the input of the request as a JSON array of items.
 fn input_items(request: &Request<'_>, recalled: &Recalled, seed: u128) -> Arc<str> {
     let items = request.input_items(seed, &recalled.references);
@@ -277,31 +211,6 @@ fn response_to_store(
         input,
         memory,
     })
-}
-
-fn not_found(id: &str) -> Refusal {
-    Refusal::invalid(
-        RequestFault::PreviousResponseNotFound,
-        Some("previous_response_id"),
-        format!(
-            "response `{}` was not found; send the whole conversation as `input`",
-            id.escape_default()
-        ),
-    )
-}
-
-fn unrecalled(error: StateError, param: &str) -> Refusal {
-    match error {
-        StateError::NotFound(id) => not_found(&response_id(id)),
-        StateError::TooLong(_) => {
-            Refusal::invalid(RequestFault::InvalidValue, Some(param), error.to_string())
-        }
-        StateError::Store(error) => {
-            let error: &dyn std::error::Error = &error;
-            tracing::error!(error, "cannot read stored responses");
-            Refusal::StateUnavailable
-        }
-    }
 }
 
 // === impl ResponsesPolicy ===
@@ -394,108 +303,5 @@ impl PlainAnswer for PlainResponse {
             to_store.store(&object);
         }
         (object, outcome)
-    }
-}
-
-// === impl Translations ===
-
-impl Translations {
-    /// Translates the request for each upstream that the model is deployed on.
-    fn new(
-        app: &AppState,
-        principal: &Principal,
-        request: &Request<'_>,
-        recalled: Option<&Recalled>,
-        model: &Model,
-        cap: Option<u64>,
-        sealer: &dyn ReasoningSealer,
-    ) -> Self {
-        let (strict, hosted_tools) = match principal.key.translation {
-            Translation::Lenient => (false, HostedTools::Refuse),
-            Translation::Strict => (true, HostedTools::Refuse),
-            Translation::OmitHostedTools => (false, HostedTools::Omit),
-        };
-        let catalogue = app.directory.catalogue();
-        let mut by_profile = Vec::with_capacity(1);
-        for deployment in &model.deployments {
-            let Some(upstream) = catalogue.upstreams.get(&deployment.upstream) else { continue };
-            if by_profile.iter().any(|(known, _)| *known == upstream.profile) {
-                continue;
-            }
-            let dialect = Dialect::of(upstream.profile);
-            let options = TranslateOptions {
-                dialect,
-                inputs: InputModalities::of(model, dialect),
-                verbosity: model.abilities.contains(&Ability::Verbosity),
-                strict,
-                hosted_tools,
-                reasoning: app.responses_policy.reasoning,
-                sealer,
-                history: match recalled {
-                    Some(Recalled { items, references, .. }) => {
-                        StoredHistory::Loaded { items, references }
-                    }
-                    None => StoredHistory::Disabled,
-                },
-            };
-            by_profile.push((upstream.profile, request.translate(&options)));
-        }
-        let named = request.prompt_cache_key.as_deref().filter(|key| !key.is_empty());
-        Self { by_profile, cap, named_conversation: named.map(ConversationKey::of_cache_key) }
-    }
-
-    /// Returns the key of the request's conversation.
-    fn conversation(&self) -> Option<ConversationKey> {
-        self.named_conversation.or_else(|| {
-            let translated = self.first().ok()?;
-            ConversationKey::of_chat(&translated.chat_body("", None))
-        })
-    }
-
-    /// Returns the first translation that an upstream can serve.
-    fn first(&self) -> Result<&TranslatedRequest, Fault> {
-        let mut translated = self.by_profile.iter().map(|(_, translated)| translated);
-        let Some(first) =
-            translated.clone().find(|translated| translated.is_ok()).or(translated.next())
-        else {
-            return Err(
-                UpstreamError::Misconfigured("the model has no deployment".to_owned()).into()
-            );
-        };
-        first.as_ref().map_err(|refusal| refusal.clone().into())
-    }
-
-    fn of(&self, profile: Profile) -> Result<&TranslatedRequest, Refusal> {
-        match self.by_profile.iter().find(|(known, _)| *known == profile) {
-            Some((_, translated)) => translated.as_ref().map_err(Clone::clone),
-            // The catalogue changed since it was read.
-            None => Err(Refusal::CatalogueChanged),
-        }
-    }
-
-    /// Sends the request to one deployment after the other, and reports the losses of the one that answers.
-    async fn forward(
-        &self,
-        app: &AppState,
-        model: &Model,
-        stream: bool,
-        admitted: AdmittedRequest,
-    ) -> Result<BegunAnswer, ForwardError> {
-        let account = admitted.open.account();
-        let route = forward::route(app, model, || self.conversation());
-        let mut begun = forward::forward(app, &route, stream, admitted, |upstream, target| {
-            let body = self.of(upstream.profile)?.chat_body(&target.upstream_model, self.cap);
-            let body = RequestCopies::count_body(app, account, body);
-            Ok(Outgoing { body, edits: Vec::new() })
-        })
-        .await?;
-        match self.of(begun.upstream_client.profile()) {
-            Ok(translated) => begun.report(&translated.plan.report),
-            Err(refusal) => {
-                let (fault, request) = (refusal.into(), begun.request);
-                return Err(ForwardError { fault, request });
-            }
-        }
-        Ok(begun)
     }
 }
