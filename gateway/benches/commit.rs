@@ -17,7 +17,7 @@ use domain::usage::{Tokens, Usage, UsageBasis};
 use jiff::Timestamp;
 use processor::cpu_time;
 use store::sqlite::SqliteStore;
-use store::{RequestFilter, Requests};
+use store::{RequestFilter, Requests, TimeUnit};
 use uuid::Uuid;
 
 const RECORDS: usize = 200_000;
@@ -40,7 +40,7 @@ fn main() -> anyhow::Result<()> {
         }
         let (cpu, wall) = (cpu_time()?.saturating_sub(cpu), wall.elapsed());
         let start = Instant::now();
-        let sums = runtime.block_on(store.summarize(&RequestFilter::default()))?;
+        let sums = runtime.block_on(store.summarize(&RequestFilter::default(), TimeUnit::Day))?;
         let summary = start.elapsed();
         runtime.block_on(store.close());
         let bytes = std::fs::metadata(&path)?.len() / sums.totals.requests;

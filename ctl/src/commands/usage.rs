@@ -6,7 +6,7 @@ use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{SummarizeUsageRequest, SummarizeUsageResponse, UsageTotals};
 use serde::Serialize;
 
-use super::{non_empty, request};
+use super::{non_empty, request, rfc3339};
 use crate::Shell;
 use crate::cli::usage::{Summary, Usage, UsageCommand};
 use crate::error::Failure;
@@ -50,21 +50,31 @@ struct KeyRecord {
     totals: TotalsRecord,
 }
 
+/// The totals of an hour, as part of a JSON document.
+#[derive(Serialize)]
+struct HourRecord {
+    /// The start of the hour (RFC 3339).
+    hour: String,
+    #[serde(flatten)]
+    totals: TotalsRecord,
+}
+
 /// The summary as one JSON document.
 #[derive(Serialize)]
 pub(super) struct SummaryRecord {
     totals: TotalsRecord,
     by_model: Vec<ModelRecord>,
     pub(super) by_day: Vec<DayRecord>,
+    by_hour: Vec<HourRecord>,
     by_key: Vec<KeyRecord>,
 }
 
 /// A row of the summary, in formats other than JSON.
 #[derive(Serialize)]
 struct RowRecord {
-    /// The grouping: `total`, `model`, `day` or `key`.
+    /// The grouping: `total`, `model`, `day`, `hour` or `key`.
     by: &'static str,
-    /// The model, the day or the key's public id; `None` for the total.
+    /// The model, the day, the start of the hour or the key's public id; `None` for the total.
     name: Option<String>,
     #[serde(flatten)]
     totals: TotalsRecord,
@@ -103,7 +113,8 @@ impl SummaryRecord {
         let models = self.by_model.into_iter().map(|it| row("model", it.model, it.totals));
         let days = self.by_day.into_iter().map(|it| row("day", it.day, it.totals));
         let keys = self.by_key.into_iter().map(|it| row("key", it.key, it.totals));
-        std::iter::once(total).chain(models).chain(days).chain(keys).collect()
+        let hours = self.by_hour.into_iter().map(|it| row("hour", it.hour, it.totals));
+        std::iter::once(total).chain(models).chain(days).chain(hours).chain(keys).collect()
     }
 }
 
@@ -111,6 +122,7 @@ impl From<SummarizeUsageResponse> for SummaryRecord {
     fn from(answer: SummarizeUsageResponse) -> Self {
         let models = answer.by_model.into_iter();
         let days = answer.by_day.into_iter();
+        let hours = answer.by_hour.into_iter();
         let keys = answer.by_key.into_iter();
         Self {
             totals: answer.totals.into(),
@@ -118,6 +130,12 @@ impl From<SummarizeUsageResponse> for SummaryRecord {
                 .map(|it| ModelRecord { model: it.model, totals: it.totals.into() })
                 .collect(),
             by_day: days.map(|it| DayRecord { day: it.day, totals: it.totals.into() }).collect(),
+            by_hour: hours
+                .map(|it| HourRecord {
+                    hour: rfc3339(it.start).unwrap_or_default(),
+                    totals: it.totals.into(),
+                })
+                .collect(),
             by_key: keys
                 .map(|it| KeyRecord {
                     key: it.key,

@@ -32,7 +32,7 @@ use domain::money::Nanos;
 use domain::record::RequestStatus;
 use jiff::SignedDuration;
 use store::sqlite::SqliteStore;
-use store::{ConsumptionTotals, Cursor, RequestFilter, Requests, StoreError};
+use store::{ConsumptionTotals, Cursor, RequestFilter, Requests, StoreError, TimeUnit};
 use tokio::runtime::Runtime;
 
 use crate::log::Log;
@@ -104,7 +104,7 @@ fn report_reads(runtime: &Runtime, store: &SqliteStore, log: &Log) -> anyhow::Re
     ];
     for (name, filter) in totals {
         let name = format!("totals (overall, by model, day and key) of {name}");
-        report(runtime, &name, || store.summarize(&filter))?;
+        report(runtime, &name, || store.summarize(&filter, TimeUnit::Day))?;
     }
 
     let no_match =

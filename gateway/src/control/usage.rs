@@ -10,10 +10,13 @@ use super::{Caller, Control, ControlError};
 use domain::ValidationError;
 use domain::id::RequestId;
 use domain::record::{RequestRecord, RequestStatus};
-use store::{Cursor, KeySum, Summary};
+use store::{Cursor, KeySum, Summary, TimeUnit};
 
 /// The period of a summary whose query has no start.
 const DEFAULT_SUMMARY_PERIOD: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// The longest range that is divided by hour: two days, and the hour that both of its ends may share.
+const MAX_HOURLY_RANGE: SignedDuration = SignedDuration::from_hours(2 * 24 + 1);
 
 /// A query of the request log, with names as the caller gives them. All conditions must hold.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +101,8 @@ impl Control {
             .ok_or_else(missing)
     }
 
-    /// Sums the matching requests; those of the last 30 days if the query has no start.
+    /// Sums the matching requests; those of the last 30 days if the query has no start. The sums are also divided by
+    /// hour if the range is not longer than 49 hours.
     ///
     /// # Errors
     /// [`ControlError::NotFound`] if the query names an account that the caller may not see.
@@ -107,12 +111,16 @@ impl Control {
         caller: &Caller,
         query: RequestQuery,
     ) -> Result<SummaryView, ControlError> {
+        let now = self.clock.now();
         let mut filter = self.filter(caller, query)?;
         if filter.since.is_none() {
-            filter.since = self.clock.now().saturating_sub(DEFAULT_SUMMARY_PERIOD).ok();
+            filter.since = now.saturating_sub(DEFAULT_SUMMARY_PERIOD).ok();
         }
+        let range = filter.since.map(|since| filter.until.unwrap_or(now).duration_since(since));
+        let is_short = range.is_some_and(|range| range <= MAX_HOURLY_RANGE);
+        let by = if is_short { TimeUnit::Hour } else { TimeUnit::Day };
         self.ledger.wait_until_stored().await;
-        let mut summary = self.store.summarize(&filter).await?;
+        let mut summary = self.store.summarize(&filter, by).await?;
         let by_key = std::mem::take(&mut summary.by_key).into_iter();
         let by_key = by_key.map(|sum| (sum.clone(), self.account_name(sum.account))).collect();
         Ok(SummaryView { summary, by_key })

@@ -1,4 +1,4 @@
-//! Renders the usage summary for a terminal: totals, then bars by model, day and key.
+//! Renders the usage summary for a terminal: totals, then bars by model, day or hour, and key.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ const GAP: usize = 2;
 /// The maximum number of models and keys to show, most expensive first.
 const MAX_ROWS: usize = 20;
 
-/// A row: the totals of a model, day or key.
+/// A row: the totals of a model, day, hour or key.
 struct Row<'a> {
     name: String,
     totals: &'a TotalsRecord,
@@ -35,6 +35,13 @@ pub(super) fn render(summary: &SummaryRecord, width: usize, output: &Output<'_>)
     };
     let models = summary.by_model.iter().map(|it| row(it.model.clone(), &it.totals));
     let days = summary.by_day.iter().map(|it| row(it.day.clone(), &it.totals));
+    let hours = summary.by_hour.iter().map(|it| row(it.hour.clone(), &it.totals));
+    // Few hours say more than their days.
+    let times = if summary.by_hour.is_empty() {
+        ("By day", days.collect(), usize::MAX)
+    } else {
+        ("By hour", hours.collect(), usize::MAX)
+    };
     let keys = summary.by_key.iter().map(|it| {
         let named = [it.label.as_deref(), it.account.as_deref()].into_iter().flatten();
         let words: Vec<_> = std::iter::once(&*it.key).chain(named).collect();
@@ -46,7 +53,7 @@ pub(super) fn render(summary: &SummaryRecord, width: usize, output: &Output<'_>)
     }
     for (title, rows, max_rows) in [
         ("By model", models.collect::<Vec<_>>(), MAX_ROWS),
-        ("By day", days.collect(), usize::MAX),
+        times,
         ("By key", keys.collect(), MAX_ROWS),
     ] {
         section(title, &rows, max_rows, width, output, &mut text);

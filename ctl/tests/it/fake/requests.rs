@@ -186,6 +186,7 @@ impl UsageService for FakeGateway {
             totals: totals(),
             by_model: vec![ModelUsage { model: "sim-fast".to_owned(), totals: totals() }],
             by_day: vec![DayUsage { day: "2026-11-20".to_owned(), totals: totals() }],
+            by_hour: Vec::new(),
             by_key: vec![KeyUsage {
                 key: "9f2c41d0".to_owned(),
                 label: "ci".to_owned(),

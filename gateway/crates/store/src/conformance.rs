@@ -18,7 +18,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use super::{AuditFilter, RequestFilter, Store, StoreError};
+use super::{AuditFilter, RequestFilter, Store, StoreError, TimeUnit};
 use domain::audit::{AuditAction, AuditEntry};
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, KeyId, ModelId, RequestId};
@@ -42,7 +42,7 @@ pub(crate) async fn dump(store: &dyn Store) -> String {
     let everything = store.load().await.unwrap();
     let requests =
         store.requests_before(&RequestFilter::default(), None, usize::MAX).await.unwrap();
-    let summary = store.summarize(&RequestFilter::default()).await.unwrap();
+    let summary = store.summarize(&RequestFilter::default(), TimeUnit::Day).await.unwrap();
     let keys = store.keys(None).await.unwrap();
     let audit = store.audit_before(&AuditFilter::default(), None, usize::MAX).await.unwrap();
     format!("{everything:#?}\n{keys:#?}\n{summary:#?}\n{requests:#?}\n{audit:#?}")

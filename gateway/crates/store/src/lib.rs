@@ -440,7 +440,7 @@ pub trait Requests: Send + Sync {
     /// completely in every range that overlaps it. All other hours are divided exactly. If a
     /// [`Term`] concerns a field without sums, such as the endpoint, only records that the log
     /// still has are included.
-    async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError>;
+    async fn summarize(&self, filter: &RequestFilter, by: TimeUnit) -> Result<Summary, StoreError>;
 }
 
 /// Stored responses that later requests may reference. Each method only accesses responses of the
@@ -520,6 +520,15 @@ pub struct RequestFilter {
     pub terms: Vec<Term>,
 }
 
+/// The unit of time by which a [`Summary`] is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// A day in UTC.
+    Day,
+    /// An hour. There is a sum for each model and hour in memory, so the range should not be long.
+    Hour,
+}
+
 /// Sums over requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -529,6 +538,8 @@ pub struct Summary {
     pub by_model: Vec<(Option<ModelId>, Totals)>,
     /// By day in UTC (`2026-11-20`), oldest first.
     pub by_day: Vec<(String, Totals)>,
+    /// By the start of the hour, oldest first; empty if divided by [`TimeUnit::Day`].
+    pub by_hour: Vec<(Timestamp, Totals)>,
     /// By key, the most expensive first, at most [`MAX_LISTED_KEYS`].
     pub by_key: Vec<KeySum>,
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::RandomState;
 use jiff::Timestamp;
 
-use crate::{KeySum, MAX_LISTED_KEYS, StoreError, Summary, Totals};
+use crate::{KeySum, MAX_LISTED_KEYS, StoreError, Summary, TimeUnit, Totals};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::ledger::Entry;
 use domain::money::Nanos;
@@ -26,9 +26,11 @@ pub(crate) type KeySums<'a> = HashMap<(AccountId, &'a KeyId, Group<'a>), Totals,
 /// Requests of one day, account, key and model with the same status.
 pub(crate) type Day<'a> = (i64, AccountId, &'a KeyId, Option<&'a ModelId>, RequestStatus);
 
-/// Sums by model and day, and by key.
-#[derive(Default)]
+/// Sums by model and unit of time, and by key.
 pub(crate) struct GroupedTotals {
+    /// The unit of time of the groups.
+    pub(crate) by: TimeUnit,
+    /// By model, and by the number of the day or the hour since 1970.
     pub(crate) groups: HashMap<(Option<ModelId>, i64), Totals, RandomState>,
     pub(crate) keys: HashMap<(AccountId, KeyId), Totals, RandomState>,
 }
@@ -134,26 +136,42 @@ fn most_expensive_first<K: Ord, S>(sums: HashMap<K, Totals, S>) -> Vec<(K, Total
     sums
 }
 
-fn day_text(day: i64) -> Result<String, StoreError> {
-    let start = Timestamp::from_microsecond(day.saturating_mul(DAY))
-        .map_err(|error| StoreError::Unavailable(error.into()))?;
-    Ok(start.strftime("%F").to_string())
+/// Returns the start of a unit of time of that length, in microseconds, by its number since 1970.
+fn start_of(number: i64, length: i64) -> Result<Timestamp, StoreError> {
+    Timestamp::from_microsecond(number.saturating_mul(length))
+        .map_err(|error| StoreError::Unavailable(error.into()))
 }
 
 // === impl GroupedTotals ===
 
 impl GroupedTotals {
+    /// Creates sums by this unit of time.
+    pub(crate) fn new(by: TimeUnit) -> Self {
+        Self { by, groups: HashMap::default(), keys: HashMap::default() }
+    }
+
     /// Returns the summary, without the labels of its keys.
     pub(crate) fn into_summary(self) -> Result<Summary, StoreError> {
         let mut totals = Totals::default();
         let mut by_model = HashMap::<_, Totals>::new();
         let mut by_day = BTreeMap::<_, Totals>::new();
-        for ((model, day), part) in self.groups {
+        let mut by_hour = BTreeMap::<_, Totals>::new();
+        for ((model, time), part) in self.groups {
             accumulate(&mut totals, &part);
             accumulate(by_model.entry(model).or_default(), &part);
+            let day = match self.by {
+                TimeUnit::Day => time,
+                TimeUnit::Hour => {
+                    accumulate(by_hour.entry(time).or_default(), &part);
+                    time.div_euclid(24)
+                }
+            };
             accumulate(by_day.entry(day).or_default(), &part);
         }
-        let by_day = by_day.into_iter().map(|(day, totals)| Ok((day_text(day)?, totals)));
+        let by_day = by_day
+            .into_iter()
+            .map(|(day, totals)| Ok((start_of(day, DAY)?.strftime("%F").to_string(), totals)));
+        let by_hour = by_hour.into_iter().map(|(hour, totals)| Ok((start_of(hour, HOUR)?, totals)));
         let mut by_key = most_expensive_first(self.keys);
         by_key.truncate(MAX_LISTED_KEYS);
         let by_key = by_key.into_iter().map(|((account, key), totals)| KeySum {
@@ -166,8 +184,21 @@ impl GroupedTotals {
             totals,
             by_model: most_expensive_first(by_model),
             by_day: by_day.collect::<Result<_, StoreError>>()?,
+            by_hour: by_hour.collect::<Result<_, StoreError>>()?,
             by_key: by_key.collect(),
         })
+    }
+}
+
+// === impl TimeUnit ===
+
+impl TimeUnit {
+    /// Returns the length, in microseconds.
+    pub(crate) fn length(self) -> i64 {
+        match self {
+            Self::Day => DAY,
+            Self::Hour => HOUR,
+        }
     }
 }
 

@@ -149,10 +149,15 @@ pub(in super::super) fn summary(view: SummaryView) -> v1::SummarizeUsageResponse
         .by_day
         .into_iter()
         .map(|(day, sum)| v1::DayUsage { day, totals: Some(totals(&sum)) });
+    let by_hour = summary
+        .by_hour
+        .into_iter()
+        .map(|(start, sum)| v1::HourUsage { start: Some(time(start)), totals: Some(totals(&sum)) });
     v1::SummarizeUsageResponse {
         totals: Some(totals(&summary.totals)),
         by_model: by_model.collect(),
         by_day: by_day.collect(),
+        by_hour: by_hour.collect(),
         by_key: by_key.collect(),
     }
 }

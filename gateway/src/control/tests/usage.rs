@@ -72,3 +72,20 @@ async fn a_summary_covers_thirty_days_by_default() {
     assert_eq!(sum(None).await.requests, 0);
     assert_eq!(sum(Some(Timestamp::UNIX_EPOCH)).await.requests, 1);
 }
+
+#[tokio::test]
+async fn a_summary_of_two_days_is_divided_by_hour() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    bench.record(ann.account.id, 2).await;
+    let by_hour = async |hours| {
+        let since = bench.clock.now().checked_sub(jiff::SignedDuration::from_hours(hours)).unwrap();
+        let query = RequestQuery { since: Some(since), ..RequestQuery::default() };
+        let summary = bench.control.summarize(&ann, query).await.unwrap().summary;
+        assert_eq!(summary.totals.requests, 2);
+        summary.by_hour.into_iter().map(|(start, sum)| (start, sum.requests)).collect::<Vec<_>>()
+    };
+    let [(start, 2)] = by_hour(48).await[..] else { panic!("one hour has both requests") };
+    assert_eq!(start.as_second() % 3_600, 0);
+    assert_eq!(by_hour(50).await, []);
+}

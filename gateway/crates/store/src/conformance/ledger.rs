@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::requests::check_summary;
 use super::{ALICE, BOB, at};
-use crate::{Cursor, RequestFilter, RetentionCutoff, Store, StoreError};
+use crate::{Cursor, RequestFilter, RetentionCutoff, Store, StoreError, TimeUnit};
 use domain::ledger::EntryKind;
 use domain::money::Nanos;
 use domain::record::RequestRecord;
@@ -71,7 +71,7 @@ async fn ledger_is_consistent(store: &dyn Store) {
 
 async fn old_records_are_deleted_in_steps_and_sums_stay(store: &dyn Store) {
     let all = RequestFilter::default();
-    let before = store.summarize(&all).await.unwrap();
+    let before = store.summarize(&all, TimeUnit::Day).await.unwrap();
     let entries = store.entries_before(None, None, usize::MAX).await.unwrap();
     let newest = store.newest().await.unwrap();
     let left = async || store.requests_before(&all, None, usize::MAX).await.unwrap().len();
@@ -96,14 +96,14 @@ async fn old_records_are_deleted_in_steps_and_sums_stay(store: &dyn Store) {
     assert_eq!(left().await, 100);
 
     assert_eq!(store.newest().await.unwrap(), newest);
-    assert_eq!(store.summarize(&all).await.unwrap(), before);
+    assert_eq!(store.summarize(&all, TimeUnit::Day).await.unwrap(), before);
     assert_eq!(store.entries_before(None, None, usize::MAX).await.unwrap(), entries);
     remaining_records_are_found_by_time(store).await;
     hours_with_deleted_records_are_not_divided(store, &records).await;
     let everything = RetentionCutoff { beyond: Some(0), ..nothing };
     assert_eq!(store.delete_old_requests(everything, 1_000).await.unwrap(), 99);
     assert_eq!(store.newest().await.unwrap(), newest, "the newest record stays");
-    assert_eq!(store.summarize(&all).await.unwrap(), before);
+    assert_eq!(store.summarize(&all, TimeUnit::Day).await.unwrap(), before);
 }
 
 async fn remaining_records_are_found_by_time(store: &dyn Store) {

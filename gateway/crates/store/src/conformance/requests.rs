@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ALICE, BOB, at, audit_entry, predicates};
-use crate::{Cursor, RequestFilter, Store, Totals};
+use crate::{Cursor, RequestFilter, Store, Summary, TimeUnit, Totals};
+use jiff::Timestamp;
+
 use domain::endpoint::Endpoint;
 use domain::id::{KeyId, ModelId, RequestId, UpstreamName};
 use domain::idempotency::{Answered, IdempotencyDigest};
@@ -28,7 +30,7 @@ const STATUSES: [RequestStatus; 6] = [
 pub(super) async fn run(store: &dyn Store) {
     assert_eq!(store.newest().await.unwrap(), Cursor(0));
     assert_eq!(store.commit(Arc::default()).await.unwrap(), Cursor(0));
-    assert_eq!(store.summarize(&RequestFilter::default()).await.unwrap().by_day, []);
+    assert_eq!(store.summarize(&RequestFilter::default(), TimeUnit::Day).await.unwrap().by_day, []);
 
     let mut records: Vec<_> = (0..180).map(record).collect();
     commits_once(store, &records).await;
@@ -135,15 +137,22 @@ pub(super) async fn check_summary(
     let mut totals = Totals::default();
     let mut by_model = HashMap::<_, Totals>::new();
     let mut by_day = BTreeMap::<_, Totals>::new();
+    let mut by_hour = BTreeMap::<_, Totals>::new();
     let mut by_key = HashMap::<_, Totals>::new();
     for record in expected {
         let day = record.started_at.strftime("%F").to_string();
         add(&mut totals, record);
         add(by_model.entry(record.model.clone()).or_default(), record);
         add(by_day.entry(day).or_default(), record);
+        let hour = record.started_at.as_second().div_euclid(3_600) * 3_600;
+        let hour = Timestamp::from_second(hour).unwrap();
+        add(by_hour.entry(hour).or_default(), record);
         add(by_key.entry((record.account, record.key.clone())).or_default(), record);
     }
-    let summary = store.summarize(filter).await.unwrap();
+    let by_hour_too = store.summarize(filter, TimeUnit::Hour).await.unwrap();
+    assert!(by_hour_too.by_hour.iter().cloned().eq(by_hour), "{filter:?}");
+    let summary = store.summarize(filter, TimeUnit::Day).await.unwrap();
+    assert_eq!(Summary { by_hour: Vec::new(), ..by_hour_too }, summary, "{filter:?}");
     assert_eq!(summary.totals, totals, "{filter:?}");
     assert!(summary.by_day.iter().cloned().eq(by_day), "{filter:?}");
     assert!(summary.by_model.is_sorted_by(|(_, a), (_, b)| a.cost >= b.cost), "{filter:?}");

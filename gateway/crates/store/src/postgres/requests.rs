@@ -16,7 +16,7 @@ use super::{commit, entries, summary};
 use crate::codec::{At, Count};
 use crate::condition::Condition;
 use crate::records::{self, REQUEST};
-use crate::{Cursor, RequestFilter, Requests, StoreError, Summary};
+use crate::{Cursor, RequestFilter, Requests, StoreError, Summary, TimeUnit};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, RequestId};
 use domain::idempotency::{Answered, IdempotencyDigest};
@@ -136,11 +136,11 @@ impl Requests for PostgresStore {
         Ok(Cursor(row.column(0)?))
     }
 
-    async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError> {
+    async fn summarize(&self, filter: &RequestFilter, by: TimeUnit) -> Result<Summary, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.view().await?;
         let selection = Selection::of(&tx, filter).await?;
-        summary::summarize(&tx, &selection).await
+        summary::summarize(&tx, &selection, by).await
     }
 }
 

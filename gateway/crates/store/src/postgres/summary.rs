@@ -9,8 +9,8 @@ use super::transaction::Transaction;
 use crate::codec::Count;
 use crate::codes::Code;
 use crate::condition::Condition;
-use crate::summary::{GroupedTotals, SplitRange, TimeRange, accumulate, partial_hour};
-use crate::{StoreError, Summary, Totals};
+use crate::summary::{GroupedTotals, HOUR, SplitRange, TimeRange, accumulate, partial_hour};
+use crate::{StoreError, Summary, TimeUnit, Totals};
 use domain::id::KeyId;
 use domain::record::RequestStatus;
 
@@ -18,9 +18,10 @@ use domain::record::RequestStatus;
 pub(super) async fn summarize(
     tx: &Transaction<'_>,
     selection: &Selection<'_>,
+    by: TimeUnit,
 ) -> Result<Summary, StoreError> {
     let (since, until) = (selection.since, selection.until);
-    let mut sums = GroupedTotals::default();
+    let mut sums = GroupedTotals::new(by);
     if since.zip(until).is_some_and(|(since, until)| since >= until) {
         return sums.into_summary();
     }
@@ -31,24 +32,37 @@ pub(super) async fn summarize(
         SplitRange::new(since, until, has_deleted)
     };
     for (since, until) in split.log {
-        let source = "SELECT account, key, model, day, status, coalesce(count, 1) AS requests, \
-            input, cached, output, reasoning, cost FROM requests";
-        add_rows(tx, source, &selection.in_log(since, until), &mut sums).await?;
+        let source = format!(
+            "SELECT account, key, model, {} AS time, status, coalesce(count, 1) AS requests, \
+                input, cached, output, reasoning, cost FROM requests",
+            match by {
+                TimeUnit::Day => "day".to_owned(),
+                TimeUnit::Hour => format!("floor(started_at / {HOUR}.0)::bigint"),
+            },
+        );
+        add_rows(tx, &source, &selection.in_log(since, until), &mut sums).await?;
     }
     let Some(hours) = split.hours else { return finish(tx, sums).await };
-    let parts = hours.split_days();
+    // The sums by day cannot be divided into hours.
+    let parts = hours.split_days().filter(|_| by == TimeUnit::Day);
     let (days, hours) = match parts {
         Some((before, days, after)) => (Some(days), [before, after]),
         None => (None, [Some(hours), None]),
     };
     for hours in hours.into_iter().flatten() {
-        let source = "SELECT account, key, model, hour / 24 AS day, status, requests, input, \
-            cached, output, reasoning, cost FROM request_sums";
-        add_rows(tx, source, &within(selection, "hour", hours), &mut sums).await?;
+        let source = format!(
+            "SELECT account, key, model, {} AS time, status, requests, input, cached, output, \
+                reasoning, cost FROM request_sums",
+            match by {
+                TimeUnit::Day => "hour / 24",
+                TimeUnit::Hour => "hour",
+            },
+        );
+        add_rows(tx, &source, &within(selection, "hour", hours), &mut sums).await?;
     }
     if let Some(days) = days {
-        let source = "SELECT account, key, model, day, status, requests, input, cached, output, \
-            reasoning, cost FROM key_days";
+        let source = "SELECT account, key, model, day AS time, status, requests, input, cached, \
+            output, reasoning, cost FROM key_days";
         add_rows(tx, source, &within(selection, "day", days), &mut sums).await?;
     }
     finish(tx, sums).await
@@ -68,7 +82,7 @@ fn within(selection: &Selection<'_>, unit: &str, range: TimeRange) -> Condition 
     condition
 }
 
-/// Adds the sums of a source by model and day, and by account and key.
+/// Adds the sums of a source by model and unit of time, and by account and key.
 async fn add_rows(
     tx: &Transaction<'_>,
     source: &str,
@@ -79,9 +93,9 @@ async fn add_rows(
     let errors: Vec<_> = errors.map(|status| status.code().to_string()).collect();
     let sum = |column: &str| format!("saturated(coalesce(sum({column}), 0))");
     let sql = format!(
-        "SELECT grouping(account) = 0 AS is_key, model, day, account, key, {}, \
+        "SELECT grouping(account) = 0 AS is_key, model, time, account, key, {}, \
             saturated(coalesce(sum(requests) FILTER (WHERE status IN ({})), 0)), {} \
-            FROM ({source} {}) AS source GROUP BY GROUPING SETS ((model, day), (account, key))",
+            FROM ({source} {}) AS source GROUP BY GROUPING SETS ((model, time), (account, key))",
         sum("requests"),
         errors.join(", "),
         ["input", "cached", "output", "reasoning", "cost"].map(sum).join(", "),
@@ -91,7 +105,7 @@ async fn add_rows(
         let sum = if row.column("is_key")? {
             sums.keys.entry((row.column("account")?, row.column("key")?)).or_default()
         } else {
-            sums.groups.entry((row.column("model")?, row.column("day")?)).or_default()
+            sums.groups.entry((row.column("model")?, row.column("time")?)).or_default()
         };
         accumulate(sum, &read(&row)?);
     }

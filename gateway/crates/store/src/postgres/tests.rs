@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::conformance::{batch, dump, run};
-use crate::{Cursor, Identities, LedgerEntries, RequestFilter, Requests};
+use crate::{Cursor, Identities, LedgerEntries, RequestFilter, Requests, TimeUnit};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::money::Nanos;
 use domain::node::NodeName;
@@ -217,7 +217,7 @@ async fn huge_counts_saturate() {
         absurd[0].cost = Some(Nanos(i64::MAX));
         store.commit(Arc::new(absurd)).await.unwrap();
     }
-    let summary = store.summarize(&RequestFilter::default()).await.unwrap();
+    let summary = store.summarize(&RequestFilter::default(), TimeUnit::Day).await.unwrap();
     assert_eq!(summary.totals.input, u64::MAX / 2);
     assert_eq!(store.load().await.unwrap().balances[0].1, Nanos(i64::MIN));
     let report = store.verify_ledger().await.unwrap();
@@ -238,7 +238,7 @@ async fn texts_with_nul_are_stored_and_found() {
     let filter = RequestFilter { model: Some(model), ..RequestFilter::default() };
     let found = store.requests_before(&filter, None, 9).await.unwrap();
     assert_eq!(found[0].1.model, Some(ModelId::new("a\u{fffd}b\u{fffd}")));
-    assert_eq!(store.summarize(&filter).await.unwrap().totals.requests, 1);
+    assert_eq!(store.summarize(&filter, TimeUnit::Day).await.unwrap().totals.requests, 1);
     database.remove(store).await;
 }
 

@@ -13,7 +13,7 @@ use super::{SqliteStore, commit, summary};
 use crate::codec::At;
 use crate::condition::Condition;
 use crate::records::{self, REQUEST};
-use crate::{Cursor, RequestFilter, Requests, StoreError, Summary};
+use crate::{Cursor, RequestFilter, Requests, StoreError, Summary, TimeUnit};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, RequestId};
 use domain::idempotency::{Answered, IdempotencyDigest};
@@ -118,9 +118,9 @@ impl Requests for SqliteStore {
         self.read(|tx| commit::newest(tx)).await
     }
 
-    async fn summarize(&self, filter: &RequestFilter) -> Result<Summary, StoreError> {
+    async fn summarize(&self, filter: &RequestFilter, by: TimeUnit) -> Result<Summary, StoreError> {
         let filter = filter.clone();
-        self.read(move |tx| summary::summarize(tx, &Selection::of(tx, &filter)?)).await
+        self.read(move |tx| summary::summarize(tx, &Selection::of(tx, &filter)?, by)).await
     }
 }
 

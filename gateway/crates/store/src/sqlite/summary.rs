@@ -12,8 +12,8 @@ use super::spans::EVERYTHING;
 use crate::codec::Count;
 use crate::condition::Condition;
 use crate::predicates;
-use crate::summary::{DAY, GroupedTotals, SplitRange, TimeRange, accumulate, partial_hour};
-use crate::{StoreError, Summary, Totals};
+use crate::summary::{GroupedTotals, SplitRange, TimeRange, accumulate, partial_hour};
+use crate::{StoreError, Summary, TimeUnit, Totals};
 use domain::id::AccountId;
 use domain::money::Nanos;
 use domain::record::RequestStatus;
@@ -32,17 +32,21 @@ enum AccountScope {
 /// The grouping of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grouping {
-    /// By model and day, and by key.
+    /// By model and unit of time, and by key.
     All,
-    /// By model and day.
+    /// By model and unit of time.
     Group,
     /// By key.
     Key,
 }
 
 /// Returns the sums over the selected requests.
-pub(super) fn summarize(tx: &Connection, selection: &Selection) -> Result<Summary, StoreError> {
-    let mut sums = GroupedTotals::default();
+pub(super) fn summarize(
+    tx: &Connection,
+    selection: &Selection,
+    by: TimeUnit,
+) -> Result<Summary, StoreError> {
+    let mut sums = GroupedTotals::new(by);
     let is_empty =
         selection.since.zip(selection.until).is_some_and(|(since, until)| since >= until);
     if is_empty || selection.matches_nothing() {
@@ -114,8 +118,11 @@ fn add_keys(
     by: Grouping,
     sums: &mut GroupedTotals,
 ) -> Result<(), StoreError> {
+    // The sums by day cannot be divided into hours.
+    let can_use_days = by == Grouping::Key || sums.by == TimeUnit::Day;
+    let parts = hours.split_days().filter(|_| can_use_days);
     let mut add = |hours| add_hours_of(tx, selection, AccountScope::Each, hours, by, sums);
-    let Some((before, days, after)) = hours.split_days() else { return add(hours) };
+    let Some((before, days, after)) = parts else { return add(hours) };
     before.map_or(Ok(()), &mut add)?;
     after.map_or(Ok(()), &mut add)?;
     let mut condition = Condition::default();
@@ -172,8 +179,8 @@ fn add_rows(
                 ValueRef::Integer(_) => None,
                 _ => row.column(0)?,
             };
-            let day = row.column::<i64>(1)?.div_euclid(DAY);
-            accumulate(sums.groups.entry((model, day)).or_default(), &totals);
+            let time = row.column::<i64>(1)?.div_euclid(sums.by.length());
+            accumulate(sums.groups.entry((model, time)).or_default(), &totals);
         }
         if by != Grouping::Group {
             accumulate(sums.keys.entry((row.column(9)?, row.column(10)?)).or_default(), &totals);

@@ -17,7 +17,7 @@ use super::codec::ReadColumn;
 use super::filter::Selection;
 use super::*;
 use crate::conformance::{batch, dump, run};
-use crate::{Cursor, Identities, LedgerEntries, RequestFilter, Requests};
+use crate::{Cursor, Identities, LedgerEntries, RequestFilter, Requests, TimeUnit};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::money::Nanos;
 use domain::record::RequestStatus;
@@ -174,7 +174,7 @@ async fn huge_counts_saturate() {
         absurd[0].cost = Some(Nanos(i64::MAX));
         store.commit(Arc::new(absurd)).await.unwrap();
     }
-    let summary = store.summarize(&RequestFilter::default()).await.unwrap();
+    let summary = store.summarize(&RequestFilter::default(), TimeUnit::Day).await.unwrap();
     assert_eq!(summary.totals.input, u64::MAX / 2);
     assert_eq!(store.load().await.unwrap().balances[0].1, Nanos(i64::MIN));
 }
@@ -192,7 +192,7 @@ async fn readers_see_whole_batches_while_the_writer_commits() {
     let read = || async {
         let mut last = 0;
         while last < 1_000 {
-            let summary = store.summarize(&all).await.unwrap();
+            let summary = store.summarize(&all, TimeUnit::Day).await.unwrap();
             assert_eq!(summary.totals.requests % 10, 0);
             assert!(summary.totals.requests >= last);
             last = summary.totals.requests;

@@ -14,7 +14,7 @@ use crate::conformance::{audit_entry, batch};
 use crate::sqlite::ledger::page_sql;
 use crate::{
     ConsumptionTotals, Cursor, LedgerEntries, RequestFilter, Requests, RetentionCutoff,
-    StoreMaintenance,
+    StoreMaintenance, TimeUnit,
 };
 use domain::id::AccountId;
 use domain::ledger::{Entry, EntryKind};
@@ -264,7 +264,7 @@ async fn saturated_sums_are_verified() {
             store.commit(Arc::new(part.to_vec())).await.unwrap();
         }
         assert!(store.verify_ledger().await.unwrap().is_consistent());
-        let summary = store.summarize(&RequestFilter::default()).await.unwrap();
+        let summary = store.summarize(&RequestFilter::default(), TimeUnit::Day).await.unwrap();
         let huge = i64::MAX.unsigned_abs();
         assert_eq!(summary.totals.requests, 20);
         assert!(summary.totals.input >= huge, "{:?}", summary.totals);
