@@ -12,6 +12,7 @@ use crate::model::keys::Key;
 use crate::model::nodes::Node;
 use crate::model::plans::Plan;
 use crate::model::record::LogBatch;
+use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Topic;
 use crate::model::traffic::{LimitUse, Traffic};
 use crate::model::upstreams::{Health, Upstream};
@@ -31,10 +32,19 @@ pub enum Message {
     Tick(Timestamp),
     /// A token was found at startup, so no password is needed.
     TokenFound(SecretString),
-    /// The sign-in succeeded; carries the session token.
-    SignedIn(SecretString),
-    /// The sign-in failed; the text says what to do.
-    SignInFailed(String),
+    /// The sign-in succeeded.
+    SignedIn {
+        /// The session token.
+        token: SecretString,
+        /// Whether the session is kept for the next start, or why it could not be.
+        kept: Result<bool, String>,
+    },
+    /// No token was found at startup, so the user has to sign in.
+    NoToken,
+    /// Whether the gateway was reached before the sign-in: `None`, or why it was not.
+    GatewayChecked(Option<String>),
+    /// The sign-in or the registration failed.
+    SignInFailed(SignInRefusal),
     /// The session ended or the gateway rejected the token; the text says what to do.
     SignedOut(String),
     /// The gateway reported the base URL at which clients reach `/v1`.

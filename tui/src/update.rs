@@ -15,6 +15,7 @@ mod models;
 mod nodes;
 mod overlay;
 mod palette;
+mod parse;
 mod plans;
 mod shell;
 mod sign_in;

@@ -18,6 +18,7 @@ use super::call::with_timeout;
 use super::convert;
 use crate::clock;
 use crate::message::Loaded;
+use crate::model::accounts::AccountStatus;
 use crate::model::subscription::Topic;
 use crate::model::usage::Range;
 
@@ -46,9 +47,13 @@ pub(super) async fn fetch(
 async fn answer(channel: client::Connection, topic: Topic, range: Range) -> Result<Loaded, Status> {
     match topic {
         Topic::Account => {
-            let mut accounts = AccountServiceClient::new(channel);
+            let mut accounts = AccountServiceClient::new(channel.clone());
             let answer = with_timeout(accounts.who_am_i(v1::WhoAmIRequest {})).await?;
-            Ok(Loaded::Account(convert::account(answer.account.unwrap_or_default())))
+            let mut account = convert::account(answer.account.unwrap_or_default());
+            if account.status == AccountStatus::Suspended {
+                account.suspended_for = suspension_reason(channel, &account.name).await;
+            }
+            Ok(Loaded::Account(account))
         }
         Topic::Limits => {
             let mut traffic = TrafficServiceClient::new(channel);
@@ -105,6 +110,17 @@ async fn answer(channel: client::Connection, topic: Topic, range: Range) -> Resu
         }
         Topic::Traffic | Topic::Log => Err(Status::internal("this topic is a stream")),
     }
+}
+
+/// Returns the reason of the latest suspension from the audit log, which lists the entries about an
+/// account to that account, too.
+async fn suspension_reason(channel: client::Connection, account: &str) -> Option<String> {
+    let mut audit = AuditServiceClient::new(channel);
+    let account = account.to_owned();
+    let request = v1::ListAuditRequest { account, page_size: PAGE_SIZE, ..Default::default() };
+    let answer = with_timeout(audit.list_audit(request)).await.ok()?;
+    let entry = answer.entries.into_iter().find(|entry| entry.action == "account.suspend")?;
+    Some(entry.details).filter(|reason| !reason.is_empty())
 }
 
 async fn accounts(channel: client::Connection) -> Result<Loaded, Status> {

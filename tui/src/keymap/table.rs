@@ -9,8 +9,9 @@ use tui_input::InputRequest::{
 use super::binding::{Binding, row};
 use crate::model::Action::{
     self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Grant, Last, Modify,
-    Mouse, Move, New, Open, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, SetPlan,
-    SignOut, Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension,
+    Mouse, Move, New, Open, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, Scroll,
+    SetPlan, SignOut, Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension,
+    ToggleUtc,
 };
 use crate::model::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, Screen};
@@ -81,7 +82,7 @@ pub const TABLE: &[Binding] = &[
     row(&[Confirm], &[(NONE, Char('y'))], Action::Confirm, "yes").hint("yes"),
     row(&[Confirm], &[(NONE, Char('n')), (NONE, Esc), (NONE, Char('q'))], Back, "no").hint("no"),
     row(&[Secret], &[(NONE, Char('y')), (NONE, Char('c'))], Copy, "copy the key").hint("copy"),
-    row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; the key will not be shown again").hint("close"),
+    row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; twice if the key was not copied").hint("close"),
 
     // actions on the selected row
     row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
@@ -116,6 +117,8 @@ pub const TABLE: &[Binding] = &[
     row(LISTS, &[(NONE, PageUp), (CTRL, Char('b')), (CTRL, Char('u'))], Page(-1), "page up"),
     row(LISTS, &[(NONE, Home), (NONE, Char('g'))], First, "first row"),
     row(LISTS, &[(NONE, End), (NONE, Char('G'))], Last, "last row"),
+    row(LISTS, &[(NONE, Char('J'))], Scroll(1), "scroll the detail down"),
+    row(LISTS, &[(NONE, Char('K'))], Scroll(-1), "scroll the detail up"),
     row(LISTS, &[(NONE, Esc)], Back, "close the detail, then clear the filter"),
 
     // global
@@ -133,16 +136,16 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),
     row(SCREENS, &[(NONE, Char('r')), (CTRL, Char('l'))], Refresh, "refresh, or reconnect now").command("refresh"),
     row(SCREENS, &[], Mouse, "turn the mouse on or off").command("mouse"),
+    row(SCREENS, &[], ToggleUtc, "show times in UTC, or in the local zone").command("utc"),
     row(SCREENS, &[], Password, "change your password").command("password"),
     row(SCREENS, &[], SignOut, "sign out").command("sign-out"),
     row(SCREENS, &[(NONE, Char(':'))], Action::Palette, "command").hint("command"),
     row(&[Help], &[(NONE, Down), (NONE, Char('j')), (NONE, PageDown)], Move(1), "scroll down"),
     row(&[Help], &[(NONE, Up), (NONE, Char('k')), (NONE, PageUp)], Move(-1), "scroll up"),
-    row(&[Help], &[(NONE, Esc), (NONE, Char('?')), (NONE, F(1)), (NONE, Enter)], Back, "close the help").hint("close"),
+    row(&[Help], &[(NONE, Esc), (NONE, Char('q')), (NONE, Char('?')), (NONE, F(1)), (NONE, Enter)], Back, "close the help").hint("close"),
     row(SCREENS, &[(NONE, Char('?')), (NONE, F(1))], Action::Help, "help").hint("help").command("help"),
     row(FORMS, &[(NONE, F(1))], Action::Help, "help"),
     row(EVERYWHERE, &[(CTRL, Char('z'))], Suspend, "suspend until `fg`"),
-    row(&[Help], &[(NONE, Char('q'))], Quit, "leave").hint("leave"),
     row(SCREENS, &[(NONE, Char('q'))], Quit, "leave").hint("leave").command("quit"),
     row(&[SIGN_IN], &[(NONE, Esc)], Quit, "leave").hint("leave"),
     row(EVERYWHERE, &[(CTRL, Char('c'))], Quit, "leave from anywhere"),

@@ -15,6 +15,8 @@ pub struct Account {
     pub role: Option<Role>,
     /// Whether it can be used.
     pub status: AccountStatus,
+    /// Why it is suspended, as far as the signed-in account may know.
+    pub suspended_for: Option<String>,
     /// The name of its plan, if any.
     pub plan: Option<String>,
     /// The balance: an exact decimal in US dollars, negative if overdrawn.

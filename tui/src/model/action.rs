@@ -25,6 +25,8 @@ pub enum Action {
     Tab(isize),
     /// Fetches all displayed data. While disconnected, retries without waiting.
     Refresh,
+    /// Switches between the local time zone and UTC.
+    ToggleUtc,
     /// Toggles mouse reporting.
     Mouse,
     /// Opens the form to change the password.
@@ -39,6 +41,8 @@ pub enum Action {
     Last,
     /// Moves the cursor to this row.
     Select(usize),
+    /// Scrolls the detail pane by this many lines; negative is up.
+    Scroll(isize),
     /// Toggles the detail pane.
     Detail,
     /// Opens the filter input.

@@ -5,7 +5,7 @@ use crate::message::{Loaded, Message};
 use crate::model::change::ChangeOutcome;
 use crate::model::fetched::FetchState;
 use crate::model::log::RequestLog;
-use crate::model::overlay::{Overlay, Secret};
+use crate::model::overlay::{Overlay, Secret, SecretState};
 use crate::model::subscription::Topic;
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
@@ -16,11 +16,20 @@ use super::sign_in;
 /// Applies a message from the connection.
 pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
     match message {
-        Message::TokenFound(token) | Message::SignedIn(token) => {
+        Message::TokenFound(token) => {
             sign_in::accept(model);
-            return vec![Effect::Connect { token }];
+            return vec![Effect::Connect { token, is_kept: false }];
         }
-        Message::SignInFailed(problem) => sign_in::refuse(model, problem),
+        Message::SignedIn { token, kept } => {
+            sign_in::accept(model);
+            if let Err(problem) = &kept {
+                model.set_problem(format!("the session is not kept for the next start: {problem}"));
+            }
+            return vec![Effect::Connect { token, is_kept: kept == Ok(true) }];
+        }
+        Message::NoToken => return vec![Effect::CheckGateway],
+        Message::SignInFailed(refusal) => sign_in::refuse(model, refusal),
+        Message::GatewayChecked(problem) => model.sign_in.unreachable = problem,
         // Results of the previous session may arrive late; ignore them on the sign-in screen.
         Message::SignedOut(_) if model.screen == Screen::SignIn => {}
         Message::SignedOut(reason) => {
@@ -46,8 +55,7 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Changed(Ok(done)) => changed(model, done),
         Message::Changed(Err(problem)) => match &mut model.overlay {
             Some(Overlay::Form(form)) if form.is_submitting => {
-                form.is_submitting = false;
-                form.problem = Some(problem);
+                form.reject(problem);
             }
             _ => model.set_problem(problem),
         },
@@ -65,7 +73,7 @@ fn changed(model: &mut Model, ChangeOutcome { notice, key }: ChangeOutcome) {
     }
     model.set_success(notice);
     if let Some(key) = key {
-        let secret = Secret { label: key.label, text: key.secret, copied: false };
+        let secret = Secret { label: key.label, text: key.secret, state: SecretState::Shown };
         model.overlay = Some(Overlay::Secret(secret));
     }
 }

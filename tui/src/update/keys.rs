@@ -21,7 +21,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 Field::text("concurrency", "requests at once; empty for none", ""),
                 Field::text("tokens/month", "empty for no limit of its own", ""),
                 Field::text("spending cap", "US dollars in all; empty for none", ""),
-                Field::text("ends after", "days; empty for never", ""),
+                Field::text("ends after", "such as 12h or 30d; empty for never", ""),
             ];
             open(model, Form::new("New key", FormKind::CreateKey, fields));
         }
@@ -34,7 +34,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (Action::Rotate, Some(key)) => {
             let fields = vec![
                 Field::fixed("key", format!("{} ({})", key.label, key.id)),
-                Field::text("overlap hours", "how long the old key works; 0 ends it now", "24"),
+                Field::text("overlap", "how long the old key works, such as 24h; 0 ends it", "24h"),
             ];
             open(model, Form::new("Rotate key", FormKind::RotateKey(key.id), fields));
         }

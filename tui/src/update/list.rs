@@ -9,6 +9,9 @@ use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
 use crate::model::{Action, Model, Screen};
 
+/// The maximum number of lines that the detail pane scrolls down.
+const MAX_DETAIL_SCROLL: usize = 500;
+
 /// A list with a row cursor.
 pub(super) trait Selectable {
     /// Returns the number of rows.
@@ -67,6 +70,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
         }
         return true;
     }
+    if let Action::Scroll(lines) = action {
+        let scroll = model.detail_scroll.saturating_add_signed(lines);
+        model.detail_scroll = scroll.min(MAX_DETAIL_SCROLL);
+        return true;
+    }
+    model.detail_scroll = 0;
     if let Action::Detail = action {
         model.is_detail_open = !model.is_detail_open;
         if model.is_detail_open && model.screen == Screen::Usage {

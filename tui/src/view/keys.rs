@@ -11,7 +11,7 @@ use crate::model::plans::Limits;
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::{ago, approximate_count, date_and_time, dollars, limit};
+use super::widget::text::{ago, approximate_count, dollars, full_time, limit};
 
 const COLUMNS: &[Column] = &[
     Column::text("label", 12, 2, 0),
@@ -98,7 +98,7 @@ pub(super) fn above(limits: Limits) -> &'static str {
 }
 
 fn detail<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
-    let time = |time| plain(date_and_time(time, &model.zone));
+    let time = |time| plain(full_time(time, &model.zone));
     let cap = key.spend_cap_usd.as_deref();
     let cap = cap.map_or_else(|| "none".to_owned(), |cap| dollars(Some(cap)));
     let mut detail = Detail::default();

@@ -8,10 +8,10 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use crate::model::Model;
 use crate::model::fetched::FetchState;
 use crate::model::record::{Record, Totals};
 use crate::model::usage::{Range, Usage};
+use crate::model::{Model, Screen};
 
 use super::live::minutes;
 use super::panes;
@@ -21,12 +21,10 @@ use super::widget::detail::{Detail, plain};
 use super::widget::frame::{frame, rows};
 use super::widget::status::{empty, stale};
 use super::widget::table::{Column, Table};
-use super::widget::text::{
-    UNKNOWN, count, date_and_time, dollars, duration, short_count, time_of_day,
-};
+use super::widget::text::{UNKNOWN, count, dollars, duration, full_time, log_time, short_count};
 
 const COLUMNS: &[Column] = &[
-    Column::text("time", 8, 0, 0),
+    Column::text("time", 11, 0, 0),
     Column::text("account", 10, 1, 5),
     Column::text("model", 12, 3, 0),
     Column::text("endpoint", 16, 0, 7),
@@ -36,7 +34,7 @@ const COLUMNS: &[Column] = &[
     Column::number("out", 7, 2),
     Column::number("ttft", 6, 6),
     Column::number("time", 6, 3),
-    Column::number("cost", 12, 1),
+    Column::decimal("cost", 12, 1),
 ];
 
 /// The relative widths of log and detail. At 160 columns, an error code fits in the log and a
@@ -52,10 +50,11 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         log_table(model, Some(model.data.log.selected), buffer, inside);
     }
     if detail_area.width > 0 {
-        let title = if log_area.width > 0 { "Request" } else { "Request · Esc goes back" };
-        let inside = frame(model.theme, title, buffer, detail_area);
+        let inside = frame(model.theme, "Request · Esc closes", buffer, detail_area);
         match model.data.log.current() {
-            Some(record) => detail(model, record).render(model.theme, buffer, inside),
+            Some(record) => {
+                detail(model, record).render(model.theme, model.detail_scroll, buffer, inside)
+            }
             None => empty(model.theme, &FetchState::Ready, "nothing selected", buffer, inside),
         }
     }
@@ -152,8 +151,8 @@ fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     let days = usage.sums.value.as_ref().map(|sums| days(model, sums)).unwrap_or_default();
     let most = days.iter().map(|(_, tokens)| *tokens).max().unwrap_or(0);
     let title = match most {
-        0 => "Tokens/day".to_owned(),
-        most => format!("Tokens/day · most {}", short_count(Some(most))),
+        0 => "Tokens/day (UTC)".to_owned(),
+        most => format!("Tokens/day (UTC) · most {}", short_count(Some(most))),
     };
     let inside = frame(theme, &title, buffer, area);
     if most == 0 {
@@ -230,13 +229,13 @@ fn title(model: &Model) -> String {
 pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buffer, area: Rect) {
     let log = &model.data.log;
     if log.records.is_empty() {
-        return empty(
-            model.theme,
-            &log.fetch,
-            "no requests yet: make a key (2), then try a model (3)",
-            buffer,
-            area,
-        );
+        let is_filtered = !model.data.usage.filter.is_empty() && model.screen == Screen::Usage;
+        let text = if is_filtered {
+            "no request passes the filter: Esc clears it, / changes it"
+        } else {
+            "no requests yet: make a key (2), then try a model (3)"
+        };
+        return empty(model.theme, &log.fetch, text, buffer, area);
     }
     let operator = model.sees_all();
     // Others see only their own account, so the column would be constant.
@@ -256,7 +255,7 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
 fn cells(model: &Model, record: &Record) -> Vec<Span<'static>> {
     let status = record.status.map_or(UNKNOWN, |status| status.name());
     vec![
-        plain(time_of_day(record.started_at, &model.zone)),
+        plain(log_time(record.started_at, model.now, &model.zone)),
         plain(record.account.clone()),
         plain(record.model.clone().unwrap_or_else(|| UNKNOWN.to_owned())),
         plain(record.endpoint.clone()),
@@ -299,7 +298,7 @@ fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
             (record.count > 1).then(|| plain(count(Some(record.count.into())))),
         )
         .optional_row("error", record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())))
-        .row("started", plain(date_and_time(record.started_at, &model.zone)))
+        .row("started", plain(full_time(record.started_at, &model.zone)))
         .row("took", plain(took))
         .row("endpoint", plain(format!("{}{stream}", record.endpoint)))
         .row("model", plain(record.model.as_deref().unwrap_or(UNKNOWN)))

@@ -100,7 +100,9 @@ impl Client {
 
     fn lost(&mut self) -> String {
         self.wait("a lost connection", |message| match message {
-            Message::ConnectionChanged(ConnectionState::Reconnecting { problem }) => Some(problem),
+            Message::ConnectionChanged(ConnectionState::Reconnecting { problem, .. }) => {
+                Some(problem)
+            }
             _ => None,
         })
     }
@@ -293,7 +295,7 @@ fn refetches_after_a_change() {
         limits: Limits::default(),
         spend_cap_usd: None,
         models: models.iter().map(|model| (*model).to_owned()).collect(),
-        days: Some(7),
+        expires_in_seconds: Some(7 * 86_400),
     };
     let done = client.change(create("laptop", &[])).unwrap();
     let created = done.key.unwrap();
@@ -346,7 +348,8 @@ fn signs_in_or_reports_a_wrong_password() {
     };
     assert!(sign_in(PASSWORD).is_ok());
     let problem = sign_in("wrong").unwrap_err();
-    assert_eq!(problem, "wrong name or password: type the password again");
+    assert_eq!(problem.text, "wrong name or password: type the password again");
+    assert_eq!(problem.field, Some("password"));
 }
 
 #[test]
@@ -359,9 +362,10 @@ fn registers_and_signs_in_or_reports_a_taken_name() {
         let password = PASSWORD.into();
         runtime.block_on(async { connection::register(&url, name, &password, String::new()).await })
     };
-    let token = register("eve").unwrap();
+    let token = register("eve").unwrap().token;
     let problem = register("ada").unwrap_err();
-    assert_eq!(problem, "that name is taken: choose another, or sign in");
+    assert_eq!(problem.text, "that name is taken: choose another, or sign in");
+    assert_eq!(problem.field, Some("name"));
     runtime.block_on(connection::sign_out(&Address::new(gateway.url()), &token));
     assert_eq!(backend.read(|state| state.signed_out), 1);
 }

@@ -1,12 +1,12 @@
-//! A table with fixed columns. Columns with a high drop priority disappear in a narrow terminal;
-//! long cells are truncated.
+//! A table with fixed columns. Columns with a high drop priority disappear in a narrow terminal,
+//! and [`hidden_columns`] says how many; long cells are truncated.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::text::fit;
+use super::text::{UNKNOWN, fit};
 use crate::theme::Theme;
 
 /// A column.
@@ -22,6 +22,8 @@ pub struct Column {
     pub alignment: Alignment,
     /// Columns with the highest value are dropped first; 0 is never dropped.
     pub drop_priority: u8,
+    /// Whether the decimal points of the visible cells are in one column.
+    pub is_decimal: bool,
 }
 
 /// A table without its rows.
@@ -48,12 +50,19 @@ pub fn first_visible_row(selected: usize, count: usize, height: u16) -> usize {
 impl Column {
     /// Returns a left-aligned text column.
     pub const fn text(title: &'static str, min_width: u16, grow: u16, drop_priority: u8) -> Self {
-        Self { title, min_width, grow, alignment: Alignment::Left, drop_priority }
+        let alignment = Alignment::Left;
+        Self { title, min_width, grow, alignment, drop_priority, is_decimal: false }
     }
 
     /// Returns a right-aligned number column of fixed width.
     pub const fn number(title: &'static str, min_width: u16, drop_priority: u8) -> Self {
-        Self { title, min_width, grow: 0, alignment: Alignment::Right, drop_priority }
+        let alignment = Alignment::Right;
+        Self { title, min_width, grow: 0, alignment, drop_priority, is_decimal: false }
+    }
+
+    /// Returns a number column whose decimal points are aligned.
+    pub const fn decimal(title: &'static str, min_width: u16, drop_priority: u8) -> Self {
+        Self { is_decimal: true, ..Self::number(title, min_width, drop_priority) }
     }
 }
 
@@ -74,10 +83,25 @@ impl Table<'_> {
             self.columns.iter().map(|column| Span::styled(column.title, self.theme.faint()));
         self.line(heads, &spans, buffer, Rect { height: 1, ..area });
         let first = first_visible_row(self.selected.unwrap_or(0), self.count, body.height);
-        for ((row, item), place) in rows.enumerate().skip(first).zip(body.rows()) {
-            self.line(cells(item).into_iter(), &spans, buffer, place);
+        let mut lines: Vec<_> =
+            rows.skip(first).take(body.height.into()).map(|item| cells(item)).collect();
+        self.align_decimals(&mut lines);
+        for ((row, cells), place) in (first..).zip(lines).zip(body.rows()) {
+            self.line(cells.into_iter(), &spans, buffer, place);
             if self.selected == Some(row) {
                 buffer.set_style(place, self.theme.cursor());
+            }
+        }
+    }
+
+    /// Pads the cells of decimal columns so that their points are below each other.
+    fn align_decimals(&self, lines: &mut [Vec<Span<'_>>]) {
+        for (index, _) in self.columns.iter().enumerate().filter(|(_, it)| it.is_decimal) {
+            let longest = lines.iter().filter_map(|cells| cells.get(index)).map(fraction).max();
+            let numbers = lines.iter_mut().filter_map(|cells| cells.get_mut(index));
+            for cell in numbers.filter(|cell| cell.content != UNKNOWN) {
+                let missing = longest.unwrap_or(0).saturating_sub(fraction(cell));
+                cell.content.to_mut().push_str(&" ".repeat(missing));
             }
         }
     }
@@ -95,6 +119,20 @@ impl Table<'_> {
             let cell = Span::styled(fit(&cell.content, place.width.into()), cell.style);
             Line::from(cell).alignment(column.alignment).render(place, buffer);
         }
+    }
+}
+
+/// Returns the number of columns from the decimal point of the cell on, including the point.
+fn fraction(cell: &Span<'_>) -> usize {
+    cell.content.find('.').map_or(0, |point| cell.content.len() - point)
+}
+
+/// Returns a note on the columns that do not fit in `width`; empty if all do.
+pub fn hidden_columns(columns: &[Column], width: u16) -> String {
+    match column_spans(columns, width).iter().filter(|span| span.is_none()).count() {
+        0 => String::new(),
+        1 => "1 column hidden".to_owned(),
+        several => format!("{several} columns hidden"),
     }
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn account(index: usize, role: Role, state: Sample) -> Account {
             2 => AccountStatus::Suspended,
             _ => AccountStatus::Active,
         },
+        suspended_for: (index == 2).then(|| "the invoice of October is overdue".to_owned()),
         plan: Some(name("free", 0, state)),
         balance_usd: Some(money(index, state)),
         created_at: ago(86_400 * (index + 1)),
