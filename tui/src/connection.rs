@@ -2,7 +2,7 @@
 //!
 //! [`Connection::run`] converts responses to [`Message`]s. It fetches and streams what the current
 //! [`Subscription`] lists and knows nothing about screens. `session` handles one connection,
-//! `fetch`, `streams` and `change` contain the calls, `call` limits the duration of a call and
+//! `fetch`, `usage`, `streams` and `change` contain the calls, `call` limits the duration of a call and
 //! classifies its error, `convert` converts generated types to model types, and `problem` contains
 //! all error texts.
 
@@ -11,10 +11,12 @@ mod call;
 mod change;
 mod convert;
 mod fetch;
+mod pages;
 mod problem;
 mod schedule;
 mod session;
 mod streams;
+mod usage;
 
 use jiff::SignedDuration;
 use proto::client;
@@ -30,6 +32,7 @@ use std::time::Duration;
 
 pub use self::address::Address;
 use self::call::{SessionError, with_timeout};
+use self::pages::Pages;
 use crate::clock;
 use crate::message::Message;
 use crate::model::ConnectionState;
@@ -142,6 +145,8 @@ pub struct Connection {
     changes: mpsc::Receiver<Change>,
     refresh: Arc<Notify>,
     log: LogTail,
+    /// The pages of the log before the stream.
+    pages: Pages,
     /// The number of changes that were received and have no result yet.
     pending_changes: usize,
     retry_delay: Duration,
@@ -181,6 +186,7 @@ impl Connection {
             changes,
             refresh,
             log: LogTail::default(),
+            pages: Pages::default(),
             pending_changes: 0,
             retry_delay: MIN_RETRY_DELAY,
         }

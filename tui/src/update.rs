@@ -9,6 +9,7 @@
 mod accounts;
 mod form;
 mod incoming;
+mod jump;
 mod keys;
 mod list;
 mod models;

@@ -8,7 +8,7 @@ use tui_input::InputRequest::{
 
 use super::binding::{Binding, row};
 use crate::model::Action::{
-    self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Grant, Last, Modify,
+    self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Grant, Jump, Last, Modify,
     Mouse, Move, New, Open, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, Scroll,
     SetPlan, SignOut, Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension,
     ToggleUtc,
@@ -94,6 +94,7 @@ pub const TABLE: &[Binding] = &[
     row(&[MODELS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[MODELS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
     row(&[USAGE], &[(NONE, Char('p')), (NONE, Char(' '))], Pause, "pause or resume the log").hint("pause").command("pause"),
+    row(&[USAGE], &[(NONE, Char('t'))], Jump, "go to a time").hint("time").command("time"),
     row(&[USAGE], &[(NONE, Char(']')), (NONE, Right), (NONE, Char('l'))], Range(1), "longer range").hint("range"),
     row(&[USAGE], &[(NONE, Char('[')), (NONE, Left), (NONE, Char('h'))], Range(-1), "shorter range"),
     row(&[ACCOUNTS], &[(NONE, Char('c'))], Credit, "add to its balance").hint("credit").command("credit"),

@@ -47,6 +47,8 @@ pub enum Action {
     Detail,
     /// Opens the filter input.
     Filter,
+    /// Opens the form that shows the requests before a time.
+    Jump,
     /// Pauses or resumes the request log.
     Pause,
     /// Selects the usage range this many steps longer; negative is shorter.

@@ -33,6 +33,8 @@ pub enum FormKind {
     SignIn,
     /// Creates an account and signs in.
     Register,
+    /// Shows the requests before a time.
+    Jump,
     /// Changes the password of the signed-in account.
     ChangePassword,
     /// Creates a key.

@@ -118,6 +118,17 @@ pub struct LogBatch {
     pub live: bool,
 }
 
+/// A page of the request log before the newest records.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OlderPage {
+    /// The filter expression.
+    pub filter: String,
+    /// The records, newest first. They may be in the log already.
+    pub records: Vec<Record>,
+    /// Whether there are no older records.
+    pub is_last: bool,
+}
+
 // === impl Tokens ===
 
 impl Tokens {

@@ -14,6 +14,7 @@ use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
 use crate::model::upstreams::Profile;
 use crate::model::{Action, Model};
 
+use super::jump;
 use super::parse::{FieldError, amount, duration, number, optional_amount, required};
 
 /// The option to serve requests above the limits and note them.
@@ -23,6 +24,13 @@ pub(super) const OBSERVE: &str = "serve and note";
 pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec<Effect> {
     let effects = match action {
         Action::Back => return Vec::new(),
+        Action::Submit if form.kind == FormKind::Jump => match jump::submit(model, &form) {
+            Ok(()) => return Vec::new(),
+            Err((label, problem)) => {
+                form.reject_field(label, &problem);
+                Vec::new()
+            }
+        },
         Action::Submit => send(&mut form).into_iter().collect(),
         action => {
             edit(&mut form, action);
@@ -106,6 +114,7 @@ fn effect(form: &Form) -> Result<Effect, FieldError> {
                 new: form.secret("new password"),
             }
         }
+        FormKind::Jump => return Err(("before", "a time".to_owned())),
         FormKind::CreateKey => Change::CreateKey {
             label: required(form, "label", "type what to call it")?,
             limits: limits(form)?,

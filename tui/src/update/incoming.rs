@@ -52,6 +52,11 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
             store_failure(&mut model.data, topic, fetch);
         }
         Message::LogReceived(batch) => model.data.log.append(batch),
+        Message::OlderReceived(page) => {
+            if page.filter == model.data.usage.filter {
+                model.data.log.append_older(page);
+            }
+        }
         Message::Changed(Ok(done)) => changed(model, done),
         Message::Changed(Err(problem)) => match &mut model.overlay {
             Some(Overlay::Form(form)) if form.is_submitting => {
@@ -82,14 +87,26 @@ fn store(data: &mut Data, loaded: Loaded) {
     match loaded {
         Loaded::Account(account) => data.account.set(account),
         Loaded::Limits(limits) => data.overview.limits.set(limits),
-        Loaded::Usage(range, usage) => {
-            if range == Range::Month {
+        Loaded::Usage { range, filter, usage } => {
+            if range == Range::Month && filter.is_empty() {
                 data.overview.month.set(usage.clone());
             }
-            if range == data.usage.range {
+            if range == data.usage.range && filter == data.usage.filter {
                 data.usage.sums.set(usage);
             }
         }
+        Loaded::Matching { filter, requests } => {
+            if filter == data.usage.filter {
+                data.log.matching = Some(requests);
+            }
+        }
+        Loaded::Minutes(minutes) => data.overview.minutes = minutes,
+        Loaded::Hours { filter, hours } => {
+            if filter == data.usage.filter {
+                data.usage.hours.set(hours);
+            }
+        }
+        Loaded::Errors(errors) => data.overview.errors = errors,
         Loaded::Keys(keys) => data.keys.set(keys),
         Loaded::Models(models) => data.models.set(models),
         Loaded::Accounts(accounts) => data.accounts.set(accounts),
@@ -127,8 +144,9 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Models => &mut data.models.fetch,
         Topic::Accounts => &mut data.accounts.fetch,
         Topic::Upstreams => &mut data.upstreams.fetch,
-        // The upstreams screen works without health data.
-        Topic::Health => return,
+        Topic::Hours => &mut data.usage.hours.fetch,
+        // The screens work without these.
+        Topic::Health | Topic::Matching | Topic::Minutes | Topic::Errors => return,
         Topic::Plans => &mut data.plans.fetch,
         Topic::Audit => &mut data.audit.fetch,
         Topic::Nodes => &mut data.nodes.fetch,

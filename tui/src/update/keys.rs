@@ -3,6 +3,7 @@
 use crate::effect::Effect;
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, FormKind};
+use crate::model::keys::Key;
 use crate::model::overlay::{Confirm, Overlay};
 use crate::model::{Action, Model};
 
@@ -31,6 +32,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 key.label
             ));
         }
+        (Action::Rotate, Some(key)) if is_foreign(model, &key) => {
+            model.set_problem(format!(
+                "only `{}` can rotate this key, because its secret is new: `x` revokes it",
+                key.account
+            ));
+        }
         (Action::Rotate, Some(key)) => {
             let fields = vec![
                 Field::fixed("key", format!("{} ({})", key.label, key.id)),
@@ -40,7 +47,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         }
         (Action::Remove, Some(key)) => {
             let confirm = Confirm {
-                question: format!("Revoke key `{}`?", key.label),
+                question: format!("Revoke key `{}`{}?", key.label, owner(model, &key)),
                 consequence: "The next request with it is refused. This cannot be undone.".into(),
                 change: Change::RevokeKey { id: key.id, label: key.label },
             };
@@ -49,6 +56,16 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (action, _) => return list::copy_id(model, action),
     }
     Vec::new()
+}
+
+/// Returns the owner for a question, unless it is the signed-in account.
+fn owner(model: &Model, key: &Key) -> String {
+    if is_foreign(model, key) { format!(" of `{}`", key.account) } else { String::new() }
+}
+
+/// Returns whether the key belongs to another account than the signed-in one.
+fn is_foreign(model: &Model, key: &Key) -> bool {
+    model.data.account.value.as_ref().is_some_and(|account| account.name != key.account)
 }
 
 fn open(model: &mut Model, form: Form) {

@@ -19,7 +19,7 @@ use crate::model::keys::Key;
 use crate::model::overlay::Overlay;
 use crate::model::overlay::SecretState::{Closing, Copied};
 use crate::model::plans::Limits;
-use crate::model::subscription::{Subscription, Topic, TrafficScope};
+use crate::model::subscription::{Scope, Subscription, Topic};
 use crate::model::{Model, Notice, Screen};
 use crate::theme::{Palette, Theme};
 
@@ -245,7 +245,7 @@ fn each_screen_subscribes_to_its_data() {
     let effects = load(&mut model, Loaded::Account(account("ada", Role::Operator)));
     assert_eq!(
         subscribed(&effects).traffic,
-        Some(TrafficScope::Gateway),
+        Some(Scope::Gateway),
         "operators watch the whole gateway"
     );
     let effects = press(&mut model, KeyCode::Char('7'));

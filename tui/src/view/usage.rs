@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::model::fetched::FetchState;
+use crate::model::log::MAX_LOADED_RECORDS;
 use crate::model::record::{Record, Totals};
 use crate::model::usage::{Range, Usage};
 use crate::model::{Model, Screen};
@@ -21,7 +22,9 @@ use super::widget::detail::{Detail, plain};
 use super::widget::frame::{frame, rows};
 use super::widget::status::{empty, stale};
 use super::widget::table::{Column, Table};
-use super::widget::text::{UNKNOWN, count, dollars, duration, full_time, log_time, short_count};
+use super::widget::text::{
+    UNKNOWN, clock_time, count, dollars, duration, full_time, log_time, short_count,
+};
 
 const COLUMNS: &[Column] = &[
     Column::text("time", 11, 0, 0),
@@ -141,32 +144,49 @@ fn totals(model: &Model, totals: Option<&Totals>, buffer: &mut Buffer, area: Rec
     rows(theme, lines, buffer, area);
 }
 
-/// Draws tokens per day, or per minute for the hour range.
+/// Draws tokens per minute, hour or day, depending on the range.
 fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let usage = &model.data.usage;
-    if usage.range == Range::Hour {
-        return minutes(model, "Tokens/min", theme.bar(), |it| it.tokens, buffer, area);
-    }
-    let days = usage.sums.value.as_ref().map(|sums| days(model, sums)).unwrap_or_default();
-    let most = days.iter().map(|(_, tokens)| *tokens).max().unwrap_or(0);
-    let title = match most {
-        0 => "Tokens/day (UTC)".to_owned(),
-        most => format!("Tokens/day (UTC) · most {}", short_count(Some(most))),
+    let (name, values, fetch) = match usage.range {
+        Range::Hour => {
+            return minutes(model, "Tokens/min", theme.bar(), |it| it.tokens, buffer, area);
+        }
+        Range::Day => ("Tokens/h", hours(model), &usage.hours.fetch),
+        Range::Week | Range::Month => {
+            let days = usage.sums.value.as_ref().map(|sums| days(model, sums));
+            ("Tokens/day, UTC", days.unwrap_or_default(), &usage.sums.fetch)
+        }
+    };
+    let max = values.iter().map(|(_, tokens)| *tokens).max().unwrap_or(0);
+    let title = match max {
+        0 => name.to_owned(),
+        max => format!("{name} · max {}", short_count(Some(max))),
     };
     let inside = frame(theme, &title, buffer, area);
-    if most == 0 {
-        return empty(theme, &usage.sums.fetch, "nothing used", buffer, inside);
+    if max == 0 {
+        return empty(theme, fetch, "nothing used", buffer, inside);
     }
     let [above, below] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
-    let values: Vec<_> = days.iter().map(|(_, tokens)| *tokens).collect();
-    chart(&values, theme.bar(), buffer, above);
-    let day = |day: Option<&(String, u64)>| day.map_or_else(String::new, |(day, _)| day.clone());
-    if days.len() > 1 {
-        Line::styled(day(days.first()), theme.faint()).render(below, buffer);
+    let tokens: Vec<_> = values.iter().map(|(_, tokens)| *tokens).collect();
+    chart(&tokens, theme.bar(), buffer, above);
+    let label = |it: Option<&(String, u64)>| it.map_or_else(String::new, |(at, _)| at.clone());
+    if values.len() > 1 {
+        Line::styled(label(values.first()), theme.faint()).render(below, buffer);
     }
-    Line::styled(day(days.last()), theme.faint()).right_aligned().render(below, buffer);
+    Line::styled(label(values.last()), theme.faint()).right_aligned().render(below, buffer);
+}
+
+/// Returns the hours of the range as time of day with their tokens.
+fn hours(model: &Model) -> Vec<(String, u64)> {
+    let hours = model.data.usage.hours.value.iter().flatten();
+    hours
+        .map(|hour| {
+            let tokens = hour.totals.tokens.total().unwrap_or(0);
+            (clock_time(Some(hour.start), &model.zone), tokens)
+        })
+        .collect()
 }
 
 /// Returns all days of the range as `month-day` with their tokens, including days without requests.
@@ -213,10 +233,23 @@ fn title(model: &Model) -> String {
         "" => String::new(),
         filter => format!(" · /{filter}"),
     };
+    let row = count(u64::try_from(log.selected + 1).ok());
+    let loaded = u64::try_from(log.records.len()).ok();
+    let of = match log.matching.max(loaded) {
+        known if log.matching.is_some() => format!("of {}", count(known)),
+        known => format!("of {} fetched", count(known)),
+    };
     let position = match (log.paused, log.following) {
-        (true, _) => format!("paused, {} new", count(Some(log.arrived_while_paused))),
+        (true, _) => format!("{row} {of} · paused, {} new", count(Some(log.arrived_while_paused))),
         (false, true) => "following".to_owned(),
-        (false, false) => format!("{} of {}, g follows", log.selected + 1, log.records.len()),
+        (false, false) => format!("{row} {of}, g follows"),
+    };
+    let position = match log.is_fetching_older() {
+        true => format!("{position} · fetching older ones…"),
+        false if log.records.len() >= MAX_LOADED_RECORDS && !log.following => {
+            format!("{position} · for older ones, t goes to a time")
+        }
+        false => position,
     };
     let skipped = match log.skipped {
         0 => String::new(),

@@ -13,7 +13,7 @@ use tui::model::fetched::FetchState;
 use tui::model::log::MAX_LOG_RECORDS;
 use tui::model::plans::Limits;
 use tui::model::record::LogBatch;
-use tui::model::subscription::{Subscription, Topic, TrafficScope};
+use tui::model::subscription::{Scope, Subscription, Topic};
 use tui::model::upstreams::BreakerState;
 
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Client {
     /// Waits for usage totals and returns their number of requests.
     fn requests(&mut self) -> u64 {
         self.loaded(|loaded| match loaded {
-            Loaded::Usage(_, usage) => Some(usage.totals.requests),
+            Loaded::Usage { usage, .. } => Some(usage.totals.requests),
             _ => None,
         })
     }
@@ -115,7 +115,7 @@ impl Client {
         })
     }
 
-    fn subscribe(&self, topics: &'static [Topic], traffic: Option<TrafficScope>, filter: &str) {
+    fn subscribe(&self, topics: &'static [Topic], traffic: Option<Scope>, filter: &str) {
         let filter = filter.to_owned();
         self.subscription.send_replace(Subscription {
             topics,
@@ -221,7 +221,7 @@ fn fetches_only_subscribed_topics() {
         other => panic!("unexpected {other:?}"),
     });
     assert_eq!((limits[0].used, limits[0].limit), (12, 60));
-    client.subscribe(&[Topic::Upstreams, Topic::Health], Some(TrafficScope::Gateway), "");
+    client.subscribe(&[Topic::Upstreams, Topic::Health], Some(Scope::Gateway), "");
     let mut received = (None, None, None);
     while received.0.is_none() || received.1.is_none() || received.2.is_none() {
         client.loaded(|loaded| {
@@ -248,7 +248,7 @@ fn an_older_gateway_reports_unsupported_topics_and_serves_the_rest() {
         Gateway::start_at(&backend, ([127, 0, 0, 1], 0).into(), ContractVersion::WithoutTraffic);
     let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Limits]);
     assert_eq!(client.not_loaded(), (Topic::Limits, FetchState::Unsupported));
-    client.subscribe(&[Topic::Usage], Some(TrafficScope::Account), "");
+    client.subscribe(&[Topic::Usage], Some(Scope::Account), "");
     assert_eq!(client.not_loaded(), (Topic::Traffic, FetchState::Unsupported));
     backend.record("new");
     let batch = client.wait("a record", |message| match message {
@@ -329,6 +329,23 @@ fn ends_when_the_token_is_rejected() {
     });
     assert!(reason.contains("sign in"), "{reason}");
     assert!(client.runtime.block_on(client.messages.recv()).is_none(), "the connection continued");
+}
+
+#[test]
+fn older_pages_follow_each_other_until_the_last_one() {
+    let backend = Backend::new();
+    backend.record_all((0..2_500).map(|row| format!("row-{row}")));
+    let gateway = Gateway::start(&backend);
+    let mut client = Client::connect(gateway.url(), TOKEN, &[]);
+    let mut pages = Vec::new();
+    for older_pages in 1..=3 {
+        client.subscription.send_modify(|subscription| subscription.older_pages = older_pages);
+        pages.push(client.wait("older requests", |message| match message {
+            Message::OlderReceived(page) => Some((page.records.len(), page.is_last)),
+            _ => None,
+        }));
+    }
+    assert_eq!(pages, [(1_000, false), (1_000, false), (500, true)]);
 }
 
 #[test]

@@ -169,6 +169,11 @@ pub fn log_time(time: Option<Timestamp>, now: Option<Timestamp>, zone: &TimeZone
     format_time(time, zone, if is_today { "%T" } else { "%m-%d %H:%M" })
 }
 
+/// Formats hour and minute.
+pub fn clock_time(time: Option<Timestamp>, zone: &TimeZone) -> String {
+    format_time(time, zone, "%H:%M")
+}
+
 /// Formats hour and minute with the abbreviation of the time zone: `14:05 CET`.
 pub fn hour_and_zone(time: Option<Timestamp>, zone: &TimeZone) -> String {
     format_time(time, zone, "%H:%M %Z")
