@@ -24,6 +24,7 @@ pub mod record;
 pub mod screen;
 pub mod sign_in;
 pub mod subscription;
+pub mod table;
 pub mod traffic;
 pub mod upstreams;
 pub mod usage;
@@ -34,7 +35,7 @@ use jiff::tz::TimeZone;
 use crate::theme::Theme;
 
 use self::accounts::{Account, Role};
-pub use self::action::Action;
+pub use self::action::{Action, RowFormat};
 use self::audit::AuditEntry;
 use self::catalogue::CatalogueModel;
 use self::fetched::{Fetched, List};

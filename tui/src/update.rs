@@ -78,6 +78,9 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
     if list::act(model, action) {
         return Vec::new();
     }
+    if let Action::CopyRows(format) = action {
+        return list::copy_rows(model, format).unwrap_or_default();
+    }
     match model.screen {
         Screen::Keys => keys::act(model, action),
         Screen::Models => models::act(model, action),

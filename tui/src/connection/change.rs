@@ -25,6 +25,26 @@ pub(super) async fn apply(
     channel: client::Connection,
     change: Change,
 ) -> Result<Result<ChangeOutcome, String>, SessionError> {
+    let changes = match change {
+        Change::Batch(changes) => changes,
+        change => return single(channel, change).await,
+    };
+    let count = changes.len();
+    let mut problems = Vec::new();
+    for change in changes {
+        problems.extend(single(channel.clone(), change).await?.err());
+    }
+    let done = count - problems.len();
+    Ok(match problems.first() {
+        None => Ok(notice_only(format!("all {count} are done"))),
+        Some(problem) => Err(format!("{done} of {count} are done; the first problem: {problem}")),
+    })
+}
+
+async fn single(
+    channel: client::Connection,
+    change: Change,
+) -> Result<Result<ChangeOutcome, String>, SessionError> {
     match call(channel, change).await {
         Ok(done) => Ok(Ok(done)),
         Err(status) if status.code() == Code::Unauthenticated => Err(status.into()),

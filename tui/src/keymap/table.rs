@@ -8,13 +8,13 @@ use tui_input::InputRequest::{
 
 use super::binding::{Binding, row};
 use crate::model::Action::{
-    self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Grant, Jump, Last, Modify,
-    Mouse, Move, New, Open, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, Scroll,
-    SetPlan, SignOut, Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension,
-    ToggleUtc,
+    self, Back, Complete, Copy, CopyAgent, CopyRows, Credit, Detail, Field, First, Grant, Jump,
+    Last, Mark, Modify, Mouse, Move, New, Open, Page, Password, Pause, Quit, Range, Refresh,
+    Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort, Submit, Suspend, Tab,
+    ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc,
 };
 use crate::model::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
-use crate::model::{Focus, Screen};
+use crate::model::{Focus, RowFormat, Screen};
 
 use self::KeyCode::{
     BackTab, Backspace, Char, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp,
@@ -118,9 +118,17 @@ pub const TABLE: &[Binding] = &[
     row(LISTS, &[(NONE, PageUp), (CTRL, Char('b')), (CTRL, Char('u'))], Page(-1), "page up"),
     row(LISTS, &[(NONE, Home), (NONE, Char('g'))], First, "first row"),
     row(LISTS, &[(NONE, End), (NONE, Char('G'))], Last, "last row"),
+    row(LISTS, &[(NONE, Char('>'))], Sort(1), "sort by the next column").hint("sort"),
+    row(LISTS, &[(NONE, Char('<'))], Sort(-1), "sort by the previous column"),
+    row(LISTS, &[(NONE, Char('='))], Reverse, "reverse the order"),
+    row(LISTS, &[(CTRL, Right)], Sideways(1), "columns further right"),
+    row(LISTS, &[(CTRL, Left)], Sideways(-1), "columns further left"),
+    row(&[KEYS, ACCOUNTS], &[(NONE, Char(' '))], Mark, "mark it for what is done next").hint("mark"),
+    row(LISTS, &[(NONE, Char('Y'))], CopyRows(RowFormat::Csv), "copy the marked rows, or this one, as CSV").command("copy-csv"),
+    row(LISTS, &[], CopyRows(RowFormat::Json), "copy the marked rows, or this one, as JSON").command("copy-json"),
     row(LISTS, &[(NONE, Char('J'))], Scroll(1), "scroll the detail down"),
     row(LISTS, &[(NONE, Char('K'))], Scroll(-1), "scroll the detail up"),
-    row(LISTS, &[(NONE, Esc)], Back, "close the detail, then clear the filter"),
+    row(LISTS, &[(NONE, Esc)], Back, "close the detail, then clear marks and filter"),
 
     // global
     row(SCREENS, &[(NONE, Char('1'))], Open(Screen::Overview), "overview").command("overview"),

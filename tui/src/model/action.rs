@@ -4,6 +4,15 @@ use tui_input::InputRequest;
 
 use super::screen::Screen;
 
+/// The format of copied rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    /// Comma-separated values with a header.
+    Csv,
+    /// A JSON array of objects.
+    Json,
+}
+
 /// A user action. Its effect depends on the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -43,6 +52,16 @@ pub enum Action {
     Select(usize),
     /// Scrolls the detail pane by this many lines; negative is up.
     Scroll(isize),
+    /// Sorts by the column this many places further right.
+    Sort(isize),
+    /// Reverses the order of the rows.
+    Reverse,
+    /// Scrolls the table this many columns to the right; negative is left.
+    Sideways(isize),
+    /// Marks the selected row, or takes its mark away.
+    Mark,
+    /// Copies the marked rows, or the selected one.
+    CopyRows(RowFormat),
     /// Toggles the detail pane.
     Detail,
     /// Opens the filter input.

@@ -25,6 +25,8 @@ pub enum Change {
         /// Seconds until the key expires; `None` for never.
         expires_in_seconds: Option<u64>,
     },
+    /// Performs several changes, one after another.
+    Batch(Vec<Change>),
     /// Replaces a key with a successor.
     RotateKey {
         /// The public id of the replaced key.

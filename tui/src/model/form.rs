@@ -43,8 +43,8 @@ pub enum FormKind {
     RotateKey(String),
     /// Credits the account with this name.
     Credit(String),
-    /// Suspends the account with this name.
-    Suspend(String),
+    /// Suspends the accounts with these names.
+    Suspend(Vec<String>),
     /// Changes the plan of the account with this name.
     SetPlan(String),
     /// Gives the account with this name another role.

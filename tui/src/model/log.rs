@@ -2,6 +2,7 @@
 
 use super::fetched::FetchState;
 use super::record::{LogBatch, OlderPage, Record};
+use super::table::TableState;
 
 use std::collections::{HashSet, VecDeque};
 
@@ -39,6 +40,8 @@ pub struct RequestLog {
     pub matching: Option<u64>,
     /// The pages of older records.
     pub older: OlderPages,
+    /// The order of the records. A sorted log is paused.
+    pub table: TableState,
     /// The load state; `Ready` once the whole history has arrived.
     pub fetch: FetchState,
 }
@@ -68,6 +71,7 @@ impl Default for RequestLog {
             arrived_while_paused: 0,
             matching: None,
             older: OlderPages::default(),
+            table: TableState::default(),
             fetch: FetchState::Loading,
         }
     }
@@ -77,7 +81,8 @@ impl RequestLog {
     /// Adds a batch of records, or buffers it if the log is paused. A restart clears the log first.
     pub fn append(&mut self, batch: LogBatch) {
         if batch.restarted {
-            *self = Self { matching: self.matching, ..Self::default() };
+            let table = TableState { sort: None, ..std::mem::take(&mut self.table) };
+            *self = Self { matching: self.matching, table, ..Self::default() };
         }
         self.paused |= !self.following && self.selected + batch.records.len() >= MAX_LOADED_RECORDS;
         if self.paused {
@@ -108,6 +113,9 @@ impl RequestLog {
         let count = self.records.len();
         self.records.extend(page.records.into_iter().filter(|it| !known.contains(&it.id)));
         self.records.truncate(MAX_LOADED_RECORDS);
+        if self.table.sort.is_some() {
+            self.sort();
+        }
         self.older.received += 1;
         self.older.is_complete |= page.is_last;
         // The first page mostly repeats the records of the stream.
@@ -123,6 +131,7 @@ impl RequestLog {
     pub fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
         if !paused {
+            self.rearrange(|table, _| table.sort = None);
             let buffered = std::mem::take(&mut self.buffered);
             if self.selected + buffered.len() >= MAX_LOADED_RECORDS {
                 self.select(0);
@@ -133,6 +142,30 @@ impl RequestLog {
             self.trim();
             self.arrived_while_paused = 0;
         }
+    }
+
+    /// Changes the order of the records. A log in another order than that of time is paused. The
+    /// cursor stays on its record.
+    pub fn rearrange(&mut self, change: impl FnOnce(&mut TableState, Option<&Record>)) {
+        let before = self.table.sort;
+        change(&mut self.table, self.records.front());
+        if self.table.sort != before {
+            self.paused |= self.table.sort.is_some();
+            self.following &= self.table.sort.is_none();
+            self.sort();
+        }
+    }
+
+    /// Sorts the records. Without a column, by id, which is in the order of their arrival.
+    fn sort(&mut self) {
+        let id = self.current().map(|record| record.id.clone());
+        let records = self.records.make_contiguous();
+        match self.table.sort {
+            Some(sort) => records.sort_by(|a, b| sort.compare(a, b)),
+            None => records.sort_by(|a, b| b.id.cmp(&a.id)),
+        }
+        let same = id.and_then(|id| self.records.iter().position(|record| record.id == id));
+        self.selected = same.unwrap_or(0);
     }
 
     /// Returns the selected record.

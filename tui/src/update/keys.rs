@@ -26,6 +26,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             ];
             open(model, Form::new("New key", FormKind::CreateKey, fields));
         }
+        (Action::Remove, Some(_)) if !model.data.keys.table.marked.is_empty() => {
+            revoke_marked(model);
+        }
         (Action::Rotate | Action::Remove, Some(key)) if key.revoked_at.is_some() => {
             model.set_problem(format!(
                 "key `{}` is revoked already: `n` makes a new one",
@@ -56,6 +59,22 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (action, _) => return list::copy_id(model, action),
     }
     Vec::new()
+}
+
+/// Asks to revoke the marked keys that are not revoked yet.
+fn revoke_marked(model: &mut Model) {
+    let keys = model.data.keys.chosen().into_iter().filter(|key| key.revoked_at.is_none());
+    let keys: Vec<_> = keys.cloned().collect();
+    if keys.is_empty() {
+        model.set_problem("the marked keys are revoked already: Esc takes the marks away");
+        return;
+    }
+    let labels: Vec<_> = keys.iter().map(|key| key.label.as_str()).collect();
+    let consequence = format!("{}. This cannot be undone.", labels.join(", "));
+    let question = format!("Revoke {} keys?", keys.len());
+    let change = |key: Key| Change::RevokeKey { id: key.id, label: key.label };
+    let change = Change::Batch(keys.into_iter().map(change).collect());
+    model.overlay = Some(Overlay::Confirm(Confirm { question, consequence, change }));
 }
 
 /// Returns the owner for a question, unless it is the signed-in account.

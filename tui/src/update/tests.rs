@@ -5,6 +5,7 @@ mod log;
 mod nodes;
 mod screens;
 mod sign_in;
+mod tables;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;

@@ -95,12 +95,16 @@ impl<'a, T: ListEntry> Panes<'a, T> {
         } else {
             format!(" of {} · /{}", list.entries.len(), list.filter)
         };
+        let of = match list.table.marked.len() {
+            0 => of,
+            marked => format!("{of} · {marked} marked"),
+        };
         let title = match list.fetch {
             FetchState::Ready => format!("{title} · {count}{of}"),
             _ if list.entries.is_empty() => title.to_owned(),
             _ => format!("{title} · {count}{of}{}", stale(&list.fetch)),
         };
-        let hidden = hidden_columns(columns, inner_area(area).width);
+        let hidden = hidden_columns(columns, &list.table, inner_area(area).width);
         let inside = frame_with_note(model.theme, &title, &hidden, buffer, area);
         if count == 0 {
             let empty_text = if list.entries.is_empty() {
@@ -111,7 +115,10 @@ impl<'a, T: ListEntry> Panes<'a, T> {
             empty(model.theme, &list.fetch, empty_text, buffer, inside);
             return;
         }
-        let table = Table { theme: model.theme, columns, count, selected: Some(list.selected) };
+        let (theme, selected) = (model.theme, Some(list.selected));
+        let table = Table { theme, columns, count, selected, state: &list.table };
         table.render(list.visible(), cells, buffer, inside);
+        let marks: Vec<_> = list.visible().map(|it| list.table.marked.contains(it.id())).collect();
+        table.marks(&marks, buffer, inside);
     }
 }

@@ -19,9 +19,9 @@ use super::panes;
 use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
 use super::widget::detail::{Detail, plain};
-use super::widget::frame::{frame, rows};
+use super::widget::frame::{frame, frame_with_note, inner_area, rows};
 use super::widget::status::{empty, stale};
-use super::widget::table::{Column, Table};
+use super::widget::table::{Column, Table, hidden_columns};
 use super::widget::text::{
     UNKNOWN, clock_time, count, dollars, duration, full_time, log_time, short_count,
 };
@@ -36,7 +36,7 @@ const COLUMNS: &[Column] = &[
     Column::number("in", 7, 2),
     Column::number("out", 7, 2),
     Column::number("ttft", 6, 6),
-    Column::number("time", 6, 3),
+    Column::number("took", 6, 3),
     Column::decimal("cost", 12, 1),
 ];
 
@@ -49,7 +49,9 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let (log_area, detail_area) = log_and_detail_areas(model, area);
     if log_area.width > 0 {
         sums(model, buffer, split(area).0);
-        let inside = frame(model.theme, &title(model), buffer, log_area);
+        let hidden =
+            hidden_columns(&columns(model), &model.data.log.table, inner_area(log_area).width);
+        let inside = frame_with_note(model.theme, &title(model), &hidden, buffer, log_area);
         log_table(model, Some(model.data.log.selected), buffer, inside);
     }
     if detail_area.width > 0 {
@@ -271,9 +273,7 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
         return empty(model.theme, &log.fetch, text, buffer, area);
     }
     let operator = model.sees_all();
-    // Others see only their own account, so the column would be constant.
-    let columns: Vec<_> =
-        COLUMNS.iter().filter(|it| operator || it.title != "account").copied().collect();
+    let columns = columns(model);
     let cells = |record: &'_ Record| {
         let mut cells = cells(model, record);
         if !operator {
@@ -281,8 +281,16 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
         }
         cells
     };
-    let table = Table { theme: model.theme, columns: &columns, count: log.records.len(), selected };
+    let (theme, count, state) = (model.theme, log.records.len(), &log.table);
+    let table = Table { theme, columns: &columns, count, selected, state };
     table.render(log.records.iter(), cells, buffer, area);
+}
+
+/// Returns the columns of the log. Members see only their own account, so that column would be
+/// constant.
+fn columns(model: &Model) -> Vec<Column> {
+    let operator = model.sees_all();
+    COLUMNS.iter().filter(|it| operator || it.title != "account").copied().collect()
 }
 
 fn cells(model: &Model, record: &Record) -> Vec<Span<'static>> {

@@ -53,7 +53,9 @@ fn key() -> impl Strategy<Value = Event> {
         Up,
     ]);
     let letters = prop::sample::select(
-        "jkJKGgr?:/123456789nxRypcse[] .aqé型👩\u{200d}\u{301}\u{7}".chars().collect::<Vec<_>>(),
+        "jkJKGgr?:/123456789nxRypcseYt<>= [] .aqé型👩\u{200d}\u{301}\u{7}"
+            .chars()
+            .collect::<Vec<_>>(),
     );
     let modifiers = prop::sample::select(vec![
         KeyModifiers::NONE,

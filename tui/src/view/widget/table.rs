@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::text::{UNKNOWN, fit};
+use crate::model::table::{Sort, TableState};
 use crate::theme::Theme;
 
 /// A column.
@@ -37,6 +38,8 @@ pub struct Table<'a> {
     pub count: usize,
     /// The index of the selected row, if any.
     pub selected: Option<usize>,
+    /// The order of the rows and the scrolled-out columns.
+    pub state: &'a TableState,
 }
 
 /// Returns the index of the first visible row, with the cursor kept near the middle.
@@ -78,9 +81,8 @@ impl Table<'_> {
         area: Rect,
     ) {
         let Some(body) = body_area(area) else { return };
-        let spans = column_spans(self.columns, area.width);
-        let heads =
-            self.columns.iter().map(|column| Span::styled(column.title, self.theme.faint()));
+        let spans = visible_spans(self.columns, self.state, area.width);
+        let heads = self.columns.iter().map(|column| self.head(column));
         self.line(heads, &spans, buffer, Rect { height: 1, ..area });
         let first = first_visible_row(self.selected.unwrap_or(0), self.count, body.height);
         let mut lines: Vec<_> =
@@ -91,6 +93,29 @@ impl Table<'_> {
             if self.selected == Some(row) {
                 buffer.set_style(place, self.theme.cursor());
             }
+        }
+    }
+
+    /// Draws a sign at the left of each marked row. `area` is that of the table.
+    pub fn marks(self, marks: &[bool], buffer: &mut Buffer, area: Rect) {
+        let Some(body) = body_area(area) else { return };
+        let first = first_visible_row(self.selected.unwrap_or(0), self.count, body.height);
+        for (is_marked, row) in marks.iter().skip(first).zip(body.rows()) {
+            if *is_marked && let Some(x) = row.x.checked_sub(1) {
+                let place = Rect { x, width: 1, ..row }.intersection(buffer.area);
+                Line::from(Span::styled("●", self.theme.accent())).render(place, buffer);
+            }
+        }
+    }
+
+    /// Returns the header of a column. An arrow says that the rows are sorted by it.
+    fn head(&self, column: &Column) -> Span<'static> {
+        match self.state.sort {
+            Some(Sort { column: sorted, is_descending }) if sorted == column.title => {
+                let arrow = if is_descending { "↓" } else { "↑" };
+                Span::styled(format!("{}{arrow}", column.title), self.theme.accent())
+            }
+            _ => Span::styled(column.title, self.theme.faint()),
         }
     }
 
@@ -127,13 +152,36 @@ fn fraction(cell: &Span<'_>) -> usize {
     cell.content.find('.').map_or(0, |point| cell.content.len() - point)
 }
 
-/// Returns a note on the columns that do not fit in `width`; empty if all do.
-pub fn hidden_columns(columns: &[Column], width: u16) -> String {
-    match column_spans(columns, width).iter().filter(|span| span.is_none()).count() {
+/// Returns a note on the columns that are not visible in `width`; empty if all are.
+pub fn hidden_columns(columns: &[Column], state: &TableState, width: u16) -> String {
+    let spans = visible_spans(columns, state, width);
+    match spans.iter().filter(|span| span.is_none()).count() {
         0 => String::new(),
-        1 => "1 column hidden".to_owned(),
-        several => format!("{several} columns hidden"),
+        hidden => format!("{hidden} of {} columns hidden, Ctrl-→", columns.len()),
     }
+}
+
+/// Returns the start and width of each column; `None` for those that are not visible. If the user
+/// scrolled sideways, these are the first one and as many as fit after the scrolled-out ones.
+fn visible_spans(columns: &[Column], state: &TableState, width: u16) -> Vec<Option<(u16, u16)>> {
+    let skipped = state.skipped_columns.min(columns.len().saturating_sub(2));
+    if skipped == 0 {
+        return column_spans(columns, width);
+    }
+    let is_out = |index: usize| (1..=skipped).contains(&index);
+    let mut kept: Vec<Column> = Vec::new();
+    let mut used = 0_u16;
+    for (_, column) in columns.iter().enumerate().filter(|(index, _)| !is_out(*index)) {
+        used = used.saturating_add(column.min_width).saturating_add(1);
+        if used > width.saturating_add(1) && kept.len() > 1 {
+            break;
+        }
+        kept.push(*column);
+    }
+    let mut spans = column_spans(&kept, width).into_iter();
+    (0..columns.len())
+        .map(|index| if is_out(index) { None } else { spans.next().flatten() })
+        .collect()
 }
 
 /// Returns the area of the rows below the header; `None` if there is no room.
