@@ -68,6 +68,8 @@ async fn read_and_close_key(terminal: &mut Terminal) -> String {
     let is_key = |it: &char| it.is_ascii_alphanumeric() || "-_".contains(*it);
     let key: String = letters.take_while(is_key).collect();
     terminal.press(ESCAPE);
+    terminal.wait_for_text("not copied yet").await;
+    terminal.press(ESCAPE);
     terminal.wait_for_text("is gone from here").await;
     assert!(!terminal.text().contains("sk-tg-"), "{}", terminal.text());
     key
@@ -75,10 +77,10 @@ async fn read_and_close_key(terminal: &mut Terminal) -> String {
 
 /// Closes the detail pane, which fills the screen of a small terminal.
 async fn close_detail(terminal: &mut Terminal) {
-    terminal.wait_for_text("Esc goes back").await;
+    terminal.wait_for_text("Esc closes").await;
     terminal.press(ESCAPE);
     // input directly after an escape would be parsed as one key with it
-    terminal.wait_until_hidden("Esc goes back").await;
+    terminal.wait_until_hidden("Esc closes").await;
 }
 
 /// Returns whether a line of the screen contains these words in this order, separated by spaces

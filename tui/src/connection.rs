@@ -2,7 +2,7 @@
 //!
 //! [`Connection::run`] converts responses to [`Message`]s. It fetches and streams what the current
 //! [`Subscription`] lists and knows nothing about screens. `session` handles one connection,
-//! `fetch`, `streams` and `change` contain the calls, `call` limits the duration of a call and
+//! `fetch`, `usage`, `streams` and `change` contain the calls, `call` limits the duration of a call and
 //! classifies its error, `convert` converts generated types to model types, and `problem` contains
 //! all error texts.
 
@@ -11,59 +11,106 @@ mod call;
 mod change;
 mod convert;
 mod fetch;
+mod pages;
 mod problem;
 mod schedule;
 mod session;
 mod streams;
+mod usage;
 
+use jiff::SignedDuration;
 use proto::client;
 use proto::v1;
 use proto::v1::account_service_client::AccountServiceClient;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::sleep;
+use tonic::Code;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::address::Address;
 use self::call::{SessionError, with_timeout};
+use self::pages::Pages;
+use crate::clock;
 use crate::message::Message;
 use crate::model::ConnectionState;
 use crate::model::change::Change;
+use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Subscription;
 
+/// The interval of attempts to reach the gateway before the sign-in.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(250);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(3);
 
-/// Verifies a password and returns the session token.
+/// A session that the gateway has opened.
+#[derive(Debug)]
+pub struct NewSession {
+    /// The name of the account.
+    pub account: String,
+    /// The session token.
+    pub token: SecretString,
+}
+
+/// Tries to reach the gateway until it answers, and reports each result as
+/// [`Message::GatewayChecked`]. Ends when the receiver of messages is dropped.
+pub async fn check_until_reached(gateway: Address, messages: mpsc::Sender<Message>) {
+    loop {
+        let problem = check(&gateway).await.err();
+        let is_reached = problem.is_none();
+        if messages.send(Message::GatewayChecked(problem)).await.is_err() || is_reached {
+            return;
+        }
+        sleep(CHECK_INTERVAL).await;
+    }
+}
+
+/// Calls the gateway without a token.
+async fn check(gateway: &Address) -> Result<(), String> {
+    let mut accounts = accounts(gateway, None).await?;
+    match with_timeout(accounts.describe_gateway(v1::DescribeGatewayRequest {})).await {
+        Err(status) if matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) => {
+            Err(problem::call(&status))
+        }
+        // Any other status comes from a gateway.
+        _ => Ok(()),
+    }
+}
+
+/// Verifies a password and opens a session.
 ///
 /// # Errors
-/// Returns a text for the user that says what went wrong and what to do.
+/// Returns what went wrong and what to do.
 pub async fn sign_in(
     gateway: &Address,
     name: String,
     password: &SecretString,
-) -> Result<SecretString, String> {
-    let mut accounts = accounts(gateway, None).await?;
-    let request = v1::SignInRequest { name, password: password.expose_secret().to_owned() };
-    let answer = with_timeout(accounts.sign_in(request)).await;
-    answer
-        .map(|answer| SecretString::from(answer.token))
-        .map_err(|status| problem::sign_in(&status))
+) -> Result<NewSession, SignInRefusal> {
+    let mut accounts = accounts(gateway, None).await.map_err(SignInRefusal::general)?;
+    let password = password.expose_secret().to_owned();
+    let request = v1::SignInRequest { name: name.clone(), password };
+    match with_timeout(accounts.sign_in(request)).await {
+        Ok(answer) => Ok(NewSession {
+            account: answer.account.map_or(name, |account| account.name),
+            token: SecretString::from(answer.token),
+        }),
+        Err(status) => Err(problem::sign_in(&status)),
+    }
 }
 
 /// Creates an account and signs in.
 ///
 /// # Errors
-/// Returns a text for the user that says what went wrong and what to do.
+/// Returns what went wrong and what to do.
 pub async fn register(
     gateway: &Address,
     name: String,
     password: &SecretString,
     invite_code: String,
-) -> Result<SecretString, String> {
-    let mut accounts = accounts(gateway, None).await?;
+) -> Result<NewSession, SignInRefusal> {
+    let mut accounts = accounts(gateway, None).await.map_err(SignInRefusal::general)?;
     let password_text = password.expose_secret().to_owned();
     let request = v1::RegisterRequest { name: name.clone(), password: password_text, invite_code };
     with_timeout(accounts.register(request)).await.map_err(|status| problem::register(&status))?;
@@ -98,6 +145,8 @@ pub struct Connection {
     changes: mpsc::Receiver<Change>,
     refresh: Arc<Notify>,
     log: LogTail,
+    /// The pages of the log before the stream.
+    pages: Pages,
     /// The number of changes that were received and have no result yet.
     pending_changes: usize,
     retry_delay: Duration,
@@ -137,6 +186,7 @@ impl Connection {
             changes,
             refresh,
             log: LogTail::default(),
+            pages: Pages::default(),
             pending_changes: 0,
             retry_delay: MIN_RETRY_DELAY,
         }
@@ -149,7 +199,9 @@ impl Connection {
             let message = match error {
                 SessionError::SignedOut(reason) => Message::SignedOut(reason),
                 SessionError::Lost(problem) => {
-                    Message::ConnectionChanged(ConnectionState::Reconnecting { problem })
+                    let delay = SignedDuration::try_from(self.retry_delay).unwrap_or_default();
+                    let retry_at = clock::now().checked_add(delay).ok();
+                    Message::ConnectionChanged(ConnectionState::Reconnecting { problem, retry_at })
                 }
                 SessionError::Closed => return,
             };

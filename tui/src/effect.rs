@@ -2,16 +2,17 @@
 //!
 //! Terminal effects are returned to the event loop, which owns the terminal.
 
-use ctl::profile::TokenSource;
+use ctl::profile::{Environment, TokenSource};
 use secrecy::SecretString;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use std::sync::Arc;
 
-use crate::connection::{self, Address, Connection};
+use crate::connection::{self, Address, Connection, NewSession};
 use crate::message::Message;
 use crate::model::change::Change;
+use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Subscription;
 
 /// The maximum number of changes that wait to be sent. Further changes are refused.
@@ -20,6 +21,8 @@ const CHANGE_QUEUE_CAPACITY: usize = 8;
 /// A side effect requested by `update`.
 #[derive(Debug)]
 pub enum Effect {
+    /// Checks whether the gateway can be reached, until it can. Answered with `GatewayChecked`.
+    CheckGateway,
     /// Verifies a password. Answered with `SignedIn` or `SignInFailed`.
     SignIn {
         /// The account's name.
@@ -40,6 +43,8 @@ pub enum Effect {
     Connect {
         /// The session token or the operator token.
         token: SecretString,
+        /// Whether the token is a new session that was kept in the profile file.
+        is_kept: bool,
     },
     /// Ends the session and clears the token. Answered with `SignedOut`.
     SignOut,
@@ -65,8 +70,10 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Runner {
     gateway: Address,
-    /// The source of the startup token.
+    /// The source of the token.
     source: TokenSource,
+    /// Where sessions are kept.
+    environment: Environment,
     messages: mpsc::Sender<Message>,
     subscription: watch::Sender<Subscription>,
     refresh: Arc<Notify>,
@@ -86,11 +93,18 @@ struct Session {
 
 impl Runner {
     /// Returns a runner for `gateway` that sends results to `messages`. `source` is the source of
-    /// the startup token; it decides whether signing out deletes the saved session.
-    pub fn new(gateway: Address, source: TokenSource, messages: mpsc::Sender<Message>) -> Self {
+    /// the startup token; it decides whether signing out deletes the saved session. New sessions
+    /// are kept in the profile file of `environment`, as by `ctl login`.
+    pub fn new(
+        gateway: Address,
+        source: TokenSource,
+        environment: Environment,
+        messages: mpsc::Sender<Message>,
+    ) -> Self {
         Self {
             gateway,
             source,
+            environment,
             messages,
             subscription: watch::Sender::new(Subscription::default()),
             refresh: Arc::default(),
@@ -103,6 +117,10 @@ impl Runner {
     /// run it.
     pub fn run(&mut self, effect: Effect) -> Option<Effect> {
         match effect {
+            Effect::CheckGateway => {
+                let (gateway, messages) = (self.gateway.clone(), self.messages.clone());
+                self.tasks.spawn(connection::check_until_reached(gateway, messages));
+            }
             Effect::SignIn { name, password } => {
                 let gateway = self.gateway.clone();
                 let answer = async move { connection::sign_in(&gateway, name, &password).await };
@@ -114,7 +132,12 @@ impl Runner {
                     async move { connection::register(&gateway, name, &password, invite).await };
                 self.spawn_sign_in(answer);
             }
-            Effect::Connect { token } => self.connect(token),
+            Effect::Connect { token, is_kept } => {
+                if is_kept {
+                    self.source = TokenSource::Profile;
+                }
+                self.connect(token);
+            }
             Effect::SignOut => self.sign_out(),
             Effect::Subscribe(subscription) => {
                 self.subscription.send_replace(subscription);
@@ -148,13 +171,24 @@ impl Runner {
 
     fn spawn_sign_in(
         &mut self,
-        token: impl Future<Output = Result<SecretString, String>> + Send + 'static,
+        session: impl Future<Output = Result<NewSession, SignInRefusal>> + Send + 'static,
     ) {
-        let messages = self.messages.clone();
+        let (messages, environment) = (self.messages.clone(), self.environment.clone());
+        // A token from a variable or a file precedes the sessions in the profile file.
+        let is_kept = environment.token.is_none()
+            && environment.token_file.is_none()
+            && !matches!(self.source, TokenSource::File(_));
+        let server = self.gateway.server().to_owned();
         self.tasks.spawn(async move {
-            let answer = match token.await {
-                Ok(token) => Message::SignedIn(token),
-                Err(problem) => Message::SignInFailed(problem),
+            let answer = match session.await {
+                Ok(NewSession { account, token }) => {
+                    let kept = is_kept
+                        .then(|| environment.save_session(&server, &account, &token))
+                        .transpose();
+                    let kept = kept.map(|kept| kept.is_some()).map_err(|it| it.to_string());
+                    Message::SignedIn { token, kept }
+                }
+                Err(refusal) => Message::SignInFailed(refusal),
             };
             // Fails only during shutdown.
             let _ = messages.send(answer).await;
@@ -183,7 +217,7 @@ impl Runner {
             let gateway = self.gateway.clone();
             if std::mem::replace(&mut self.source, TokenSource::Missing) == TokenSource::Profile {
                 // a session that is kept there though it has ended is found out when it is used
-                let _ = ctl::profile::remove_session(gateway.server());
+                let _ = self.environment.remove_session(gateway.server());
             }
             self.tasks.spawn(async move { connection::sign_out(&gateway, &token).await });
         }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
+use ctl::profile::{EndpointFlags, Environment};
 use jiff::tz::TimeZone;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -9,6 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tui::connection::Address;
 use tui::effect::{Effect, Runner};
 use tui::message::Message;
+use tui::model::sign_in::SignInRefusal;
 use tui::model::{Action, Model};
 use tui::terminal::Terminal;
 use tui::terminal::events::Events;
@@ -24,9 +26,8 @@ use std::time::Duration;
 
 /// The minimum time between two redraws. All changes in between are drawn in one redraw.
 const FRAME_INTERVAL: Duration = Duration::from_millis(33);
-/// The interval of clock updates. The screens show relative times in minutes and days, so seconds
-/// do not matter.
-const TICK_INTERVAL: Duration = Duration::from_secs(15);
+/// The interval at which the model is asked whether it needs the time.
+const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// The capacity of the message channel. Senders wait while it is full.
 const MESSAGE_QUEUE_CAPACITY: usize = 64;
 /// The exit code after a terminal hang-up, with or without a `SIGHUP`.
@@ -35,13 +36,14 @@ const SIGHUP_EXIT_CODE: u8 = 128 + 1;
 /// The Tollgate dashboard.
 ///
 /// The address and the token are resolved as in `ctl`: flags, then `TOLLGATE_SERVER`,
-/// `TOLLGATE_TOKEN` and `TOLLGATE_TOKEN_FILE`, then the session of `ctl login`, then this host's
-/// operator token. Without a token, it asks for a name and a password. `?` lists the keys of the
-/// open screen.
+/// `TOLLGATE_TOKEN` and `TOLLGATE_TOKEN_FILE`, then the session of the last sign-in here or with
+/// `ctl login`, then this host's operator token. Without a token, it asks for a name and a password.
+/// `?` lists the keys of the open screen.
 #[derive(Debug, Parser)]
 #[command(version, long_version = version::LONG)]
 struct Args {
-    /// The gateway's admin address: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`
+    /// The gateway's admin address: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`; on this
+    /// host, `HOST:PORT` is enough
     #[arg(long, value_name = "URL")]
     server: Option<String>,
     /// A file that contains the session token or the operator token
@@ -86,8 +88,12 @@ fn manual() -> Result<ExitCode> {
 /// Runs the event loop: waits for an event, applies it, and redraws at most once per
 /// [`FRAME_INTERVAL`] if the model has changed.
 async fn run(args: Args) -> Result<ExitCode> {
-    let (endpoint, token_error) =
-        ctl::profile::resolve_for_sign_in(args.server.as_deref(), args.token_file.as_deref())?;
+    let environment = Environment::of_process();
+    let (endpoint, token_error) = environment.resolve_for_sign_in(EndpointFlags {
+        server: args.server.as_deref(),
+        token_file: args.token_file.as_deref(),
+        ..EndpointFlags::default()
+    })?;
     let theme = Theme::new(args.theme.unwrap_or_else(detect_palette));
     let mut signals = Signals::new()?;
     let mut terminal = Terminal::acquire()?;
@@ -95,7 +101,8 @@ async fn run(args: Args) -> Result<ExitCode> {
     let mut ticks = interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let (sender, mut messages) = mpsc::channel(MESSAGE_QUEUE_CAPACITY);
-    let mut runner = Runner::new(Address::from_endpoint(&endpoint)?, endpoint.source, sender);
+    let address = Address::from_endpoint(&endpoint)?;
+    let mut runner = Runner::new(address, endpoint.source, environment, sender);
     let mut model = Model::new(endpoint.server, args.base_url, TimeZone::system(), theme);
 
     let (columns, rows) = terminal.size()?;
@@ -104,8 +111,11 @@ async fn run(args: Args) -> Result<ExitCode> {
     // An unreadable token file is reported on the sign-in screen. Falling back to another token
     // could sign in a different account than the user named.
     first.extend(match token_error {
-        Some(failure) => Some(Message::SignInFailed(failure.to_string())),
-        None => endpoint.token.map(Message::TokenFound),
+        Some(failure) => {
+            let refusal = SignInRefusal::general(failure.to_string());
+            vec![Message::SignInFailed(refusal), Message::NoToken]
+        }
+        None => vec![endpoint.token.map_or(Message::NoToken, Message::TokenFound)],
     });
     for message in first {
         if dispatch(&mut model, message, &mut runner, &mut terminal)?.is_break() {
@@ -131,7 +141,10 @@ async fn run(args: Args) -> Result<ExitCode> {
                 }
             }
             Some(message) = messages.recv() => message,
-            _ = ticks.tick() => Message::Tick(clock::now()),
+            _ = ticks.tick() => match clock::now() {
+                now if model.needs_tick(now) => Message::Tick(now),
+                _ => continue,
+            },
             error = runner.next_panic() => std::panic::resume_unwind(error.into_panic()),
             signal = signals.next() => match signal {
                 SignalAction::Exit(code) => return Ok(ExitCode::from(code)),

@@ -11,11 +11,12 @@ use crate::model::fetched::FetchState;
 use crate::model::keys::Key;
 use crate::model::nodes::Node;
 use crate::model::plans::Plan;
-use crate::model::record::LogBatch;
+use crate::model::record::{LogBatch, OlderPage};
+use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Topic;
-use crate::model::traffic::{LimitUse, Traffic};
+use crate::model::traffic::{ErrorCount, LimitUse, Traffic};
 use crate::model::upstreams::{Health, Upstream};
-use crate::model::usage::{Range, Usage};
+use crate::model::usage::{Period, Range, Usage};
 use crate::model::{Action, ConnectionState};
 
 /// An event that [`update`](crate::update::update) applies to the model.
@@ -31,10 +32,19 @@ pub enum Message {
     Tick(Timestamp),
     /// A token was found at startup, so no password is needed.
     TokenFound(SecretString),
-    /// The sign-in succeeded; carries the session token.
-    SignedIn(SecretString),
-    /// The sign-in failed; the text says what to do.
-    SignInFailed(String),
+    /// The sign-in succeeded.
+    SignedIn {
+        /// The session token.
+        token: SecretString,
+        /// Whether the session is kept for the next start, or why it could not be.
+        kept: Result<bool, String>,
+    },
+    /// No token was found at startup, so the user has to sign in.
+    NoToken,
+    /// Whether the gateway was reached before the sign-in: `None`, or why it was not.
+    GatewayChecked(Option<String>),
+    /// The sign-in or the registration failed.
+    SignInFailed(SignInRefusal),
     /// The session ended or the gateway rejected the token; the text says what to do.
     SignedOut(String),
     /// The gateway reported the base URL at which clients reach `/v1`.
@@ -47,6 +57,8 @@ pub enum Message {
     NotLoaded(Topic, FetchState),
     /// The request log stream delivered records.
     LogReceived(LogBatch),
+    /// A page of requests older than those of the stream arrived.
+    OlderReceived(OlderPage),
     /// The result of a requested [`Change`](crate::model::change::Change); the error text says what
     /// to do.
     Changed(Result<ChangeOutcome, String>),
@@ -60,7 +72,32 @@ pub enum Loaded {
     /// The limits of the signed-in account with their current usage.
     Limits(Vec<LimitUse>),
     /// The usage totals of a time range.
-    Usage(Range, Usage),
+    Usage {
+        /// The time range.
+        range: Range,
+        /// The filter expression.
+        filter: String,
+        /// The totals.
+        usage: Usage,
+    },
+    /// The number of requests of the last 30 days that match a filter.
+    Matching {
+        /// The filter expression.
+        filter: String,
+        /// The number.
+        requests: u64,
+    },
+    /// The usage of the last hour by minute.
+    Minutes(Vec<Period>),
+    /// The usage of the last 24 hours by hour.
+    Hours {
+        /// The filter expression.
+        filter: String,
+        /// The hours, oldest first.
+        hours: Vec<Period>,
+    },
+    /// The errors of the last hour.
+    Errors(Vec<ErrorCount>),
     /// The account's keys.
     Keys(Vec<Key>),
     /// The models in the catalogue.

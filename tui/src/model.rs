@@ -24,6 +24,7 @@ pub mod record;
 pub mod screen;
 pub mod sign_in;
 pub mod subscription;
+pub mod table;
 pub mod traffic;
 pub mod upstreams;
 pub mod usage;
@@ -34,7 +35,7 @@ use jiff::tz::TimeZone;
 use crate::theme::Theme;
 
 use self::accounts::{Account, Role};
-pub use self::action::Action;
+pub use self::action::{Action, RowFormat};
 use self::audit::AuditEntry;
 use self::catalogue::CatalogueModel;
 use self::fetched::{Fetched, List};
@@ -68,6 +69,9 @@ impl BaseUrl {
     }
 }
 
+/// The age that the displayed time may reach, in seconds.
+const MAX_CLOCK_LAG_SECONDS: i64 = 15;
+
 /// The complete input of [`crate::view::render`].
 #[derive(Debug)]
 pub struct Model {
@@ -77,6 +81,8 @@ pub struct Model {
     pub base_url: BaseUrl,
     /// The time zone of all displayed times.
     pub zone: TimeZone,
+    /// The time zone that `:utc` switches to.
+    pub other_zone: TimeZone,
     /// The current time with the precision of the tick interval; `None` before the first tick.
     pub now: Option<Timestamp>,
     /// The terminal size as columns and rows.
@@ -89,9 +95,10 @@ pub struct Model {
     pub screen: Screen,
     /// The overlay above the screen.
     pub overlay: Option<Overlay>,
-    /// Whether the detail pane replaces the list. Only relevant in a terminal too narrow to show
-    /// both.
+    /// Whether the detail pane is open: beside the list, or in its place in a narrow terminal.
     pub is_detail_open: bool,
+    /// The number of lines that the detail pane is scrolled down by, as far as there are any.
+    pub detail_scroll: usize,
     /// The result of the last user action.
     pub notice: Option<Notice>,
     /// The state of the connection to the gateway.
@@ -146,6 +153,8 @@ pub enum ConnectionState {
     Reconnecting {
         /// The error and what to do about it.
         problem: String,
+        /// The time of the next attempt; `None` while an attempt is running.
+        retry_at: Option<Timestamp>,
     },
 }
 
@@ -171,6 +180,7 @@ impl Model {
             ),
             server,
             zone,
+            other_zone: TimeZone::UTC,
             now: None,
             size: (80, 24),
             theme,
@@ -178,6 +188,7 @@ impl Model {
             screen: Screen::SignIn,
             overlay: None,
             is_detail_open: false,
+            detail_scroll: 0,
             notice: None,
             connection: ConnectionState::Idle,
             is_refreshing: false,
@@ -202,6 +213,14 @@ impl Model {
     /// Returns the focus of the open screen, ignoring any overlay.
     pub fn focus_below(&self) -> Focus {
         Focus::Screen(self.screen)
+    }
+
+    /// Returns whether the time `now` would change the screen. Relative times show minutes, so
+    /// seconds matter only to the countdown of a lost connection.
+    pub fn needs_tick(&self, now: Timestamp) -> bool {
+        let elapsed = self.now.map(|before| now.duration_since(before).as_secs());
+        self.is_stale()
+            || elapsed.is_none_or(|seconds| !(0..MAX_CLOCK_LAG_SECONDS).contains(&seconds))
     }
 
     /// Returns whether displayed data may be stale.

@@ -9,12 +9,14 @@
 mod accounts;
 mod form;
 mod incoming;
+mod jump;
 mod keys;
 mod list;
 mod models;
 mod nodes;
 mod overlay;
 mod palette;
+mod parse;
 mod plans;
 mod shell;
 mod sign_in;
@@ -75,6 +77,9 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
     }
     if list::act(model, action) {
         return Vec::new();
+    }
+    if let Action::CopyRows(format) = action {
+        return list::copy_rows(model, format).unwrap_or_default();
     }
     match model.screen {
         Screen::Keys => keys::act(model, action),

@@ -1,6 +1,6 @@
 //! Draws the model into terminal cells. Pure: equal models give equal cells.
 //!
-//! [`render`] draws the header, the footer and the open screen, whose code is in the file of its
+//! [`render`] draws the header, the footer, a notice and the open screen, whose code is in the file of its
 //! name; `overlay` draws overlays. [`hit_test`] maps a mouse position back to an action. Control
 //! characters in external texts never reach the terminal: ratatui drops them.
 
@@ -58,6 +58,9 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         buffer.set_style(body, model.theme.faint());
     }
     shell::footer(model, buffer, bottom);
+    if model.overlay.is_none() {
+        shell::notice(model, buffer, body);
+    }
     overlay::render(model, buffer, body, bottom);
 }
 

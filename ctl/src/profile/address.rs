@@ -20,6 +20,12 @@ pub(super) fn normalize(server: &str) -> Result<String, Failure> {
         {
             Ok(format!("{scheme}://{}", authority.as_str().to_ascii_lowercase()))
         }
+        // A gateway on this host uses no TLS unless it is configured, so `HOST:PORT` is enough.
+        (None, Some(authority), "" | "/", None)
+            if !authority.as_str().contains('@') && is_local(&format!("http://{authority}")) =>
+        {
+            Ok(format!("http://{}", authority.as_str().to_ascii_lowercase()))
+        }
         _ => Err(invalid()),
     }
 }
@@ -47,7 +53,11 @@ mod tests {
             ("https://gate.example", Some("https://gate.example")),
             ("unix:/run/tollgate.sock", Some("unix:/run/tollgate.sock")),
             ("unix:run/tollgate.sock", None),
-            ("127.0.0.1:8081", None),
+            ("127.0.0.1:8081", Some("http://127.0.0.1:8081")),
+            ("Localhost:8081", Some("http://localhost:8081")),
+            ("[::1]:8081", Some("http://[::1]:8081")),
+            ("gate.example:8081", None),
+            ("user@localhost:1", None),
             ("ftp://gate.example", None),
             ("http://user@gate.example", None),
             ("http://gate.example/v1", None),

@@ -25,6 +25,26 @@ pub(super) async fn apply(
     channel: client::Connection,
     change: Change,
 ) -> Result<Result<ChangeOutcome, String>, SessionError> {
+    let changes = match change {
+        Change::Batch(changes) => changes,
+        change => return single(channel, change).await,
+    };
+    let count = changes.len();
+    let mut problems = Vec::new();
+    for change in changes {
+        problems.extend(single(channel.clone(), change).await?.err());
+    }
+    let done = count - problems.len();
+    Ok(match problems.first() {
+        None => Ok(notice_only(format!("all {count} are done"))),
+        Some(problem) => Err(format!("{done} of {count} are done; the first problem: {problem}")),
+    })
+}
+
+async fn single(
+    channel: client::Connection,
+    change: Change,
+) -> Result<Result<ChangeOutcome, String>, SessionError> {
     match call(channel, change).await {
         Ok(done) => Ok(Ok(done)),
         Err(status) if status.code() == Code::Unauthenticated => Err(status.into()),
@@ -74,8 +94,8 @@ async fn key(
     change: Change,
 ) -> Result<ChangeOutcome, Status> {
     let (key, secret, notice) = match change {
-        Change::CreateKey { label, limits, spend_cap_usd, models, days } => {
-            let expires_at = days.and_then(|days| in_days(clock::now(), days));
+        Change::CreateKey { label, limits, spend_cap_usd, models, expires_in_seconds } => {
+            let expires_at = expires_in_seconds.map(|seconds| after(clock::now(), seconds));
             let limits = Some(convert::to_limits(limits));
             let spend_cap_usd = spend_cap_usd.unwrap_or_default();
             let request = v1::CreateKeyRequest {
@@ -237,7 +257,9 @@ fn to_credential(draft: CredentialDraft) -> v1::Credential {
     v1::Credential { source: Some(source) }
 }
 
-fn in_days(now: Timestamp, days: u32) -> Option<prost_types::Timestamp> {
-    let end = now.checked_add(SignedDuration::from_hours(i64::from(days) * 24)).ok()?;
-    Some(prost_types::Timestamp { seconds: end.as_second(), nanos: 0 })
+/// Returns the time `seconds` after `now`, or the last one that there is.
+fn after(now: Timestamp, seconds: u64) -> prost_types::Timestamp {
+    let delay = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
+    let end = now.checked_add(delay).unwrap_or(Timestamp::MAX);
+    prost_types::Timestamp { seconds: end.as_second(), nanos: 0 }
 }

@@ -38,6 +38,7 @@ pub(super) fn account(account: v1::Account) -> Account {
             v1::AccountStatus::Closed => AccountStatus::Closed,
             v1::AccountStatus::Deleted => AccountStatus::Deleted,
         },
+        suspended_for: None,
         plan: present(account.plan),
         balance_usd: present(account.balance_usd),
         created_at: time(account.created_at),

@@ -1,6 +1,5 @@
 //! The calls that fetch data.
 
-use jiff::{SignedDuration, Timestamp};
 use proto::client;
 use proto::v1;
 use proto::v1::account_service_client::AccountServiceClient;
@@ -11,14 +10,13 @@ use proto::v1::node_service_client::NodeServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
-use proto::v1::usage_service_client::UsageServiceClient;
 use tonic::Status;
 
 use super::call::with_timeout;
-use super::convert;
-use crate::clock;
+use super::{convert, usage};
 use crate::message::Loaded;
-use crate::model::subscription::Topic;
+use crate::model::accounts::AccountStatus;
+use crate::model::subscription::{Scope, Subscription, Topic};
 use crate::model::usage::Range;
 
 /// The page size for long lists.
@@ -34,21 +32,31 @@ pub(super) async fn api_url(channel: client::Connection, server: &str) -> Option
     Some(client::api_url(server, &described))
 }
 
-/// Fetches one topic. Returns the topic with the result, because several fetches run concurrently.
+/// Fetches one topic as subscribed. Returns the topic with the result, because several fetches run
+/// concurrently.
 pub(super) async fn fetch(
     channel: client::Connection,
     topic: Topic,
-    range: Range,
+    subscription: Subscription,
 ) -> (Topic, Result<Loaded, Status>) {
-    (topic, answer(channel, topic, range).await)
+    (topic, answer(channel, topic, subscription).await)
 }
 
-async fn answer(channel: client::Connection, topic: Topic, range: Range) -> Result<Loaded, Status> {
+async fn answer(
+    channel: client::Connection,
+    topic: Topic,
+    subscription: Subscription,
+) -> Result<Loaded, Status> {
+    let Subscription { range, filter, .. } = subscription;
     match topic {
         Topic::Account => {
-            let mut accounts = AccountServiceClient::new(channel);
+            let mut accounts = AccountServiceClient::new(channel.clone());
             let answer = with_timeout(accounts.who_am_i(v1::WhoAmIRequest {})).await?;
-            Ok(Loaded::Account(convert::account(answer.account.unwrap_or_default())))
+            let mut account = convert::account(answer.account.unwrap_or_default());
+            if account.status == AccountStatus::Suspended {
+                account.suspended_for = suspension_reason(channel, &account.name).await;
+            }
+            Ok(Loaded::Account(account))
         }
         Topic::Limits => {
             let mut traffic = TrafficServiceClient::new(channel);
@@ -57,16 +65,27 @@ async fn answer(channel: client::Connection, topic: Topic, range: Range) -> Resu
             Ok(Loaded::Limits(answer.limits.into_iter().map(convert::limit_use).collect()))
         }
         Topic::Usage => {
-            let mut usage = UsageServiceClient::new(channel);
-            let since = Some(since(clock::now(), range));
-            let filter = Some(v1::RequestFilter { since, ..Default::default() });
-            let answer =
-                with_timeout(usage.summarize_usage(v1::SummarizeUsageRequest { filter })).await?;
-            Ok(Loaded::Usage(range, convert::usage(answer)))
+            let answer = usage::summary(channel, &filter, range).await?;
+            Ok(Loaded::Usage { range, filter, usage: convert::usage(answer) })
         }
+        Topic::Matching => {
+            let answer = usage::summary(channel, &filter, Range::Month).await?;
+            let requests = answer.totals.map_or(0, |totals| totals.requests);
+            Ok(Loaded::Matching { filter, requests })
+        }
+        Topic::Minutes => usage::periods(channel, "", usage::MINUTE, 60).await.map(Loaded::Minutes),
+        Topic::Hours => {
+            let hours = usage::periods(channel, &filter, usage::HOUR, 24).await?;
+            Ok(Loaded::Hours { filter, hours })
+        }
+        Topic::Errors => usage::errors(channel).await.map(Loaded::Errors),
         Topic::Keys => {
             let mut keys = KeyServiceClient::new(channel);
-            let answer = with_timeout(keys.list_keys(v1::ListKeysRequest::default())).await?;
+            let account = match subscription.keys {
+                Scope::Account => String::new(),
+                Scope::Gateway => "*".to_owned(),
+            };
+            let answer = with_timeout(keys.list_keys(v1::ListKeysRequest { account })).await?;
             Ok(Loaded::Keys(answer.keys.into_iter().map(convert::key).collect()))
         }
         Topic::Models => {
@@ -107,6 +126,17 @@ async fn answer(channel: client::Connection, topic: Topic, range: Range) -> Resu
     }
 }
 
+/// Returns the reason of the latest suspension from the audit log, which lists the entries about an
+/// account to that account, too.
+async fn suspension_reason(channel: client::Connection, account: &str) -> Option<String> {
+    let mut audit = AuditServiceClient::new(channel);
+    let account = account.to_owned();
+    let request = v1::ListAuditRequest { account, page_size: PAGE_SIZE, ..Default::default() };
+    let answer = with_timeout(audit.list_audit(request)).await.ok()?;
+    let entry = answer.entries.into_iter().find(|entry| entry.action == "account.suspend")?;
+    Some(entry.details).filter(|reason| !reason.is_empty())
+}
+
 async fn accounts(channel: client::Connection) -> Result<Loaded, Status> {
     let mut client = AccountServiceClient::new(channel);
     let mut accounts = Vec::new();
@@ -121,9 +151,4 @@ async fn accounts(channel: client::Connection) -> Result<Loaded, Status> {
         }
     }
     Ok(Loaded::Accounts(accounts))
-}
-
-fn since(now: Timestamp, range: Range) -> prost_types::Timestamp {
-    let since = now.saturating_sub(SignedDuration::from_hours(range.hours())).unwrap_or(now);
-    prost_types::Timestamp { seconds: since.as_second(), nanos: since.subsec_nanosecond() }
 }

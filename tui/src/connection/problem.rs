@@ -4,6 +4,8 @@ use proto::client::SpeaksTlsError;
 use tonic::{Code, Status, transport};
 use trust::TlsProblem;
 
+use crate::model::sign_in::{INVITE, NAME, PASSWORD, SignInRefusal};
+
 /// The text for a failed connection or an invalid address.
 pub(super) fn unreachable(server: &str, error: &anyhow::Error) -> String {
     if let Some(problem) = TlsProblem::find(error.as_ref()) {
@@ -32,25 +34,41 @@ pub(super) fn unanswered() -> String {
     "the connection was lost: check whether the change was made before you try again".to_owned()
 }
 
-/// The text for a failed sign-in.
-pub(super) fn sign_in(status: &Status) -> String {
+/// The refusal of a sign-in.
+pub(super) fn sign_in(status: &Status) -> SignInRefusal {
     match status.code() {
         Code::Unauthenticated | Code::NotFound => {
-            "wrong name or password: type the password again".to_owned()
+            SignInRefusal::of(PASSWORD, "wrong name or password: type the password again")
         }
-        Code::ResourceExhausted => "too many attempts: wait a minute, then try again".to_owned(),
-        Code::InvalidArgument | Code::PermissionDenied => status.message().to_owned(),
-        _ => format!("{}: type the password to try again", call(status)),
+        Code::ResourceExhausted => {
+            SignInRefusal::general("too many attempts: wait a minute, then try again")
+        }
+        Code::InvalidArgument => by_word(status.message()),
+        Code::PermissionDenied => SignInRefusal::general(status.message()),
+        _ => SignInRefusal::general(format!("{}: Enter tries again", call(status))),
     }
 }
 
-/// The text for a failed registration.
-pub(super) fn register(status: &Status) -> String {
+/// The refusal of a registration.
+pub(super) fn register(status: &Status) -> SignInRefusal {
     match status.code() {
-        Code::AlreadyExists => "that name is taken: choose another, or sign in".to_owned(),
-        Code::ResourceExhausted => "too many registrations: try again later".to_owned(),
-        _ => change(status),
+        Code::AlreadyExists => {
+            SignInRefusal::of(NAME, "that name is taken: choose another, or sign in")
+        }
+        Code::ResourceExhausted => {
+            SignInRefusal::general("too many registrations: try again later")
+        }
+        Code::InvalidArgument | Code::PermissionDenied | Code::FailedPrecondition => {
+            by_word(status.message())
+        }
+        _ => SignInRefusal::general(change(status)),
     }
+}
+
+/// Returns a refusal about the field that the gateway's message names.
+fn by_word(message: &str) -> SignInRefusal {
+    let field = [PASSWORD, INVITE, NAME].into_iter().find(|field| message.contains(field));
+    SignInRefusal { field, text: message.to_owned() }
 }
 
 /// The text for a failed change.

@@ -33,10 +33,6 @@ impl Schedule {
             if !self.entries.iter().any(|entry| entry.topic == topic) {
                 self.entries.push(ScheduledTopic { topic, due: Some(now), is_in_flight: false });
             }
-            // The time range may have changed.
-            if topic == Topic::Usage {
-                self.expedite(&[Topic::Usage], now);
-            }
         }
     }
 
@@ -69,6 +65,11 @@ impl Schedule {
         }
     }
 
+    /// Makes the topics due at `now` whose data depends on the time range and the filter.
+    pub(super) fn expedite_usage(&mut self, now: Instant) {
+        self.expedite(&[Topic::Usage, Topic::Matching, Topic::Hours], now);
+    }
+
     /// Makes all topics due at `now`.
     pub(super) fn make_all_due(&mut self, now: Instant) {
         self.entries.iter_mut().for_each(|entry| entry.due = Some(now));
@@ -91,9 +92,11 @@ impl Schedule {
 fn refresh_interval(topic: Topic) -> Duration {
     let seconds = match topic {
         Topic::Limits | Topic::Health | Topic::Nodes => 2,
-        Topic::Accounts | Topic::Audit | Topic::Keys => 10,
-        Topic::Account | Topic::Usage | Topic::Upstreams => 30,
-        Topic::Models | Topic::Plans => 60,
+        Topic::Accounts | Topic::Audit | Topic::Errors | Topic::Keys => 10,
+        Topic::Account | Topic::Usage | Topic::Matching | Topic::Upstreams => 30,
+        Topic::Models | Topic::Plans | Topic::Hours => 60,
+        // The traffic stream continues them.
+        Topic::Minutes => 300,
         // Streams are not polled.
         Topic::Traffic | Topic::Log => 3_600,
     };

@@ -13,12 +13,12 @@ use std::time::Duration;
 use super::call::SessionError;
 use super::schedule::Schedule;
 use super::streams::{self, ServerStream};
-use super::{Connection, MIN_RETRY_DELAY, change, convert, fetch, problem};
+use super::{Connection, MIN_RETRY_DELAY, change, convert, fetch, problem, usage};
 use crate::message::{Loaded, Message};
 use crate::model::ConnectionState;
 use crate::model::fetched::FetchState;
-use crate::model::record::LogBatch;
-use crate::model::subscription::{Topic, TrafficScope};
+use crate::model::record::{LogBatch, OlderPage};
+use crate::model::subscription::{Scope, Topic};
 
 /// The delay between a new record and the refetch of the totals. Further records in this period
 /// cause no further fetch.
@@ -32,8 +32,8 @@ impl Connection {
             SessionError::Lost(problem::unreachable(self.gateway.server(), &error))
         })?;
         // The role of the account decides what the screens subscribe to.
-        let range = self.subscription.borrow_and_update().range;
-        let account = fetch::fetch(channel.clone(), Topic::Account, range).await.1?;
+        let mut subscription = self.subscription.borrow_and_update().clone();
+        let account = fetch::fetch(channel.clone(), Topic::Account, subscription.clone()).await.1?;
         self.send(Message::Loaded(Box::new(account))).await?;
         // Older gateways do not report the base URL of the API.
         if let Some(url) = fetch::api_url(channel.clone(), self.gateway.server()).await {
@@ -42,16 +42,20 @@ impl Connection {
         self.send(Message::ConnectionChanged(ConnectionState::Connected)).await?;
 
         let mut schedule = Schedule::default();
-        schedule.set_topics(self.subscription.borrow().topics, Instant::now());
+        schedule.set_topics(subscription.topics, Instant::now());
         let mut fetches = FuturesUnordered::new();
         let mut changes = FuturesUnordered::new();
         let mut log = self.open_log(&channel);
-        let mut scope = self.subscription.borrow().traffic;
-        let mut traffic = open_traffic(&channel, scope);
+        let mut traffic = open_traffic(&channel, subscription.traffic);
+        let mut older = FuturesUnordered::new();
         loop {
-            let range = self.subscription.borrow().range;
             for topic in schedule.take_due(Instant::now()) {
-                fetches.push(fetch::fetch(channel.clone(), topic, range));
+                fetches.push(fetch::fetch(channel.clone(), topic, subscription.clone()));
+            }
+            if older.is_empty()
+                && let Some(token) = self.pages.next(&subscription)
+            {
+                older.push(usage::older(channel.clone(), subscription.filter.clone(), token));
             }
             tokio::select! {
                 Some((topic, answer)) = fetches.next() => {
@@ -75,6 +79,22 @@ impl Connection {
                         self.send_log_batch(answer).await?;
                     }
                     Err(status) => log = self.handle_log_error(&channel, status).await?,
+                },
+                Some(answer) = older.next() => match answer {
+                    Ok((page, next)) => {
+                        if self.pages.complete(&page, next) {
+                            self.send(Message::OlderReceived(page)).await?;
+                        }
+                    }
+                    Err(status) => {
+                        // The token may be forgotten, or the filter wrong: the log has what it has.
+                        classify_call_error(status)?;
+                        let filter = subscription.filter.clone();
+                        let page = OlderPage { filter, records: Vec::new(), is_last: true };
+                        if self.pages.complete(&page, None) {
+                            self.send(Message::OlderReceived(page)).await?;
+                        }
+                    }
                 },
                 answer = traffic.next() => match answer {
                     Ok(answer) => {
@@ -102,11 +122,17 @@ impl Connection {
                 () = self.refresh.notified() => schedule.make_all_due(Instant::now()),
                 other = self.subscription.changed() => {
                     other.map_err(|_| SessionError::Closed)?;
-                    let subscription = self.subscription.borrow_and_update().clone();
+                    let before = subscription;
+                    subscription = self.subscription.borrow_and_update().clone();
                     schedule.set_topics(subscription.topics, Instant::now());
-                    if subscription.traffic != scope {
-                        scope = subscription.traffic;
-                        traffic = open_traffic(&channel, scope);
+                    if (before.range, &before.filter) != (subscription.range, &subscription.filter) {
+                        schedule.expedite_usage(Instant::now());
+                    }
+                    if before.keys != subscription.keys {
+                        schedule.expedite(&[Topic::Keys], Instant::now());
+                    }
+                    if subscription.traffic != before.traffic {
+                        traffic = open_traffic(&channel, subscription.traffic);
                     }
                     if subscription.filter != self.log.filter {
                         log = self.open_log(&channel);
@@ -165,7 +191,7 @@ impl Connection {
 
 fn open_traffic(
     channel: &client::Connection,
-    scope: Option<TrafficScope>,
+    scope: Option<Scope>,
 ) -> ServerStream<v1::WatchTrafficResponse> {
     scope.map_or_else(ServerStream::pending, |scope| streams::traffic(channel.clone(), scope))
 }

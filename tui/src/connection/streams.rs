@@ -10,7 +10,7 @@ use tonic::Status;
 
 use super::call::with_timeout;
 use crate::model::log::MAX_LOG_RECORDS;
-use crate::model::subscription::TrafficScope;
+use crate::model::subscription::Scope;
 
 /// The interval between traffic snapshots, in milliseconds.
 const INTERVAL_MS: u32 = 1_000;
@@ -37,11 +37,11 @@ pub(super) fn log(
 /// Streams traffic snapshots.
 pub(super) fn traffic(
     channel: client::Connection,
-    scope: TrafficScope,
+    scope: Scope,
 ) -> ServerStream<v1::WatchTrafficResponse> {
     let account = match scope {
-        TrafficScope::Account => String::new(),
-        TrafficScope::Gateway => "*".to_owned(),
+        Scope::Account => String::new(),
+        Scope::Gateway => "*".to_owned(),
     };
     let request = v1::WatchTrafficRequest { account, interval_ms: INTERVAL_MS };
     let open = async move {

@@ -8,12 +8,13 @@ use tui_input::InputRequest::{
 
 use super::binding::{Binding, row};
 use crate::model::Action::{
-    self, Back, Complete, Copy, CopyAgent, Credit, Detail, Field, First, Grant, Last, Modify,
-    Mouse, Move, New, Open, Page, Password, Pause, Quit, Range, Refresh, Remove, Rotate, SetPlan,
-    SignOut, Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension,
+    self, Back, Complete, Copy, CopyAgent, CopyRows, Credit, Detail, Field, First, Grant, Jump,
+    Last, Mark, Modify, Mouse, Move, New, Open, Page, Password, Pause, Quit, Range, Refresh,
+    Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort, Submit, Suspend, Tab,
+    ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc,
 };
 use crate::model::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
-use crate::model::{Focus, Screen};
+use crate::model::{Focus, RowFormat, Screen};
 
 use self::KeyCode::{
     BackTab, Backspace, Char, Delete, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp,
@@ -81,7 +82,7 @@ pub const TABLE: &[Binding] = &[
     row(&[Confirm], &[(NONE, Char('y'))], Action::Confirm, "yes").hint("yes"),
     row(&[Confirm], &[(NONE, Char('n')), (NONE, Esc), (NONE, Char('q'))], Back, "no").hint("no"),
     row(&[Secret], &[(NONE, Char('y')), (NONE, Char('c'))], Copy, "copy the key").hint("copy"),
-    row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; the key will not be shown again").hint("close"),
+    row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; twice if the key was not copied").hint("close"),
 
     // actions on the selected row
     row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
@@ -93,6 +94,7 @@ pub const TABLE: &[Binding] = &[
     row(&[MODELS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[MODELS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
     row(&[USAGE], &[(NONE, Char('p')), (NONE, Char(' '))], Pause, "pause or resume the log").hint("pause").command("pause"),
+    row(&[USAGE], &[(NONE, Char('t'))], Jump, "go to a time").hint("time").command("time"),
     row(&[USAGE], &[(NONE, Char(']')), (NONE, Right), (NONE, Char('l'))], Range(1), "longer range").hint("range"),
     row(&[USAGE], &[(NONE, Char('[')), (NONE, Left), (NONE, Char('h'))], Range(-1), "shorter range"),
     row(&[ACCOUNTS], &[(NONE, Char('c'))], Credit, "add to its balance").hint("credit").command("credit"),
@@ -116,7 +118,17 @@ pub const TABLE: &[Binding] = &[
     row(LISTS, &[(NONE, PageUp), (CTRL, Char('b')), (CTRL, Char('u'))], Page(-1), "page up"),
     row(LISTS, &[(NONE, Home), (NONE, Char('g'))], First, "first row"),
     row(LISTS, &[(NONE, End), (NONE, Char('G'))], Last, "last row"),
-    row(LISTS, &[(NONE, Esc)], Back, "close the detail, then clear the filter"),
+    row(LISTS, &[(NONE, Char('>'))], Sort(1), "sort by the next column").hint("sort"),
+    row(LISTS, &[(NONE, Char('<'))], Sort(-1), "sort by the previous column"),
+    row(LISTS, &[(NONE, Char('='))], Reverse, "reverse the order"),
+    row(LISTS, &[(CTRL, Right)], Sideways(1), "columns further right"),
+    row(LISTS, &[(CTRL, Left)], Sideways(-1), "columns further left"),
+    row(&[KEYS, ACCOUNTS], &[(NONE, Char(' '))], Mark, "mark it for what is done next").hint("mark"),
+    row(LISTS, &[(NONE, Char('Y'))], CopyRows(RowFormat::Csv), "copy the marked rows, or this one, as CSV").command("copy-csv"),
+    row(LISTS, &[], CopyRows(RowFormat::Json), "copy the marked rows, or this one, as JSON").command("copy-json"),
+    row(LISTS, &[(NONE, Char('J'))], Scroll(1), "scroll the detail down"),
+    row(LISTS, &[(NONE, Char('K'))], Scroll(-1), "scroll the detail up"),
+    row(LISTS, &[(NONE, Esc)], Back, "close the detail, then clear marks and filter"),
 
     // global
     row(SCREENS, &[(NONE, Char('1'))], Open(Screen::Overview), "overview").command("overview"),
@@ -133,16 +145,16 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),
     row(SCREENS, &[(NONE, Char('r')), (CTRL, Char('l'))], Refresh, "refresh, or reconnect now").command("refresh"),
     row(SCREENS, &[], Mouse, "turn the mouse on or off").command("mouse"),
+    row(SCREENS, &[], ToggleUtc, "show times in UTC, or in the local zone").command("utc"),
     row(SCREENS, &[], Password, "change your password").command("password"),
     row(SCREENS, &[], SignOut, "sign out").command("sign-out"),
     row(SCREENS, &[(NONE, Char(':'))], Action::Palette, "command").hint("command"),
     row(&[Help], &[(NONE, Down), (NONE, Char('j')), (NONE, PageDown)], Move(1), "scroll down"),
     row(&[Help], &[(NONE, Up), (NONE, Char('k')), (NONE, PageUp)], Move(-1), "scroll up"),
-    row(&[Help], &[(NONE, Esc), (NONE, Char('?')), (NONE, F(1)), (NONE, Enter)], Back, "close the help").hint("close"),
+    row(&[Help], &[(NONE, Esc), (NONE, Char('q')), (NONE, Char('?')), (NONE, F(1)), (NONE, Enter)], Back, "close the help").hint("close"),
     row(SCREENS, &[(NONE, Char('?')), (NONE, F(1))], Action::Help, "help").hint("help").command("help"),
     row(FORMS, &[(NONE, F(1))], Action::Help, "help"),
     row(EVERYWHERE, &[(CTRL, Char('z'))], Suspend, "suspend until `fg`"),
-    row(&[Help], &[(NONE, Char('q'))], Quit, "leave").hint("leave"),
     row(SCREENS, &[(NONE, Char('q'))], Quit, "leave").hint("leave").command("quit"),
     row(&[SIGN_IN], &[(NONE, Esc)], Quit, "leave").hint("leave"),
     row(EVERYWHERE, &[(CTRL, Char('c'))], Quit, "leave from anywhere"),

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::fetched::ListEntry;
+use super::table::{Tabular, Value};
 
 /// An account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Account {
     pub role: Option<Role>,
     /// Whether it can be used.
     pub status: AccountStatus,
+    /// Why it is suspended, as far as the signed-in account may know.
+    pub suspended_for: Option<String>,
     /// The name of its plan, if any.
     pub plan: Option<String>,
     /// The balance: an exact decimal in US dollars, negative if overdrawn.
@@ -79,6 +82,23 @@ impl Role {
     pub fn parse(name: &str) -> Option<Self> {
         let all = [Self::Member, Self::Support, Self::Operator, Self::Owner];
         all.into_iter().find(|role| role.as_str() == name)
+    }
+}
+
+impl Tabular for Account {
+    const COLUMNS: &'static [&'static str] =
+        &["name", "role", "state", "plan", "balance", "registered"];
+
+    fn value(&self, column: &str) -> Value {
+        match column {
+            "name" => Value::text(&self.name),
+            "role" => Value::optional_text(self.role.map(Role::as_str)),
+            "state" => Value::text(self.status.as_str()),
+            "plan" => Value::optional_text(self.plan.as_deref()),
+            "balance" => Value::amount(self.balance_usd.as_deref()),
+            "registered" => Value::time(self.created_at),
+            _ => Value::Unknown,
+        }
     }
 }
 

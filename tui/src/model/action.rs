@@ -4,6 +4,15 @@ use tui_input::InputRequest;
 
 use super::screen::Screen;
 
+/// The format of copied rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    /// Comma-separated values with a header.
+    Csv,
+    /// A JSON array of objects.
+    Json,
+}
+
 /// A user action. Its effect depends on the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -25,6 +34,8 @@ pub enum Action {
     Tab(isize),
     /// Fetches all displayed data. While disconnected, retries without waiting.
     Refresh,
+    /// Switches between the local time zone and UTC.
+    ToggleUtc,
     /// Toggles mouse reporting.
     Mouse,
     /// Opens the form to change the password.
@@ -39,10 +50,24 @@ pub enum Action {
     Last,
     /// Moves the cursor to this row.
     Select(usize),
+    /// Scrolls the detail pane by this many lines; negative is up.
+    Scroll(isize),
+    /// Sorts by the column this many places further right.
+    Sort(isize),
+    /// Reverses the order of the rows.
+    Reverse,
+    /// Scrolls the table this many columns to the right; negative is left.
+    Sideways(isize),
+    /// Marks the selected row, or takes its mark away.
+    Mark,
+    /// Copies the marked rows, or the selected one.
+    CopyRows(RowFormat),
     /// Toggles the detail pane.
     Detail,
     /// Opens the filter input.
     Filter,
+    /// Opens the form that shows the requests before a time.
+    Jump,
     /// Pauses or resumes the request log.
     Pause,
     /// Selects the usage range this many steps longer; negative is shorter.

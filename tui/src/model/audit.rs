@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::fetched::ListEntry;
+use super::table::{Tabular, Value};
 
 /// An administrative change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,24 @@ pub struct AuditEntry {
     pub account: Option<String>,
     /// Further details as text.
     pub details: String,
+}
+
+impl Tabular for AuditEntry {
+    const COLUMNS: &'static [&'static str] =
+        &["time", "actor", "action", "object", "account", "details", "address"];
+
+    fn value(&self, column: &str) -> Value {
+        match column {
+            "time" => Value::time(self.at),
+            "actor" => Value::optional_text(self.actor.as_deref()),
+            "action" => Value::text(&self.action),
+            "object" => Value::text(&self.object),
+            "account" => Value::optional_text(self.account.as_deref()),
+            "details" => Value::text(&self.details),
+            "address" => Value::optional_text(self.address.as_deref()),
+            _ => Value::Unknown,
+        }
+    }
 }
 
 impl ListEntry for AuditEntry {

@@ -2,6 +2,7 @@
 
 use super::fetched::ListEntry;
 use super::plans::Limits;
+use super::table::{Tabular, Value};
 use super::upstreams::{HealthStatus, Upstream};
 
 /// A model in the catalogue.
@@ -106,6 +107,27 @@ impl Modality {
             Self::Image => "image",
             Self::File => "file",
             Self::Audio => "audio",
+        }
+    }
+}
+
+impl Tabular for CatalogueModel {
+    const COLUMNS: &'static [&'static str] =
+        &["model", "context", "output", "in $/M", "cached", "out $/M", "abilities", "limits"];
+
+    fn value(&self, column: &str) -> Value {
+        match column {
+            "model" => Value::text(&self.id),
+            "context" => Value::count(self.context),
+            "output" => Value::count(self.max_output),
+            "in $/M" => Value::amount(self.price.input_usd.as_deref()),
+            "cached" => Value::amount(self.price.cached_usd.as_deref()),
+            "out $/M" => Value::amount(self.price.output_usd.as_deref()),
+            "abilities" => Value::text(
+                &self.abilities.iter().map(|it| it.name()).collect::<Vec<_>>().join(" "),
+            ),
+            "limits" => Value::count(self.limits.rpm.or(self.limits.tpm)),
+            _ => Value::Unknown,
         }
     }
 }

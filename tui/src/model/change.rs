@@ -22,9 +22,11 @@ pub enum Change {
         spend_cap_usd: Option<String>,
         /// The allowed models; empty means all.
         models: Vec<String>,
-        /// Days until the key expires; `None` for never.
-        days: Option<u32>,
+        /// Seconds until the key expires; `None` for never.
+        expires_in_seconds: Option<u64>,
     },
+    /// Performs several changes, one after another.
+    Batch(Vec<Change>),
     /// Replaces a key with a successor.
     RotateKey {
         /// The public id of the replaced key.

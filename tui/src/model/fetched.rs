@@ -1,5 +1,9 @@
 //! Data fetched from the gateway with its load state; for lists, also the cursor and the filter.
 
+use std::collections::BTreeSet;
+
+use super::table::{TableState, Tabular};
+
 /// The load state of fetched data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FetchState {
@@ -24,7 +28,7 @@ pub struct Fetched<T> {
 }
 
 /// An entry of a [`List`].
-pub trait ListEntry {
+pub trait ListEntry: Tabular {
     /// Returns the id, unique within the list.
     fn id(&self) -> &str;
     /// Returns the texts that the filter searches.
@@ -40,8 +44,10 @@ pub struct List<T> {
     pub fetch: FetchState,
     /// The index of the selected entry among those that match the filter.
     pub selected: usize,
-    /// A substring to match, ignoring case; empty matches all entries.
+    /// Words that an entry must contain, ignoring case; empty matches all entries.
     pub filter: String,
+    /// The order of the entries, and which of them are marked.
+    pub table: TableState,
 }
 
 // === impl Fetched ===
@@ -64,17 +70,44 @@ impl<T> Fetched<T> {
 
 impl<T> Default for List<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), fetch: FetchState::Loading, selected: 0, filter: String::new() }
+        Self {
+            entries: Vec::new(),
+            fetch: FetchState::Loading,
+            selected: 0,
+            filter: String::new(),
+            table: TableState::default(),
+        }
     }
 }
 
 impl<T: ListEntry> List<T> {
-    /// Returns the entries that match the filter.
+    /// Returns the entries that match the filter, in the order that the user chose.
     pub fn visible(&self) -> impl Iterator<Item = &T> {
-        let needle = self.filter.to_lowercase();
-        self.entries.iter().filter(move |entry| {
-            needle.is_empty() || entry.texts().iter().any(|it| it.to_lowercase().contains(&needle))
-        })
+        let words = self.filter.to_lowercase();
+        let matches = |entry: &&T| {
+            let texts = || entry.texts().into_iter().map(str::to_lowercase);
+            words.split_whitespace().all(|word| texts().any(|text| text.contains(word)))
+        };
+        let mut entries: Vec<_> = self.entries.iter().filter(matches).collect();
+        if let Some(sort) = self.table.sort {
+            entries.sort_by(|a, b| sort.compare(*a, *b));
+        }
+        entries.into_iter()
+    }
+
+    /// Returns the marked entries that match the filter; without any, the selected one.
+    pub fn chosen(&self) -> Vec<&T> {
+        let is_marked = |entry: &&T| self.table.marked.contains(entry.id());
+        let marked: Vec<_> = self.visible().filter(is_marked).collect();
+        if marked.is_empty() { self.current().into_iter().collect() } else { marked }
+    }
+
+    /// Changes the order of the entries. The cursor stays on its entry.
+    pub fn rearrange(&mut self, change: impl FnOnce(&mut TableState, Option<&T>)) {
+        let id = self.current().map(|entry| entry.id().to_owned());
+        change(&mut self.table, self.entries.first());
+        let same = id.and_then(|id| self.visible().position(|entry| entry.id() == id));
+        self.select(same.unwrap_or(0));
     }
 
     /// Returns the selected entry.
@@ -88,6 +121,8 @@ impl<T: ListEntry> List<T> {
         let id = self.current().map(|entry| entry.id().to_owned());
         self.entries = entries;
         self.fetch = FetchState::Ready;
+        let ids: BTreeSet<_> = self.entries.iter().map(ListEntry::id).collect();
+        self.table.marked.retain(|id| ids.contains(id.as_str()));
         let same = id.and_then(|id| self.visible().position(|entry| entry.id() == id));
         self.select(same.unwrap_or(self.selected));
     }

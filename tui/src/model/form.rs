@@ -1,7 +1,7 @@
 //! Forms with labelled fields, one of which has the focus.
 //!
-//! Secrets stay in a form only while they are typed: [`Form::take_secret`] moves them out, and
-//! dropping a form wipes them.
+//! Secrets stay in a form until the gateway accepts it, so that a refused form can be sent again.
+//! Dropping a form wipes them.
 
 use secrecy::SecretString;
 use tui_input::Input;
@@ -33,6 +33,8 @@ pub enum FormKind {
     SignIn,
     /// Creates an account and signs in.
     Register,
+    /// Shows the requests before a time.
+    Jump,
     /// Changes the password of the signed-in account.
     ChangePassword,
     /// Creates a key.
@@ -41,8 +43,8 @@ pub enum FormKind {
     RotateKey(String),
     /// Credits the account with this name.
     Credit(String),
-    /// Suspends the account with this name.
-    Suspend(String),
+    /// Suspends the accounts with these names.
+    Suspend(Vec<String>),
     /// Changes the plan of the account with this name.
     SetPlan(String),
     /// Gives the account with this name another role.
@@ -109,11 +111,16 @@ impl Form {
         parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Moves a secret out of the form and clears the field, including its yank buffer.
-    pub fn take_secret(&mut self, label: &str) -> SecretString {
-        let field = self.fields.iter_mut().find(|field| field.label == label);
-        let input = field.map(|field| std::mem::take(&mut field.input));
-        SecretString::from(input.map(|mut it| it.value_and_reset()).unwrap_or_default())
+    /// Returns a copy of a secret. The form keeps it for another attempt.
+    pub fn secret(&self, label: &str) -> SecretString {
+        SecretString::from(self.field(label).map_or("", |field| field.input.value()))
+    }
+
+    /// Clears a field, and wipes its text and its yank buffer from memory.
+    pub fn clear(&mut self, label: &str) {
+        if let Some(field) = self.fields.iter_mut().find(|field| field.label == label) {
+            drop(SecretString::from(std::mem::take(&mut field.input).value_and_reset()));
+        }
     }
 
     /// Moves the focus `steps` editable fields forward, wrapping around.
@@ -127,12 +134,39 @@ impl Form {
         }
     }
 
-    /// Moves the focus to the field with this label and shows `problem`.
-    pub fn reject_field(&mut self, label: &str, problem: impl Into<String>) {
+    /// Moves the focus to the field with this label and shows `problem` with the label.
+    pub fn reject_field(&mut self, label: &str, problem: &str) {
         if let Some(index) = self.fields.iter().position(|field| field.label == label) {
             self.current = index;
         }
-        self.problem = Some(problem.into());
+        self.problem = Some(format!("{label}: {problem}"));
+    }
+
+    /// Shows a problem from the gateway, and moves the focus to the field that it names: by its
+    /// value in backticks, else by its label.
+    pub fn reject(&mut self, problem: String) {
+        self.is_submitting = false;
+        let editable = |field: &&Field| !matches!(field.kind, FieldKind::Fixed);
+        let fields = || self.fields.iter().filter(editable);
+        let quoted: Vec<_> = problem.split('`').skip(1).step_by(2).collect();
+        let has_quoted = |field: &&Field| {
+            let mut parts = self.text(field.label).split([',', ' ']).filter(|it| !it.is_empty());
+            field.kind != FieldKind::Masked && parts.any(|part| quoted.contains(&part))
+        };
+        let is_letter = |it: char| it.is_alphanumeric() || "/$".contains(it);
+        let names = |field: &&Field| {
+            let starts = problem.match_indices(field.label).map(|(start, _)| start);
+            let mut ends = starts.map(|start| (start, start + field.label.len()));
+            ends.any(|(start, end)| {
+                !problem[..start].ends_with(is_letter) && !problem[end..].starts_with(is_letter)
+            })
+        };
+        let named = fields().find(has_quoted).or_else(|| fields().find(names));
+        let label = named.map(|field| field.label);
+        if let Some(index) = self.fields.iter().position(|field| Some(field.label) == label) {
+            self.current = index;
+        }
+        self.problem = Some(problem);
     }
 }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::fetched::ListEntry;
 use super::plans::Limits;
+use super::table::{Tabular, Value};
 
 /// An API key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +59,25 @@ impl Key {
             KeyState::Replaced
         } else {
             KeyState::Active
+        }
+    }
+}
+
+impl Tabular for Key {
+    const COLUMNS: &'static [&'static str] =
+        &["label", "account", "id", "state", "last used", "created", "limits", "models"];
+
+    fn value(&self, column: &str) -> Value {
+        match column {
+            "label" => Value::text(&self.label),
+            "account" => Value::text(&self.account),
+            "id" => Value::text(&self.id),
+            "state" => Value::text(self.state(None).name()),
+            "last used" => Value::time(self.last_used_at),
+            "created" => Value::time(self.created_at),
+            "limits" => Value::count(self.limits.rpm),
+            "models" => Value::text(&self.models.join(" ")),
+            _ => Value::Unknown,
         }
     }
 }

@@ -1,12 +1,18 @@
-//! The request log: the most recent records, in bounded memory.
+//! The request log: the newest records, and pages of older ones, in bounded memory.
 
 use super::fetched::FetchState;
-use super::record::{LogBatch, Record};
+use super::record::{LogBatch, OlderPage, Record};
+use super::table::TableState;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
-/// The maximum number of records in the log, and of records buffered while it is paused.
+/// The maximum number of records in the log while it follows the newest one, and of records
+/// buffered while it is paused.
 pub const MAX_LOG_RECORDS: usize = 1_000;
+/// The maximum number of records in the log, including older pages.
+pub const MAX_LOADED_RECORDS: usize = 20_000;
+/// The number of rows before the last one from which on the next page is fetched.
+const PREFETCH_ROWS: usize = 200;
 
 /// The most recent requests.
 ///
@@ -15,7 +21,7 @@ pub const MAX_LOG_RECORDS: usize = 1_000;
 /// evicted.
 #[derive(Debug)]
 pub struct RequestLog {
-    /// The records, newest first; at most [`MAX_LOG_RECORDS`].
+    /// The records, newest first; at most [`MAX_LOADED_RECORDS`].
     pub records: VecDeque<Record>,
     /// The index of the selected row.
     pub selected: usize,
@@ -30,8 +36,25 @@ pub struct RequestLog {
     pub buffered: VecDeque<Record>,
     /// The number of records that arrived while paused, dropped ones included.
     pub arrived_while_paused: u64,
+    /// The number of requests of the last 30 days that the filter matches, if known.
+    pub matching: Option<u64>,
+    /// The pages of older records.
+    pub older: OlderPages,
+    /// The order of the records. A sorted log is paused.
+    pub table: TableState,
     /// The load state; `Ready` once the whole history has arrived.
     pub fetch: FetchState,
+}
+
+/// The state of the pages of older records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OlderPages {
+    /// The number of pages that were requested.
+    pub wanted: usize,
+    /// The number of pages that have arrived.
+    pub received: usize,
+    /// Whether the last record of all is in the log.
+    pub is_complete: bool,
 }
 
 // === impl RequestLog ===
@@ -46,6 +69,9 @@ impl Default for RequestLog {
             paused: false,
             buffered: VecDeque::new(),
             arrived_while_paused: 0,
+            matching: None,
+            older: OlderPages::default(),
+            table: TableState::default(),
             fetch: FetchState::Loading,
         }
     }
@@ -55,9 +81,10 @@ impl RequestLog {
     /// Adds a batch of records, or buffers it if the log is paused. A restart clears the log first.
     pub fn append(&mut self, batch: LogBatch) {
         if batch.restarted {
-            *self = Self::default();
+            let table = TableState { sort: None, ..std::mem::take(&mut self.table) };
+            *self = Self { matching: self.matching, table, ..Self::default() };
         }
-        self.paused |= !self.following && self.selected + batch.records.len() >= MAX_LOG_RECORDS;
+        self.paused |= !self.following && self.selected + batch.records.len() >= MAX_LOADED_RECORDS;
         if self.paused {
             self.arrived_while_paused =
                 self.arrived_while_paused.saturating_add(batch.records.len() as u64);
@@ -76,13 +103,37 @@ impl RequestLog {
         }
     }
 
+    /// Adds a page of older records after the others, without those that are in the log already.
+    /// Ignores a page that is no longer wanted.
+    pub fn append_older(&mut self, page: OlderPage) {
+        if self.older.received >= self.older.wanted {
+            return;
+        }
+        let known: HashSet<_> = self.records.iter().map(|record| record.id.clone()).collect();
+        let count = self.records.len();
+        self.records.extend(page.records.into_iter().filter(|it| !known.contains(&it.id)));
+        self.records.truncate(MAX_LOADED_RECORDS);
+        if self.table.sort.is_some() {
+            self.sort();
+        }
+        self.older.received += 1;
+        self.older.is_complete |= page.is_last;
+        // The first page mostly repeats the records of the stream.
+        if self.records.len() == count {
+            self.want_older();
+        } else {
+            self.prefetch();
+        }
+    }
+
     /// Pauses or resumes the log. Resuming adds the buffered records; if that would evict the
     /// selected record, the cursor follows the newest record again.
     pub fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
         if !paused {
+            self.rearrange(|table, _| table.sort = None);
             let buffered = std::mem::take(&mut self.buffered);
-            if self.selected + buffered.len() >= MAX_LOG_RECORDS {
+            if self.selected + buffered.len() >= MAX_LOADED_RECORDS {
                 self.select(0);
             }
             for record in buffered {
@@ -93,21 +144,51 @@ impl RequestLog {
         }
     }
 
+    /// Changes the order of the records. A log in another order than that of time is paused. The
+    /// cursor stays on its record.
+    pub fn rearrange(&mut self, change: impl FnOnce(&mut TableState, Option<&Record>)) {
+        let before = self.table.sort;
+        change(&mut self.table, self.records.front());
+        if self.table.sort != before {
+            self.paused |= self.table.sort.is_some();
+            self.following &= self.table.sort.is_none();
+            self.sort();
+        }
+    }
+
+    /// Sorts the records. Without a column, by id, which is in the order of their arrival.
+    fn sort(&mut self) {
+        let id = self.current().map(|record| record.id.clone());
+        let records = self.records.make_contiguous();
+        match self.table.sort {
+            Some(sort) => records.sort_by(|a, b| sort.compare(a, b)),
+            None => records.sort_by(|a, b| b.id.cmp(&a.id)),
+        }
+        let same = id.and_then(|id| self.records.iter().position(|record| record.id == id));
+        self.selected = same.unwrap_or(0);
+    }
+
     /// Returns the selected record.
     pub fn current(&self) -> Option<&Record> {
         self.records.get(self.selected)
     }
 
     /// Moves the cursor to `row`, or to the last row if there are fewer. On the newest record, the
-    /// cursor starts to follow.
+    /// cursor starts to follow. Near the last row, requests the next page of older records.
     pub fn select(&mut self, row: usize) {
         self.selected = row.min(self.records.len().saturating_sub(1));
         self.following = self.selected == 0;
+        self.prefetch();
     }
 
     /// Keeps the cursor on its current record, even if that is the newest one.
     pub fn pin_selection(&mut self) {
         self.following = self.records.is_empty();
+    }
+
+    /// Returns whether a page of older records is on its way.
+    pub fn is_fetching_older(&self) -> bool {
+        self.older.wanted > self.older.received
     }
 
     fn push(&mut self, record: Record) {
@@ -117,8 +198,30 @@ impl RequestLog {
         }
     }
 
+    /// Drops the oldest records beyond the limit. While the log follows, these are all older pages.
     fn trim(&mut self) {
-        self.records.truncate(MAX_LOG_RECORDS);
+        let limit = if self.following { MAX_LOG_RECORDS } else { MAX_LOADED_RECORDS };
+        if self.records.len() > limit {
+            self.records.truncate(limit);
+            self.older = OlderPages::default();
+        }
         self.selected = self.selected.min(self.records.len().saturating_sub(1));
+    }
+
+    fn prefetch(&mut self) {
+        if self.selected + PREFETCH_ROWS >= self.records.len() {
+            self.want_older();
+        }
+    }
+
+    /// Requests the next page, unless one is on its way, there is none, or the log is full. A log
+    /// with fewer records than the stream begins with has all of them.
+    fn want_older(&mut self) {
+        let has_more = (MAX_LOG_RECORDS..MAX_LOADED_RECORDS).contains(&self.records.len())
+            && self.fetch == FetchState::Ready
+            && !self.older.is_complete;
+        if has_more && !self.is_fetching_older() {
+            self.older.wanted += 1;
+        }
     }
 }

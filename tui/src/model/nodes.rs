@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::fetched::ListEntry;
+use super::table::{Tabular, Value};
 
 /// A gateway of the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,35 @@ impl NodeState {
             Self::Draining => "draining",
             Self::Silent => "silent",
             Self::Stopped => "stopped",
+        }
+    }
+}
+
+impl Tabular for Node {
+    const COLUMNS: &'static [&'static str] = &[
+        "name",
+        "state",
+        "silent",
+        "in flight",
+        "per s",
+        "waiting",
+        "since",
+        "version",
+        "address",
+    ];
+
+    fn value(&self, column: &str) -> Value {
+        match column {
+            "name" => Value::text(&self.name),
+            "state" => Value::optional_text(self.state.map(NodeState::name)),
+            "silent" => Value::Count(self.silent_ms),
+            "in flight" => Value::Count(self.in_flight),
+            "per s" => Value::Count(self.requests_per_second),
+            "waiting" => Value::Count(self.waiting_records),
+            "since" => Value::time(self.started_at),
+            "version" => Value::text(&self.version),
+            "address" => Value::text(&self.address),
+            _ => Value::Unknown,
         }
     }
 }

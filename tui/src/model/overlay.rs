@@ -59,8 +59,19 @@ pub struct Secret {
     pub label: String,
     /// The secret itself.
     pub text: SecretString,
-    /// Whether it was sent to the terminal's clipboard.
-    pub copied: bool,
+    /// What the user did with it.
+    pub state: SecretState,
+}
+
+/// What the user did with a displayed secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretState {
+    /// Nothing yet.
+    Shown,
+    /// The user asked to close the box before copying the secret; the next time it is closed.
+    Closing,
+    /// It was sent to the terminal's clipboard.
+    Copied,
 }
 
 // === impl Secret ===

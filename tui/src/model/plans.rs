@@ -1,6 +1,7 @@
 //! Plans: the limits and models that accounts are entitled to.
 
 use super::fetched::ListEntry;
+use super::table::{Tabular, Value};
 
 /// The limits of a plan, a model or a key. `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,31 @@ pub struct Plan {
     pub max_keys: Option<u32>,
     /// The allowed models; empty means all.
     pub models: Vec<String>,
+}
+
+impl Tabular for Plan {
+    const COLUMNS: &'static [&'static str] = &[
+        "name",
+        "trial credit",
+        "requests/min",
+        "tokens/min",
+        "concurrency",
+        "tokens/month",
+        "models",
+    ];
+
+    fn value(&self, column: &str) -> Value {
+        match column {
+            "name" => Value::text(&self.name),
+            "trial credit" => Value::amount(self.trial_credit_usd.as_deref()),
+            "requests/min" => Value::count(self.limits.rpm),
+            "tokens/min" => Value::count(self.limits.tpm),
+            "concurrency" => Value::count(self.limits.concurrency),
+            "tokens/month" => Value::count(self.limits.monthly_tokens),
+            "models" => Value::text(&self.models.join(" ")),
+            _ => Value::Unknown,
+        }
+    }
 }
 
 impl ListEntry for Plan {

@@ -5,6 +5,8 @@
 
 use jiff::Timestamp;
 
+use super::table::{Tabular, Value};
+
 /// The token counts of a request or of a set of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
@@ -116,6 +118,43 @@ pub struct LogBatch {
     pub dropped: u64,
     /// Whether the whole history has been sent.
     pub live: bool,
+}
+
+/// A page of the request log before the newest records.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OlderPage {
+    /// The filter expression.
+    pub filter: String,
+    /// The records, newest first. They may be in the log already.
+    pub records: Vec<Record>,
+    /// Whether there are no older records.
+    pub is_last: bool,
+}
+
+impl Tabular for Record {
+    const COLUMNS: &'static [&'static str] = &[
+        "time", "account", "model", "endpoint", "status", "error", "in", "out", "ttft", "took",
+        "cost", "key", "id",
+    ];
+
+    fn value(&self, column: &str) -> Value {
+        match column {
+            "time" => Value::time(self.started_at),
+            "account" => Value::text(&self.account),
+            "model" => Value::optional_text(self.model.as_deref()),
+            "endpoint" => Value::text(&self.endpoint),
+            "status" => Value::optional_text(self.status.map(RequestStatus::name)),
+            "error" => Value::optional_text(self.error_code.as_deref()),
+            "in" => Value::count(self.tokens.input),
+            "out" => Value::count(self.tokens.output),
+            "ttft" => Value::milliseconds(self.ttft_ms),
+            "took" => Value::milliseconds(self.duration_ms),
+            "cost" => Value::amount(self.cost_usd.as_deref()),
+            "key" => Value::text(&self.key),
+            "id" => Value::text(&self.id),
+            _ => Value::Unknown,
+        }
+    }
 }
 
 // === impl Tokens ===

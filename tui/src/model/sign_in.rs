@@ -16,6 +16,29 @@ pub const INVITE: &str = "invite";
 pub struct SignIn {
     /// The displayed form.
     pub form: Form,
+    /// Why the gateway cannot be reached, if it cannot.
+    pub unreachable: Option<String>,
+}
+
+/// Why a sign-in or a registration failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInRefusal {
+    /// The label of the field that has to change, if it is one of them.
+    pub field: Option<&'static str>,
+    /// What went wrong and what to do.
+    pub text: String,
+}
+
+impl SignInRefusal {
+    /// Returns a refusal that is about no field.
+    pub fn general(text: impl Into<String>) -> Self {
+        Self { field: None, text: text.into() }
+    }
+
+    /// Returns a refusal about the field with this label.
+    pub fn of(field: &'static str, text: impl Into<String>) -> Self {
+        Self { field: Some(field), text: text.into() }
+    }
 }
 
 impl SignIn {
@@ -42,6 +65,6 @@ impl SignIn {
 
 impl Default for SignIn {
     fn default() -> Self {
-        Self { form: Self::sign_in("") }
+        Self { form: Self::sign_in(""), unreachable: None }
     }
 }

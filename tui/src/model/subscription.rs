@@ -12,6 +12,14 @@ pub enum Topic {
     Limits,
     /// The usage totals of a time range.
     Usage,
+    /// The number of requests of the last 30 days that the filter of the log matches.
+    Matching,
+    /// The usage of the last hour by minute, from the store.
+    Minutes,
+    /// The usage of the last 24 hours by hour, from the store.
+    Hours,
+    /// The errors of the last hour, from the store.
+    Errors,
     /// The account's keys.
     Keys,
     /// The model catalogue.
@@ -34,9 +42,9 @@ pub enum Topic {
     Log,
 }
 
-/// The scope of the traffic stream.
+/// The accounts whose data is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrafficScope {
+pub enum Scope {
     /// The signed-in account.
     Account,
     /// The whole gateway.
@@ -51,30 +59,39 @@ pub struct Subscription {
     /// The time range of the usage totals.
     pub range: Range,
     /// The scope of the traffic stream; `None` closes it.
-    pub traffic: Option<TrafficScope>,
-    /// The filter expression of the request log, as typed by the user.
+    pub traffic: Option<Scope>,
+    /// The scope of the keys.
+    pub keys: Scope,
+    /// The filter expression of the request log and of the totals, as typed by the user.
     pub filter: String,
+    /// The number of pages of older requests to fetch after the newest ones.
+    pub older_pages: usize,
 }
 
 /// Returns the subscription for the open screen.
 pub fn subscription(model: &Model) -> Subscription {
     use Topic::{
-        Account, Accounts, Audit, Health, Keys, Limits, Models, Nodes, Plans, Upstreams, Usage,
+        Account, Accounts, Audit, Errors, Health, Hours, Keys, Limits, Matching, Minutes, Models,
+        Nodes, Plans, Upstreams, Usage,
     };
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
         // The limits of a key contain its id only; the label comes from `Keys`. There is a tab for
         // nodes if there are any.
         Screen::Overview if model.sees_all() => {
-            &[Account, Limits, Keys, Models, Usage, Plans, Nodes]
+            &[Account, Limits, Keys, Models, Usage, Plans, Nodes, Minutes, Errors]
         }
-        Screen::Overview => &[Account, Limits, Keys, Models, Usage, Plans],
+        Screen::Overview => &[Account, Limits, Keys, Models, Usage, Plans, Minutes, Errors],
         Screen::Keys => &[Account, Keys],
         // The health of a model derives from its upstreams, which only operators may see.
         Screen::Models if model.sees_all() => &[Account, Models, Upstreams, Health],
         Screen::Models => &[Account, Models],
-        Screen::Usage => &[Account, Usage],
-        Screen::Live => &[Account],
+        Screen::Usage => match model.data.usage.range {
+            Range::Hour => &[Account, Usage, Matching, Minutes],
+            Range::Day => &[Account, Usage, Matching, Hours],
+            Range::Week | Range::Month => &[Account, Usage, Matching],
+        },
+        Screen::Live => &[Account, Minutes, Errors],
         Screen::Accounts => &[Account, Accounts],
         Screen::Upstreams => &[Account, Upstreams, Health],
         Screen::Plans => &[Account, Plans],
@@ -82,7 +99,7 @@ pub fn subscription(model: &Model) -> Subscription {
         Screen::Nodes => &[Account, Nodes],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
-    let scope = if model.sees_all() { TrafficScope::Gateway } else { TrafficScope::Account };
+    let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };
     let known = model.data.account.value.is_some();
     let usage = &model.data.usage;
     // The overview shows 30 days and all requests, regardless of the settings of the usage screen.
@@ -90,13 +107,22 @@ pub fn subscription(model: &Model) -> Subscription {
         Screen::Overview => (Range::Month, String::new()),
         _ => (usage.range, usage.filter.clone()),
     };
-    Subscription { topics, range, traffic: (follows && known).then_some(scope), filter }
+    let traffic = (follows && known).then_some(scope);
+    let older_pages = model.data.log.older.wanted;
+    Subscription { topics, range, traffic, keys: scope, filter, older_pages }
 }
 
 // === impl Subscription ===
 
 impl Default for Subscription {
     fn default() -> Self {
-        Self { topics: &[], range: Range::Month, traffic: None, filter: String::new() }
+        Self {
+            topics: &[],
+            range: Range::Month,
+            traffic: None,
+            keys: Scope::Account,
+            filter: String::new(),
+            older_pages: 0,
+        }
     }
 }

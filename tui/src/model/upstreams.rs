@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::fetched::ListEntry;
+use super::table::{Tabular, Value};
 use super::traffic::Percentiles;
 
 /// An upstream chat server.
@@ -166,6 +167,27 @@ impl Upstream {
             BreakerState::Closed if health.requests == 0 => HealthStatus::Idle,
             BreakerState::Closed => HealthStatus::Healthy,
         })
+    }
+}
+
+impl Tabular for Upstream {
+    const COLUMNS: &'static [&'static str] =
+        &["name", "health", "in flight", "5 min", "failed", "p50", "p99", "URL"];
+
+    fn value(&self, column: &str) -> Value {
+        let health = |pick: fn(&Health) -> u64| self.health.as_ref().map(pick);
+        let latency = self.health.as_ref().and_then(|it| it.latency);
+        match column {
+            "name" => Value::text(&self.name),
+            "health" => Value::optional_text(self.health_status().map(HealthStatus::name)),
+            "in flight" => Value::count(health(|it| it.in_flight)),
+            "5 min" => Value::count(health(|it| it.requests)),
+            "failed" => Value::count(health(|it| it.failures)),
+            "p50" => Value::milliseconds(latency.map(|it| it.p50_ms)),
+            "p99" => Value::milliseconds(latency.map(|it| it.p99_ms)),
+            "URL" => Value::text(&self.url),
+            _ => Value::Unknown,
+        }
     }
 }
 

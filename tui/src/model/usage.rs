@@ -1,5 +1,7 @@
 //! The state of the usage screen: the time range, its totals and the filter of the log.
 
+use jiff::Timestamp;
+
 use super::fetched::Fetched;
 use super::record::Totals;
 
@@ -10,8 +12,19 @@ pub struct UsageScreen {
     pub range: Range,
     /// The totals of the range.
     pub sums: Fetched<Usage>,
-    /// The filter expression of the request log; empty matches all requests.
+    /// The usage by hour, oldest first.
+    pub hours: Fetched<Vec<Period>>,
+    /// The filter expression of the request log and the totals; empty matches all requests.
     pub filter: String,
+}
+
+/// The totals of a period of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// The time at which it begins.
+    pub start: Timestamp,
+    /// The totals of the requests that arrived in it.
+    pub totals: Totals,
 }
 
 /// The time range of usage totals.

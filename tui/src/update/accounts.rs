@@ -56,11 +56,14 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             return Vec::new();
         }
         Action::ToggleSuspension => {
+            let accounts = model.data.accounts.chosen().into_iter();
+            let accounts = accounts.filter(|it| it.status == AccountStatus::Active);
+            let names: Vec<_> = accounts.map(|account| account.name.clone()).collect();
             let fields = vec![
-                Field::fixed("account", name.as_str()),
+                Field::fixed("account", names.join(", ")),
                 Field::text("reason", "the account sees it", ""),
             ];
-            Form::new("Suspend", FormKind::Suspend(name), fields)
+            Form::new("Suspend", FormKind::Suspend(names), fields)
         }
         action => return list::copy_id(model, action),
     };

@@ -8,23 +8,29 @@ use crate::model::accounts::Role;
 use crate::model::catalogue::{CatalogueModel, Deployment, Price};
 use crate::model::change::{Change, CredentialDraft, UpstreamDraft};
 use crate::model::form::{FieldKind, Form, FormKind};
-use crate::model::money::parse_nanos;
 use crate::model::overlay::Overlay;
 use crate::model::plans::{Limits, Plan};
 use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
 use crate::model::upstreams::Profile;
 use crate::model::{Action, Model};
 
+use super::jump;
+use super::parse::{FieldError, amount, duration, number, optional_amount, required};
+
 /// The option to serve requests above the limits and note them.
 pub(super) const OBSERVE: &str = "serve and note";
-
-/// The label of an invalid field, and a text that says what to enter.
-type FieldError = (&'static str, String);
 
 /// Edits, submits or closes a form above a screen.
 pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec<Effect> {
     let effects = match action {
         Action::Back => return Vec::new(),
+        Action::Submit if form.kind == FormKind::Jump => match jump::submit(model, &form) {
+            Ok(()) => return Vec::new(),
+            Err((label, problem)) => {
+                form.reject_field(label, &problem);
+                Vec::new()
+            }
+        },
         Action::Submit => send(&mut form).into_iter().collect(),
         action => {
             edit(&mut form, action);
@@ -78,7 +84,7 @@ pub(super) fn send(form: &mut Form) -> Option<Effect> {
             let field = form.fields.get(form.current);
             let had_focus = field.is_some_and(|field| field.label == label);
             let has_text = form.field(label).is_some_and(|field| !field.input.value().is_empty());
-            form.reject_field(label, problem);
+            form.reject_field(label, &problem);
             if !had_focus && !has_text {
                 form.problem = None;
             }
@@ -87,49 +93,52 @@ pub(super) fn send(form: &mut Form) -> Option<Effect> {
     }
 }
 
-fn effect(form: &mut Form) -> Result<Effect, FieldError> {
+fn effect(form: &Form) -> Result<Effect, FieldError> {
     let change = match form.kind.clone() {
         FormKind::SignIn => {
             let name = required(form, NAME, "type the name of your account")?;
             required(form, PASSWORD, "type your password")?;
-            return Ok(Effect::SignIn { name, password: form.take_secret(PASSWORD) });
+            return Ok(Effect::SignIn { name, password: form.secret(PASSWORD) });
         }
         FormKind::Register => {
             let name = required(form, NAME, "type a name or an e-mail address")?;
             new_password(form, PASSWORD)?;
             let invite = form.text(INVITE).to_owned();
-            drop(form.take_secret(AGAIN));
-            return Ok(Effect::Register { name, password: form.take_secret(PASSWORD), invite });
+            return Ok(Effect::Register { name, password: form.secret(PASSWORD), invite });
         }
         FormKind::ChangePassword => {
             required(form, "old password", "type the current password")?;
             new_password(form, "new password")?;
-            drop(form.take_secret(AGAIN));
             Change::ChangePassword {
-                old: form.take_secret("old password"),
-                new: form.take_secret("new password"),
+                old: form.secret("old password"),
+                new: form.secret("new password"),
             }
         }
+        FormKind::Jump => return Err(("before", "a time".to_owned())),
         FormKind::CreateKey => Change::CreateKey {
             label: required(form, "label", "type what to call it")?,
             limits: limits(form)?,
             spend_cap_usd: optional_amount(form, "spending cap")?,
             models: form.parts("models"),
-            days: number(form, "ends after")?.map(|days| u32::try_from(days).unwrap_or(u32::MAX)),
+            expires_in_seconds: duration(form, "ends after", 86_400)?,
         },
         FormKind::RotateKey(id) => {
-            let hours = number(form, "overlap hours")?.unwrap_or(0);
-            Change::RotateKey { id, overlap_seconds: hours.saturating_mul(3_600) }
+            let overlap = duration(form, "overlap", 3_600)?;
+            Change::RotateKey { id, overlap_seconds: overlap.unwrap_or(0) }
         }
         FormKind::Credit(account) => Change::Credit {
             account,
             amount_usd: amount(form, "amount")?,
             reason: required(form, "reason", "type why: it is kept with the entry")?,
         },
-        FormKind::Suspend(account) => Change::Suspend {
-            account,
-            reason: required(form, "reason", "type why: the account will see it")?,
-        },
+        FormKind::Suspend(mut accounts) => {
+            let reason = required(form, "reason", "type why: the account will see it")?;
+            let suspend = |account| Change::Suspend { account, reason: reason.clone() };
+            match accounts.pop() {
+                Some(only) if accounts.is_empty() => suspend(only),
+                last => Change::Batch(accounts.into_iter().chain(last).map(suspend).collect()),
+            }
+        }
         FormKind::SetPlan(account) => {
             Change::SetPlan { account, plan: required(form, "plan", "type the name of a plan")? }
         }
@@ -157,13 +166,6 @@ fn effect(form: &mut Form) -> Result<Effect, FieldError> {
     Ok(Effect::Change(change))
 }
 
-fn required(form: &Form, label: &'static str, problem: &str) -> Result<String, FieldError> {
-    match form.text(label) {
-        "" => Err((label, problem.to_owned())),
-        text => Ok(text.to_owned()),
-    }
-}
-
 fn new_password(form: &Form, label: &'static str) -> Result<(), FieldError> {
     let value = |label| form.field(label).map_or("", |field| field.input.value());
     let password = value(label);
@@ -174,39 +176,6 @@ fn new_password(form: &Form, label: &'static str) -> Result<(), FieldError> {
         return Err((AGAIN, "the passwords are not the same: type it once more".to_owned()));
     }
     Ok(())
-}
-
-/// Parses an optional integer. The suffixes `k` and `M` mean thousands and millions.
-fn number(form: &Form, label: &'static str) -> Result<Option<u64>, FieldError> {
-    let digits = form.text(label).replace(['_', ','], "");
-    if digits.is_empty() {
-        return Ok(None);
-    }
-    let (digits, unit) = match digits.char_indices().next_back() {
-        Some((end, 'k')) => (&digits[..end], 1_000),
-        Some((end, 'M')) => (&digits[..end], 1_000_000),
-        _ => (digits.as_str(), 1),
-    };
-    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    match number {
-        Some(number) => Ok(Some(number)),
-        None => Err((label, "a whole number, such as 60 or 200k; empty for none".to_owned())),
-    }
-}
-
-fn amount(form: &Form, label: &'static str) -> Result<String, FieldError> {
-    let amount = required(form, label, "type an amount in US dollars, such as 5 or 0.25")?;
-    match parse_nanos(&amount) {
-        Some(_) => Ok(amount),
-        None => Err((label, "an amount in US dollars, such as 5 or 0.25".to_owned())),
-    }
-}
-
-fn optional_amount(form: &Form, label: &'static str) -> Result<Option<String>, FieldError> {
-    match form.text(label) {
-        "" => Ok(None),
-        _ => amount(form, label).map(Some),
-    }
 }
 
 fn limits(form: &Form) -> Result<Limits, FieldError> {
@@ -260,13 +229,13 @@ fn deployments(form: &Form, before: &CatalogueModel) -> Result<Vec<Deployment>, 
     read.collect::<Option<_>>().ok_or_else(|| ("served by", hint.to_owned()))
 }
 
-fn upstream(form: &mut Form) -> Result<UpstreamDraft, FieldError> {
+fn upstream(form: &Form) -> Result<UpstreamDraft, FieldError> {
     let name = required(form, "name", "type its name")?;
     let url = required(form, "URL", "type its base URL, such as http://127.0.0.1:8000/v1")?;
     let profile = Profile::find(form.text("dialect")).unwrap_or_default();
     let variable = form.text("key variable").to_owned();
     let file = form.text("key file").to_owned();
-    let secret = form.take_secret("key");
+    let secret = form.secret("key");
     let credential = if !variable.is_empty() {
         Some(CredentialDraft::Variable(variable))
     } else if !file.is_empty() {

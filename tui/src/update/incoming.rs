@@ -5,7 +5,7 @@ use crate::message::{Loaded, Message};
 use crate::model::change::ChangeOutcome;
 use crate::model::fetched::FetchState;
 use crate::model::log::RequestLog;
-use crate::model::overlay::{Overlay, Secret};
+use crate::model::overlay::{Overlay, Secret, SecretState};
 use crate::model::subscription::Topic;
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
@@ -16,11 +16,20 @@ use super::sign_in;
 /// Applies a message from the connection.
 pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
     match message {
-        Message::TokenFound(token) | Message::SignedIn(token) => {
+        Message::TokenFound(token) => {
             sign_in::accept(model);
-            return vec![Effect::Connect { token }];
+            return vec![Effect::Connect { token, is_kept: false }];
         }
-        Message::SignInFailed(problem) => sign_in::refuse(model, problem),
+        Message::SignedIn { token, kept } => {
+            sign_in::accept(model);
+            if let Err(problem) = &kept {
+                model.set_problem(format!("the session is not kept for the next start: {problem}"));
+            }
+            return vec![Effect::Connect { token, is_kept: kept == Ok(true) }];
+        }
+        Message::NoToken => return vec![Effect::CheckGateway],
+        Message::SignInFailed(refusal) => sign_in::refuse(model, refusal),
+        Message::GatewayChecked(problem) => model.sign_in.unreachable = problem,
         // Results of the previous session may arrive late; ignore them on the sign-in screen.
         Message::SignedOut(_) if model.screen == Screen::SignIn => {}
         Message::SignedOut(reason) => {
@@ -43,11 +52,15 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
             store_failure(&mut model.data, topic, fetch);
         }
         Message::LogReceived(batch) => model.data.log.append(batch),
+        Message::OlderReceived(page) => {
+            if page.filter == model.data.usage.filter {
+                model.data.log.append_older(page);
+            }
+        }
         Message::Changed(Ok(done)) => changed(model, done),
         Message::Changed(Err(problem)) => match &mut model.overlay {
             Some(Overlay::Form(form)) if form.is_submitting => {
-                form.is_submitting = false;
-                form.problem = Some(problem);
+                form.reject(problem);
             }
             _ => model.set_problem(problem),
         },
@@ -65,7 +78,7 @@ fn changed(model: &mut Model, ChangeOutcome { notice, key }: ChangeOutcome) {
     }
     model.set_success(notice);
     if let Some(key) = key {
-        let secret = Secret { label: key.label, text: key.secret, copied: false };
+        let secret = Secret { label: key.label, text: key.secret, state: SecretState::Shown };
         model.overlay = Some(Overlay::Secret(secret));
     }
 }
@@ -74,14 +87,26 @@ fn store(data: &mut Data, loaded: Loaded) {
     match loaded {
         Loaded::Account(account) => data.account.set(account),
         Loaded::Limits(limits) => data.overview.limits.set(limits),
-        Loaded::Usage(range, usage) => {
-            if range == Range::Month {
+        Loaded::Usage { range, filter, usage } => {
+            if range == Range::Month && filter.is_empty() {
                 data.overview.month.set(usage.clone());
             }
-            if range == data.usage.range {
+            if range == data.usage.range && filter == data.usage.filter {
                 data.usage.sums.set(usage);
             }
         }
+        Loaded::Matching { filter, requests } => {
+            if filter == data.usage.filter {
+                data.log.matching = Some(requests);
+            }
+        }
+        Loaded::Minutes(minutes) => data.overview.minutes = minutes,
+        Loaded::Hours { filter, hours } => {
+            if filter == data.usage.filter {
+                data.usage.hours.set(hours);
+            }
+        }
+        Loaded::Errors(errors) => data.overview.errors = errors,
         Loaded::Keys(keys) => data.keys.set(keys),
         Loaded::Models(models) => data.models.set(models),
         Loaded::Accounts(accounts) => data.accounts.set(accounts),
@@ -119,8 +144,9 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Models => &mut data.models.fetch,
         Topic::Accounts => &mut data.accounts.fetch,
         Topic::Upstreams => &mut data.upstreams.fetch,
-        // The upstreams screen works without health data.
-        Topic::Health => return,
+        Topic::Hours => &mut data.usage.hours.fetch,
+        // The screens work without these.
+        Topic::Health | Topic::Matching | Topic::Minutes | Topic::Errors => return,
         Topic::Plans => &mut data.plans.fetch,
         Topic::Audit => &mut data.audit.fetch,
         Topic::Nodes => &mut data.nodes.fetch,

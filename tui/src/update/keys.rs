@@ -3,6 +3,7 @@
 use crate::effect::Effect;
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, FormKind};
+use crate::model::keys::Key;
 use crate::model::overlay::{Confirm, Overlay};
 use crate::model::{Action, Model};
 
@@ -21,9 +22,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 Field::text("concurrency", "requests at once; empty for none", ""),
                 Field::text("tokens/month", "empty for no limit of its own", ""),
                 Field::text("spending cap", "US dollars in all; empty for none", ""),
-                Field::text("ends after", "days; empty for never", ""),
+                Field::text("ends after", "such as 12h or 30d; empty for never", ""),
             ];
             open(model, Form::new("New key", FormKind::CreateKey, fields));
+        }
+        (Action::Remove, Some(_)) if !model.data.keys.table.marked.is_empty() => {
+            revoke_marked(model);
         }
         (Action::Rotate | Action::Remove, Some(key)) if key.revoked_at.is_some() => {
             model.set_problem(format!(
@@ -31,16 +35,22 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 key.label
             ));
         }
+        (Action::Rotate, Some(key)) if is_foreign(model, &key) => {
+            model.set_problem(format!(
+                "only `{}` can rotate this key, because its secret is new: `x` revokes it",
+                key.account
+            ));
+        }
         (Action::Rotate, Some(key)) => {
             let fields = vec![
                 Field::fixed("key", format!("{} ({})", key.label, key.id)),
-                Field::text("overlap hours", "how long the old key works; 0 ends it now", "24"),
+                Field::text("overlap", "how long the old key works, such as 24h; 0 ends it", "24h"),
             ];
             open(model, Form::new("Rotate key", FormKind::RotateKey(key.id), fields));
         }
         (Action::Remove, Some(key)) => {
             let confirm = Confirm {
-                question: format!("Revoke key `{}`?", key.label),
+                question: format!("Revoke key `{}`{}?", key.label, owner(model, &key)),
                 consequence: "The next request with it is refused. This cannot be undone.".into(),
                 change: Change::RevokeKey { id: key.id, label: key.label },
             };
@@ -49,6 +59,32 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (action, _) => return list::copy_id(model, action),
     }
     Vec::new()
+}
+
+/// Asks to revoke the marked keys that are not revoked yet.
+fn revoke_marked(model: &mut Model) {
+    let keys = model.data.keys.chosen().into_iter().filter(|key| key.revoked_at.is_none());
+    let keys: Vec<_> = keys.cloned().collect();
+    if keys.is_empty() {
+        model.set_problem("the marked keys are revoked already: Esc takes the marks away");
+        return;
+    }
+    let labels: Vec<_> = keys.iter().map(|key| key.label.as_str()).collect();
+    let consequence = format!("{}. This cannot be undone.", labels.join(", "));
+    let question = format!("Revoke {} keys?", keys.len());
+    let change = |key: Key| Change::RevokeKey { id: key.id, label: key.label };
+    let change = Change::Batch(keys.into_iter().map(change).collect());
+    model.overlay = Some(Overlay::Confirm(Confirm { question, consequence, change }));
+}
+
+/// Returns the owner for a question, unless it is the signed-in account.
+fn owner(model: &Model, key: &Key) -> String {
+    if is_foreign(model, key) { format!(" of `{}`", key.account) } else { String::new() }
+}
+
+/// Returns whether the key belongs to another account than the signed-in one.
+fn is_foreign(model: &Model, key: &Key) -> bool {
+    model.data.account.value.as_ref().is_some_and(|account| account.name != key.account)
 }
 
 fn open(model: &mut Model, form: Form) {

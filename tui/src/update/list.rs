@@ -4,10 +4,14 @@ use secrecy::SecretString;
 use tui_input::Input;
 
 use crate::effect::Effect;
-use crate::model::fetched::{List, ListEntry};
+use crate::model::fetched::{Fetched, List, ListEntry};
 use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
-use crate::model::{Action, Model, Screen};
+use crate::model::table::{TableState, Tabular, to_csv, to_json};
+use crate::model::{Action, Model, RowFormat, Screen};
+
+/// The maximum number of lines that the detail pane scrolls down.
+const MAX_DETAIL_SCROLL: usize = 500;
 
 /// A list with a row cursor.
 pub(super) trait Selectable {
@@ -19,6 +23,30 @@ pub(super) trait Selectable {
     fn select(&mut self, row: usize);
     /// Returns the id of the selected row.
     fn id(&self) -> Option<&str>;
+    /// Returns the ids of the marked rows, or of the selected one.
+    fn chosen_ids(&self) -> Vec<String>;
+    /// Returns the marked rows, or the selected one, as text.
+    fn chosen_rows(&self, format: RowFormat) -> String;
+    /// Changes the order of the rows, the visible columns or the marks.
+    fn arrange(&mut self, action: Action);
+}
+
+/// Returns the rows as text.
+fn rows_text<'a, T: Tabular + 'a>(rows: impl Iterator<Item = &'a T>, format: RowFormat) -> String {
+    match format {
+        RowFormat::Csv => to_csv(rows),
+        RowFormat::Json => to_json(rows),
+    }
+}
+
+/// Changes the order of the rows or the visible columns.
+fn arrange<T: Tabular>(table: &mut TableState, action: Action, first: Option<&T>) {
+    match action {
+        Action::Sort(steps) => table.sort_by_next(steps, first),
+        Action::Reverse => table.reverse(),
+        Action::Sideways(steps) => table.scroll_sideways::<T>(steps),
+        _ => {}
+    }
 }
 
 impl<T: ListEntry> Selectable for List<T> {
@@ -36,6 +64,24 @@ impl<T: ListEntry> Selectable for List<T> {
 
     fn id(&self) -> Option<&str> {
         self.current().map(ListEntry::id)
+    }
+
+    fn chosen_ids(&self) -> Vec<String> {
+        self.chosen().into_iter().map(|entry| entry.id().to_owned()).collect()
+    }
+
+    fn chosen_rows(&self, format: RowFormat) -> String {
+        rows_text(self.chosen().into_iter(), format)
+    }
+
+    fn arrange(&mut self, action: Action) {
+        match (action, self.id().map(str::to_owned)) {
+            (Action::Mark, Some(id)) => {
+                self.table.toggle_mark(&id);
+                List::select(self, self.selected + 1);
+            }
+            (action, _) => self.rearrange(|table, first| arrange(table, action, first)),
+        }
     }
 }
 
@@ -55,6 +101,18 @@ impl Selectable for RequestLog {
     fn id(&self) -> Option<&str> {
         self.current().map(|record| record.id.as_str())
     }
+
+    fn chosen_ids(&self) -> Vec<String> {
+        self.id().map(str::to_owned).into_iter().collect()
+    }
+
+    fn chosen_rows(&self, format: RowFormat) -> String {
+        rows_text(self.current().into_iter(), format)
+    }
+
+    fn arrange(&mut self, action: Action) {
+        self.rearrange(|table, first| arrange(table, action, first));
+    }
 }
 
 /// Handles actions common to all lists. Returns whether `action` was one of them.
@@ -67,6 +125,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
         }
         return true;
     }
+    if let Action::Scroll(lines) = action {
+        let scroll = model.detail_scroll.saturating_add_signed(lines);
+        model.detail_scroll = scroll.min(MAX_DETAIL_SCROLL);
+        return true;
+    }
+    model.detail_scroll = 0;
     if let Action::Detail = action {
         model.is_detail_open = !model.is_detail_open;
         if model.is_detail_open && model.screen == Screen::Usage {
@@ -77,13 +141,17 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     if let Action::Back = action {
         if model.is_detail_open {
             model.is_detail_open = false;
-        } else {
+        } else if !clear_marks(model) {
             set_filter(model, "");
         }
         return true;
     }
     let Some(rows) = rows(model) else { return false };
     let row = match action {
+        Action::Sort(_) | Action::Reverse | Action::Sideways(_) | Action::Mark => {
+            rows.arrange(action);
+            return true;
+        }
         Action::Move(steps) => rows.selected().saturating_add_signed(steps),
         Action::Page(pages) => rows.selected().saturating_add_signed(pages.saturating_mul(page)),
         Action::First => 0,
@@ -95,16 +163,44 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     true
 }
 
-/// Handles [`Action::Copy`]: copies the id of the selected row. Ignores other actions.
+/// Takes all marks away. Returns whether there were any.
+fn clear_marks(model: &mut Model) -> bool {
+    let data = &mut model.data;
+    let table = match model.screen {
+        Screen::Keys => &mut data.keys.table,
+        Screen::Accounts => &mut data.accounts.table,
+        _ => return false,
+    };
+    !std::mem::take(&mut table.marked).is_empty()
+}
+
+/// Handles [`Action::Copy`], which copies the ids of the marked rows or that of the selected one.
+/// Ignores other actions.
 pub(super) fn copy_id(model: &mut Model, action: Action) -> Vec<Effect> {
     if action != Action::Copy {
         return Vec::new();
     }
-    let id = rows(model).and_then(|rows| rows.id().map(str::to_owned));
-    id.map_or_else(Vec::new, |id| {
-        model.set_success(format!("`{id}` is in the clipboard"));
-        vec![Effect::Copy(SecretString::from(id))]
-    })
+    let ids = rows(model).map(|rows| rows.chosen_ids()).unwrap_or_default();
+    match ids.as_slice() {
+        [] => return Vec::new(),
+        [id] => model.set_success(format!("`{id}` is in the clipboard")),
+        several => model.set_success(format!("{} ids are in the clipboard", several.len())),
+    }
+    vec![Effect::Copy(SecretString::from(ids.join("\n")))]
+}
+
+/// Copies the marked rows, or the selected one. Returns `None` without a row.
+pub(super) fn copy_rows(model: &mut Model, format: RowFormat) -> Option<Vec<Effect>> {
+    let rows = rows(model)?;
+    let count = rows.chosen_ids().len();
+    let text = rows.chosen_rows(format);
+    let name = match format {
+        RowFormat::Csv => "CSV",
+        RowFormat::Json => "JSON",
+    };
+    let rows = if count == 1 { "1 row is" } else { &format!("{count} rows are") };
+    model.set_success(format!("{rows} in the clipboard as {name}"));
+    (count > 0).then(|| vec![Effect::Copy(SecretString::from(text))])
 }
 
 /// Returns the filter of the open list.
@@ -132,6 +228,8 @@ pub(super) fn set_filter(model: &mut Model, filter: &str) {
         Screen::Usage if data.usage.filter != filter => {
             filter.clone_into(&mut data.usage.filter);
             data.log = RequestLog::default();
+            data.usage.sums = Fetched::default();
+            data.usage.hours = Fetched::default();
         }
         Screen::Accounts => data.accounts.set_filter(filter),
         Screen::Upstreams => data.upstreams.set_filter(filter),

@@ -4,10 +4,13 @@ use secrecy::{ExposeSecret, SecretString};
 use tui_input::InputRequest;
 
 use crate::effect::Effect;
-use crate::model::overlay::{Confirm, Overlay, Secret};
+use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
 use crate::model::{Action, Model, Screen};
 
 use super::{form, list, palette};
+
+/// The maximum number of lines that the help scrolls down.
+const MAX_HELP_SCROLL: usize = 100;
 
 /// Dispatches `action` to the open overlay.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
@@ -17,7 +20,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match overlay {
         Overlay::Help { scroll } => {
             let scroll = match action {
-                Action::Move(rows) => scroll.saturating_add_signed(rows).min(100),
+                Action::Move(rows) => scroll.saturating_add_signed(rows).min(MAX_HELP_SCROLL),
                 _ => scroll,
             };
             if action != Action::Back {
@@ -54,10 +57,20 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     }
 }
 
-/// Enters pasted text as if typed, without control characters.
+/// Enters pasted text as if typed. Line breaks and tabs between words become spaces, so that words
+/// stay apart; those at the ends and other control characters are dropped.
 pub(super) fn paste(model: &mut Model, text: &SecretString) {
-    for letter in text.expose_secret().chars().filter(|it| !it.is_control()) {
-        super::act(model, Action::Type(InputRequest::InsertChar(letter)));
+    let is_break = |it: char| matches!(it, '\n' | '\r' | '\t');
+    let text = text.expose_secret().trim_matches(is_break);
+    let mut after_break = false;
+    for letter in text.chars() {
+        let letter = if is_break(letter) { ' ' } else { letter };
+        // `\r\n` is one line break.
+        let repeats = letter == ' ' && std::mem::replace(&mut after_break, letter == ' ');
+        after_break = letter == ' ';
+        if !letter.is_control() && !repeats {
+            super::act(model, Action::Type(InputRequest::InsertChar(letter)));
+        }
     }
 }
 
@@ -72,22 +85,26 @@ fn confirm(model: &mut Model, question: Confirm, action: Action) -> Vec<Effect> 
     }
 }
 
-/// Copies or closes the secret of a new key. Dropping it wipes it from memory.
+/// Copies or closes the secret of a new key. A secret that was not copied is closed by the second
+/// [`Action::Back`], because it does not come back. Dropping it wipes it from memory.
 fn show(model: &mut Model, mut secret: Secret, action: Action) -> Vec<Effect> {
     let mut effects = Vec::new();
-    if action == Action::Copy {
-        secret.copied = true;
-        effects.push(Effect::Copy(secret.text.clone()));
+    match (action, secret.state) {
+        (Action::Copy, _) => {
+            secret.state = SecretState::Copied;
+            effects.push(Effect::Copy(secret.text.clone()));
+        }
+        (Action::Back, SecretState::Shown) => secret.state = SecretState::Closing,
+        (Action::Back, SecretState::Closing | SecretState::Copied) => {
+            let label = secret.label.clone();
+            drop(secret);
+            model.set_success(format!(
+                "the text of key `{label}` is gone from here; only its digest is kept"
+            ));
+            return vec![Effect::ClearScreen];
+        }
+        _ => {}
     }
-    if action == Action::Back {
-        let label = secret.label.clone();
-        drop(secret);
-        model.set_success(format!(
-            "the text of key `{label}` is gone from here; only its digest is kept"
-        ));
-        effects.push(Effect::ClearScreen);
-    } else {
-        model.overlay = Some(Overlay::Secret(secret));
-    }
+    model.overlay = Some(Overlay::Secret(secret));
     effects
 }

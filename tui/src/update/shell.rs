@@ -29,6 +29,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
             });
             effects.push(Effect::Mouse(model.is_mouse_enabled));
         }
+        Action::ToggleUtc => {
+            std::mem::swap(&mut model.zone, &mut model.other_zone);
+        }
         Action::Password => {
             let fields = vec![
                 Field::masked("old password", "the current password"),
@@ -48,6 +51,7 @@ fn open(model: &mut Model, screen: Screen) {
     if model.screen != screen {
         model.screen = screen;
         model.is_detail_open = false;
+        model.detail_scroll = 0;
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::effect::Effect;
 use crate::model::form::FormKind;
 use crate::model::overlay::Overlay;
-use crate::model::sign_in::{NAME, SignIn};
+use crate::model::sign_in::{NAME, PASSWORD, SignIn, SignInRefusal};
 use crate::model::{Action, ConnectionState, Data, Model, Screen};
 
 use super::form;
@@ -32,13 +32,17 @@ pub(super) fn accept(model: &mut Model) {
     model.screen = Screen::Overview;
 }
 
-/// Shows why the sign-in failed. Keeps the name; the password has to be entered again.
-pub(super) fn refuse(model: &mut Model, problem: String) {
+/// Shows why the sign-in failed, with the focus on the field that has to change. Keeps what was
+/// entered, except for a wrong password.
+pub(super) fn refuse(model: &mut Model, refusal: SignInRefusal) {
     let form = &mut model.sign_in.form;
     form.is_submitting = false;
-    let first = usize::from(!form.text(NAME).is_empty());
-    form.current = first;
-    form.problem = Some(problem);
+    if form.kind == FormKind::SignIn && refusal.field == Some(PASSWORD) {
+        form.clear(PASSWORD);
+    }
+    let index = form.fields.iter().position(|field| Some(field.label) == refusal.field);
+    form.current = index.unwrap_or(form.current);
+    form.problem = Some(refusal.text);
 }
 
 /// Discards all data of the session and opens the sign-in screen.
@@ -54,6 +58,6 @@ pub(super) fn leave(model: &mut Model, reason: Option<String>) {
     model.is_refreshing = false;
     model.sign_in = SignIn::default();
     if let Some(reason) = reason {
-        refuse(model, reason);
+        refuse(model, SignInRefusal::general(reason));
     }
 }

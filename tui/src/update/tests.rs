@@ -5,6 +5,7 @@ mod log;
 mod nodes;
 mod screens;
 mod sign_in;
+mod tables;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
@@ -17,8 +18,9 @@ use crate::model::accounts::{Account, AccountStatus, Role};
 use crate::model::change::{ChangeOutcome, CreatedKey};
 use crate::model::keys::Key;
 use crate::model::overlay::Overlay;
+use crate::model::overlay::SecretState::{Closing, Copied};
 use crate::model::plans::Limits;
-use crate::model::subscription::{Subscription, Topic, TrafficScope};
+use crate::model::subscription::{Scope, Subscription, Topic};
 use crate::model::{Model, Notice, Screen};
 use crate::theme::{Palette, Theme};
 
@@ -41,6 +43,7 @@ fn account(name: &str, role: Role) -> Account {
         name: name.to_owned(),
         role: Some(role),
         status: AccountStatus::Active,
+        suspended_for: None,
         plan: Some("free".to_owned()),
         balance_usd: None,
         created_at: None,
@@ -118,9 +121,20 @@ fn creates_a_key_and_shows_its_secret_once() {
     update(&mut model, Message::Changed(Ok(done)));
     assert!(!format!("{model:?}").contains("sk-tg-secret"));
     assert!(matches!(&*press(&mut model, KeyCode::Char('y')), [Effect::Copy(_)]));
-    assert!(matches!(&model.overlay, Some(Overlay::Secret(secret)) if secret.copied));
+    assert!(matches!(&model.overlay, Some(Overlay::Secret(secret)) if secret.state == Copied));
     assert!(matches!(&*press(&mut model, KeyCode::Esc), [Effect::ClearScreen]));
     assert!(model.overlay.is_none());
+}
+
+#[test]
+fn a_secret_that_was_not_copied_closes_with_the_second_key() {
+    let mut model = signed_in(Role::Member);
+    let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
+    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made) };
+    update(&mut model, Message::Changed(Ok(done)));
+    assert!(press(&mut model, KeyCode::Esc).is_empty());
+    assert!(matches!(&model.overlay, Some(Overlay::Secret(secret)) if secret.state == Closing));
+    assert!(matches!(&*press(&mut model, KeyCode::Esc), [Effect::ClearScreen]));
 }
 
 #[test]
@@ -232,7 +246,7 @@ fn each_screen_subscribes_to_its_data() {
     let effects = load(&mut model, Loaded::Account(account("ada", Role::Operator)));
     assert_eq!(
         subscribed(&effects).traffic,
-        Some(TrafficScope::Gateway),
+        Some(Scope::Gateway),
         "operators watch the whole gateway"
     );
     let effects = press(&mut model, KeyCode::Char('7'));

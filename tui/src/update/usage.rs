@@ -4,7 +4,7 @@ use crate::effect::Effect;
 use crate::model::fetched::Fetched;
 use crate::model::{Action, Model};
 
-use super::list;
+use super::{jump, list};
 
 /// Selects the time range, pauses the log, or copies a request id.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
@@ -13,6 +13,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             let log = &mut model.data.log;
             log.set_paused(!log.paused);
         }
+        Action::Jump => jump::open(model),
         Action::Range(steps) => {
             let usage = &mut model.data.usage;
             let range = usage.range.step(steps);

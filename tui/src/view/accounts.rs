@@ -10,14 +10,14 @@ use crate::model::accounts::{Account, AccountStatus, Role};
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::{UNKNOWN, ago, date_and_time, dollars};
+use super::widget::text::{UNKNOWN, ago, dollars, full_time};
 
 const COLUMNS: &[Column] = &[
     Column::text("name", 16, 2, 0),
     Column::text("role", 8, 0, 2),
     Column::text("state", 9, 0, 0),
     Column::text("plan", 10, 1, 1),
-    Column::number("balance", 16, 0),
+    Column::decimal("balance", 16, 0),
     Column::text("registered", 10, 0, 3),
 ];
 
@@ -65,6 +65,6 @@ fn detail<'a>(model: &'a Model, account: &'a Account) -> Detail<'a> {
         .row("state", state(model, account))
         .row("plan", plain(account.plan.as_deref().unwrap_or(UNKNOWN)))
         .row("balance", plain(dollars(account.balance_usd.as_deref())))
-        .row("registered", plain(date_and_time(account.created_at, &model.zone)));
+        .row("registered", plain(full_time(account.created_at, &model.zone)));
     detail
 }

@@ -10,7 +10,7 @@ use crate::model::audit::AuditEntry;
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::date_and_time;
+use super::widget::text::{date_and_time, full_time};
 
 const COLUMNS: &[Column] = &[
     Column::text("time", 19, 0, 0),
@@ -53,7 +53,7 @@ fn detail<'a>(model: &'a Model, entry: &'a AuditEntry) -> Detail<'a> {
     let mut detail = Detail::default();
     detail
         .row("number", plain(entry.id.as_str()))
-        .row("time", plain(date_and_time(entry.at, &model.zone)))
+        .row("time", plain(full_time(entry.at, &model.zone)))
         .row("actor", plain(actor(entry)))
         .optional_row("address", entry.address.as_deref().map(plain))
         .row("action", Span::styled(entry.action.as_str(), model.theme.strong()))

@@ -11,10 +11,11 @@ use crate::model::plans::Limits;
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::{ago, approximate_count, date_and_time, dollars, limit};
+use super::widget::text::{ago, approximate_count, dollars, full_time, limit};
 
 const COLUMNS: &[Column] = &[
     Column::text("label", 12, 2, 0),
+    ACCOUNT,
     Column::text("id", 14, 0, 3),
     Column::text("state", 8, 0, 0),
     Column::text("last used", 9, 0, 1),
@@ -23,27 +24,36 @@ const COLUMNS: &[Column] = &[
     Column::text("models", 8, 1, 5),
 ];
 
+/// The owner; only operators see the keys of others.
+const ACCOUNT: Column = Column::text("account", 10, 1, 0);
+
 /// Draws the list of keys.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let shown = |it: &&Column| model.sees_all() || it.title != ACCOUNT.title;
+    let columns: Vec<_> = COLUMNS.iter().filter(shown).copied().collect();
     let panes = Panes {
         title: "Keys",
         list: &model.data.keys,
-        columns: COLUMNS,
+        columns: &columns,
         empty_text: "no keys yet: `n` makes one",
     };
     panes.render(model, |key| cells(model, key), |key| detail(model, key), buffer, area);
 }
 
 fn cells<'a>(model: &Model, key: &'a Key) -> Vec<Span<'a>> {
-    vec![
-        plain(key.label.as_str()),
+    let mut cells = vec![plain(key.label.as_str())];
+    if model.sees_all() {
+        cells.push(plain(key.account.as_str()));
+    }
+    cells.extend([
         plain(key.id.as_str()),
         state(model, key),
         plain(used(model, key)),
         plain(ago(key.created_at, model.now)),
         plain(limits_of(key)),
         plain(models(key)),
-    ]
+    ]);
+    cells
 }
 
 fn state(model: &Model, key: &Key) -> Span<'static> {
@@ -98,7 +108,7 @@ pub(super) fn above(limits: Limits) -> &'static str {
 }
 
 fn detail<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
-    let time = |time| plain(date_and_time(time, &model.zone));
+    let time = |time| plain(full_time(time, &model.zone));
     let cap = key.spend_cap_usd.as_deref();
     let cap = cap.map_or_else(|| "none".to_owned(), |cap| dollars(Some(cap)));
     let mut detail = Detail::default();

@@ -8,7 +8,8 @@ use ratatui::widgets::Widget;
 
 use crate::model::Model;
 use crate::model::fetched::FetchState;
-use crate::model::traffic::Minute;
+use crate::model::traffic::{ErrorCount, Minute};
+use crate::model::usage::Period;
 
 use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
@@ -58,7 +59,7 @@ pub(super) fn minutes(
     area: Rect,
 ) {
     let traffic = &model.data.traffic;
-    let values: Vec<_> = traffic.value.iter().flat_map(|it| &it.minutes).map(pick).collect();
+    let values: Vec<_> = last_hour(model).iter().map(pick).collect();
     let max = values.iter().max().copied().unwrap_or(0);
     // The current minute may be incomplete, so "now" is the larger of the last two.
     let title = match values.iter().rev().take(2).max() {
@@ -75,11 +76,50 @@ pub(super) fn minutes(
     chart(&values, style, buffer, inside);
 }
 
+/// Returns the last 60 minutes. The running gateway knows only those since its start: those before
+/// its first request come from the store.
+fn last_hour(model: &Model) -> Vec<Minute> {
+    let Some(traffic) = &model.data.traffic.value else { return Vec::new() };
+    let mut minutes = traffic.minutes.clone();
+    let Some(now) = model.now else { return minutes };
+    let is_used = |minute: &Minute| minute.requests > 0;
+    let served = minutes.iter().position(is_used).unwrap_or(minutes.len());
+    let count = minutes.len();
+    for (index, minute) in minutes.iter_mut().take(served).enumerate() {
+        let age = i64::try_from(count - 1 - index).unwrap_or(i64::MAX);
+        let number = now.as_second().div_euclid(60) - age;
+        let stored = model.data.overview.minutes.iter();
+        let stored = stored.clone().find(|it| it.start.as_second().div_euclid(60) == number);
+        if let Some(Period { totals, .. }) = stored {
+            let (requests, errors) = (totals.requests, totals.errors);
+            *minute = Minute { requests, errors, tokens: totals.tokens.total().unwrap_or(0) };
+        }
+    }
+    minutes
+}
+
+/// Returns the errors of the last hour, most frequent first: of each code the greater number of
+/// those that the running gateway counted and those in the store.
+fn errors_of_last_hour(model: &Model) -> Vec<ErrorCount> {
+    let mut errors = model.data.overview.errors.clone();
+    for counted in model.data.traffic.value.iter().flat_map(|it| &it.errors) {
+        match errors.iter_mut().find(|it| it.code == counted.code) {
+            Some(stored) => {
+                stored.count = stored.count.max(counted.count);
+                stored.last_at = stored.last_at.max(counted.last_at);
+            }
+            None => errors.push(counted.clone()),
+        }
+    }
+    errors.sort_by_key(|it| std::cmp::Reverse(it.count));
+    errors
+}
+
 /// Draws the errors of the last hour by code.
 pub(super) fn errors(model: &Model, buffer: &mut Buffer, area: Rect) {
     let traffic = &model.data.traffic;
     let inside = frame(model.theme, "Errors in the last hour", buffer, area);
-    let errors = traffic.value.as_ref().map_or(&[][..], |it| &it.errors);
+    let errors = errors_of_last_hour(model);
     if errors.is_empty() {
         let fetch = if traffic.value.is_some() { &FetchState::Ready } else { &traffic.fetch };
         empty(model.theme, fetch, "none", buffer, inside);

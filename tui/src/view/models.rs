@@ -20,9 +20,9 @@ const COLUMNS: &[Column] = &[
     HEALTH,
     Column::number("context", 7, 1),
     Column::number("output", 7, 4),
-    Column::number("in $/M", 8, 0),
-    Column::number("cached", 8, 5),
-    Column::number("out $/M", 8, 0),
+    Column::decimal("in $/M", 8, 0),
+    Column::decimal("cached", 8, 5),
+    Column::decimal("out $/M", 8, 0),
     Column::text("abilities", 16, 2, 2),
     Column::text("limits", 16, 1, 3),
 ];

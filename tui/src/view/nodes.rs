@@ -13,7 +13,7 @@ use super::widget::detail::{Detail, plain};
 use super::widget::frame::frame;
 use super::widget::status::empty;
 use super::widget::table::Column;
-use super::widget::text::{UNKNOWN, ago, count, date_and_time, duration, short_count};
+use super::widget::text::{UNKNOWN, ago, count, duration, full_time, short_count};
 
 const TITLE: &str = "Nodes";
 /// The note of a gateway that has no nodes.
@@ -76,7 +76,7 @@ fn detail<'a>(model: &'a Model, node: &'a Node) -> Detail<'a> {
         .row("last heard of", plain(format!("{} ago", silence(node))))
         .row("address", plain(node.address.as_str()))
         .row("version", plain(node.version.as_str()))
-        .row("since", plain(date_and_time(node.started_at, &model.zone)))
+        .row("since", plain(full_time(node.started_at, &model.zone)))
         .row("starts", plain(count(Some(node.epoch))));
     detail
         .heading("At its last heartbeat")

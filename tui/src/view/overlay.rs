@@ -8,7 +8,7 @@ use secrecy::ExposeSecret;
 
 use crate::keymap;
 use crate::model::form::{FieldKind, Form};
-use crate::model::overlay::{Confirm, Overlay, Palette, Secret};
+use crate::model::overlay::{Confirm, Overlay, Palette, Secret, SecretState};
 use crate::model::{Model, Screen};
 use crate::theme::Theme;
 
@@ -30,7 +30,8 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
         Some(Overlay::Form(open)) => {
             let rows = u16::try_from(open.fields.len()).unwrap_or(u16::MAX);
             let size = Constraint::Max(rows.saturating_add(6));
-            form(model.theme, open, "", buffer, body.centered(Constraint::Max(72), size));
+            let place = body.centered(Constraint::Max(72), size);
+            form(model.theme, open, Text::default(), buffer, place);
         }
         Some(Overlay::Confirm(question)) => confirm(model.theme, question, buffer, body),
         Some(Overlay::Secret(key)) => secret(model.theme, key, buffer, body),
@@ -38,7 +39,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
 }
 
 /// Draws a form. `remark` appears below the fields unless a problem or the submission state does.
-pub(super) fn form(theme: Theme, form: &Form, remark: &str, buffer: &mut Buffer, area: Rect) {
+pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buffer, area: Rect) {
     let inside = popup(theme, &form.title, buffer, area);
     let mut rows = inside.rows().skip(1);
     for ((index, field), row) in form.fields.iter().enumerate().zip(&mut rows) {
@@ -68,7 +69,7 @@ pub(super) fn form(theme: Theme, form: &Form, remark: &str, buffer: &mut Buffer,
     let text = match &form.problem {
         _ if form.is_submitting => Text::styled("waiting for the gateway…", theme.warning()),
         Some(problem) => Text::styled(problem.as_str(), theme.bad()),
-        None => Text::styled(remark, theme.faint()),
+        None => remark,
     };
     let used = u16::try_from(form.fields.len()).unwrap_or(u16::MAX).saturating_add(2);
     let below = Rect {
@@ -122,7 +123,8 @@ fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
         let name = command.command.unwrap_or_default();
         let text = fit(&format!("{name:<14}{}", command.help), usize::from(row.width) - 4);
         Line::raw(text).render(row, buffer);
-        Line::styled(key, theme.faint()).right_aligned().render(row, buffer);
+        // A styled line would dim the whole row, as if the command were not available.
+        Line::from(Span::styled(key, theme.faint())).right_aligned().render(row, buffer);
         if index == palette.selected {
             buffer.set_style(row, theme.cursor());
         }
@@ -152,10 +154,14 @@ fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
     let area = area.centered(Constraint::Max(80), Constraint::Length(11));
     let inside = popup(theme, &format!("Key `{}`", secret.label), buffer, area);
     let text = secret.text.expose_secret();
-    let copied = if secret.copied {
-        Line::styled("sent to the terminal's clipboard", theme.good())
-    } else {
-        Line::styled("y copies it (where the terminal allows it, over ssh, too)", theme.faint())
+    let copied = match secret.state {
+        SecretState::Shown => {
+            Line::styled("y copies it (where the terminal allows it, over ssh, too)", theme.faint())
+        }
+        SecretState::Copied => Line::styled("sent to the terminal's clipboard", theme.good()),
+        SecretState::Closing => {
+            Line::styled("not copied yet: y copies it, Esc once more closes the box", theme.bad())
+        }
     };
     let text = Text::from_iter([
         Line::default(),

@@ -112,7 +112,19 @@ fn limits(model: &Model, buffer: &mut Buffer, area: Rect) {
     let inside = frame(theme, &format!("Limits{}", stale(&limits.fetch)), buffer, area);
     match &limits.value {
         Some(known) if !known.is_empty() => {
-            for (limit, row) in known.iter().zip(inside.rows()) {
+            let mut shown: Vec<_> = known.iter().collect();
+            let room = usize::from(inside.height);
+            let hidden = if shown.len() > room { shown.len() + 1 - room.max(1) } else { 0 };
+            if hidden > 0 {
+                // The limits that are used most stay visible.
+                shown.sort_by_key(|it| std::cmp::Reverse(used_permille(it)));
+                shown.truncate(room - 1);
+                let text = format!("and {hidden} more that are used less");
+                if let Some(last) = inside.rows().next_back() {
+                    Line::from(Span::styled(text, theme.faint())).render(last, buffer);
+                }
+            }
+            for (limit, row) in shown.into_iter().zip(inside.rows()) {
                 limit_row(model, limit, buffer, row);
             }
         }
@@ -130,6 +142,11 @@ fn limits(model: &Model, buffer: &mut Buffer, area: Rect) {
             None => empty(theme, &limits.fetch, "no limits", buffer, inside),
         },
     }
+}
+
+/// Returns the used part of a limit, in thousandths.
+fn used_permille(limit: &LimitUse) -> u128 {
+    u128::from(limit.used) * 1_000 / u128::from(limit.limit.max(1))
 }
 
 /// Returns the plan of the signed-in account.

@@ -1,5 +1,5 @@
-//! A list with a detail pane for the selected row: side by side in a wide terminal, else one at a
-//! time.
+//! A list, and a detail pane for the selected row if the user opened it: side by side in a wide
+//! terminal, else one at a time.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -9,9 +9,9 @@ use crate::model::Model;
 use crate::model::fetched::{FetchState, List, ListEntry};
 
 use super::widget::detail::Detail;
-use super::widget::frame::frame;
+use super::widget::frame::{frame, frame_with_note, inner_area};
 use super::widget::status::{empty, stale};
-use super::widget::table::{Column, Table};
+use super::widget::table::{Column, Table, hidden_columns};
 
 /// The minimum width to show list and detail side by side.
 const MIN_SPLIT_WIDTH: u16 = 120;
@@ -30,17 +30,17 @@ pub(super) struct Panes<'a, T> {
     pub(super) empty_text: &'a str,
 }
 
-/// Returns the areas of list and detail with these relative widths. In a narrow terminal, one of
-/// them has no width.
+/// Returns the areas of list and detail with these relative widths. An area that is not drawn has
+/// no width.
 pub(super) fn split(model: &Model, area: Rect, shares: [u16; 2]) -> (Rect, Rect) {
     let none = Rect { width: 0, ..area };
-    if area.width >= MIN_SPLIT_WIDTH {
-        let [list, detail] = Layout::horizontal(shares.map(Constraint::Fill)).areas(area);
-        (list, detail)
-    } else if model.is_detail_open {
-        (none, area)
-    } else {
-        (area, none)
+    match (model.is_detail_open, area.width) {
+        (false, _) => (area, none),
+        (true, MIN_SPLIT_WIDTH..) => {
+            let [list, detail] = Layout::horizontal(shares.map(Constraint::Fill)).areas(area);
+            (list, detail)
+        }
+        (true, _) => (none, area),
     }
 }
 
@@ -71,10 +71,11 @@ impl<'a, T: ListEntry> Panes<'a, T> {
             self.table(model, cells, buffer, left);
         }
         if right.width > 0 {
-            let title = if left.width > 0 { "Detail" } else { "Detail · Esc goes back" };
-            let inside = frame(model.theme, title, buffer, right);
+            let inside = frame(model.theme, "Detail · Esc closes", buffer, right);
             match self.list.current() {
-                Some(entry) => detail(entry).render(model.theme, buffer, inside),
+                Some(entry) => {
+                    detail(entry).render(model.theme, model.detail_scroll, buffer, inside)
+                }
                 None => empty(model.theme, &FetchState::Ready, "nothing selected", buffer, inside),
             }
         }
@@ -94,12 +95,17 @@ impl<'a, T: ListEntry> Panes<'a, T> {
         } else {
             format!(" of {} · /{}", list.entries.len(), list.filter)
         };
+        let of = match list.table.marked.len() {
+            0 => of,
+            marked => format!("{of} · {marked} marked"),
+        };
         let title = match list.fetch {
             FetchState::Ready => format!("{title} · {count}{of}"),
             _ if list.entries.is_empty() => title.to_owned(),
             _ => format!("{title} · {count}{of}{}", stale(&list.fetch)),
         };
-        let inside = frame(model.theme, &title, buffer, area);
+        let hidden = hidden_columns(columns, &list.table, inner_area(area).width);
+        let inside = frame_with_note(model.theme, &title, &hidden, buffer, area);
         if count == 0 {
             let empty_text = if list.entries.is_empty() {
                 empty_text
@@ -109,7 +115,10 @@ impl<'a, T: ListEntry> Panes<'a, T> {
             empty(model.theme, &list.fetch, empty_text, buffer, inside);
             return;
         }
-        let table = Table { theme: model.theme, columns, count, selected: Some(list.selected) };
+        let (theme, selected) = (model.theme, Some(list.selected));
+        let table = Table { theme, columns, count, selected, state: &list.table };
         table.render(list.visible(), cells, buffer, inside);
+        let marks: Vec<_> = list.visible().map(|it| list.table.marked.contains(it.id())).collect();
+        table.marks(&marks, buffer, inside);
     }
 }

@@ -15,7 +15,7 @@ use super::widget::text::{dollars, limit};
 
 const COLUMNS: &[Column] = &[
     Column::text("name", 12, 1, 0),
-    Column::number("trial credit", 12, 0),
+    Column::decimal("trial credit", 12, 0),
     Column::number("requests/min", 12, 0),
     Column::number("tokens/min", 12, 1),
     Column::number("concurrency", 11, 2),

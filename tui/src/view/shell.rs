@@ -1,19 +1,23 @@
-//! The header with server, tabs and connection state, and the footer with key hints or a notice.
+//! The header with server, tabs, time and connection state, the footer with key hints, and the
+//! notice above it.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
+use ratatui::widgets::{Clear, Widget};
 
 use crate::keymap;
 use crate::model::accounts::{Account, AccountStatus};
 use crate::model::{ConnectionState, Model, Notice, Screen};
 
-use super::widget::text::{dollars, fit};
+use super::widget::text::{dollars, fit, hour_and_zone, wrap};
+
+/// The maximum number of rows of a notice.
+const MAX_NOTICE_ROWS: u16 = 3;
 
 /// The banner on every screen of a suspended account.
-const SUSPENDED: &str =
-    " this account is suspended: nothing is served or changed; ask the operator";
+const SUSPENDED: &str = " this account is suspended";
 
 fn is_suspended(account: &Account) -> bool {
     account.status == AccountStatus::Suspended
@@ -33,16 +37,14 @@ pub(super) fn height(model: &Model) -> u16 {
 pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let Some(first) = area.rows().next() else { return };
-    let (text, style) = match &model.connection {
-        _ if model.screen == Screen::SignIn => ("", theme.faint()),
-        ConnectionState::Reconnecting { .. } => ("reconnecting…", theme.bad()),
-        ConnectionState::Idle => ("connecting…", theme.warning()),
-        ConnectionState::Connected if model.is_refreshing => ("refreshing…", theme.warning()),
-        ConnectionState::Connected => ("● live", theme.good()),
-    };
-    let state = Span::styled(text, style);
+    let (text, style) = connection_state(model);
+    let state = Line::from_iter([
+        Span::styled(clock(model), theme.faint()),
+        Span::styled(text, style),
+        Span::raw(" "),
+    ]);
     let mut left = vec![Span::styled(" Tollgate  ", theme.strong())];
-    let mut remaining = usize::from(area.width).saturating_sub(state.width() + 13);
+    let mut remaining = usize::from(area.width).saturating_sub(state.width() + 12);
     let mut push = |text: &str, style| {
         let text = fit(text, remaining);
         remaining = remaining.saturating_sub(Span::raw(&text).width() + 2);
@@ -59,16 +61,46 @@ pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
         }
     }
     Line::from(left).render(first, buffer);
-    Line::from_iter([state, Span::raw(" ")]).right_aligned().render(first, buffer);
+    state.right_aligned().render(first, buffer);
     if let Some(row) = area.rows().nth(1) {
         for (screen, label, place) in tabs(model, row) {
             let style = if screen == model.screen { theme.tab() } else { theme.faint() };
             Span::styled(label, style).render(place, buffer);
         }
     }
-    if let Some(row) = area.rows().nth(2) {
-        Line::styled(SUSPENDED, theme.bad()).render(row, buffer);
+    if let (Some(row), Some(account)) = (area.rows().nth(2), &model.data.account.value) {
+        let reason = account.suspended_for.as_deref();
+        let text =
+            format!("{SUSPENDED}: {}", reason.unwrap_or("nothing is served, ask the operator"));
+        Line::styled(fit(&text, row.width.into()), theme.bad()).render(row, buffer);
     }
+}
+
+/// Returns the time of day and the name of the time zone of all displayed times.
+fn clock(model: &Model) -> String {
+    match (model.screen, model.now) {
+        (Screen::SignIn, _) | (_, None) => String::new(),
+        (_, now) => format!("{}  ", hour_and_zone(now, &model.zone)),
+    }
+}
+
+/// Describes the connection; while it is lost, with the time until the next attempt.
+fn connection_state(model: &Model) -> (String, Style) {
+    let theme = model.theme;
+    let (text, style) = match &model.connection {
+        _ if model.screen == Screen::SignIn => ("", theme.faint()),
+        ConnectionState::Reconnecting { retry_at, .. } => {
+            let waits = retry_at.zip(model.now).map(|(at, now)| at.duration_since(now).as_secs());
+            return match waits {
+                Some(seconds @ 1..) => (format!("reconnecting in {seconds} s, r now"), theme.bad()),
+                _ => ("reconnecting…".to_owned(), theme.bad()),
+            };
+        }
+        ConnectionState::Idle => ("connecting…", theme.warning()),
+        ConnectionState::Connected if model.is_refreshing => ("refreshing…", theme.warning()),
+        ConnectionState::Connected => ("● live", theme.good()),
+    };
+    (text.to_owned(), style)
 }
 
 /// Returns the screen whose tab is at `position`.
@@ -106,23 +138,31 @@ fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
     tabs
 }
 
-/// Draws the footer. In order of precedence: a problem of the last action, a connection problem,
-/// the success notice of the last action, key hints.
-pub(super) fn footer(model: &Model, buffer: &mut Buffer, area: Rect) {
+/// Draws a notice over the last rows of `area`, which are the border of a box. In order of
+/// precedence: a problem of the last action, a connection problem, the success of the last action.
+pub(super) fn notice(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let (text, style) = match (&model.notice, &model.connection) {
-        _ if model.overlay.is_some() => return hints(model, buffer, area),
         (Some(Notice::Problem(text)), _) => (text.as_str(), theme.bad()),
-        (_, ConnectionState::Reconnecting { problem }) => (problem.as_str(), theme.bad()),
+        (_, ConnectionState::Reconnecting { problem, .. }) => (problem.as_str(), theme.bad()),
         (Some(Notice::Success(text)), _) => (text.as_str(), theme.good()),
-        (None, _) => return hints(model, buffer, area),
+        (None, _) => return,
     };
-    let text = fit(text, usize::from(area.width).saturating_sub(2));
-    Line::styled(format!(" {text}"), style).render(area, buffer);
+    let lines = wrap(text, usize::from(area.width).saturating_sub(6));
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).min(MAX_NOTICE_ROWS);
+    let top = area.height.saturating_sub(height);
+    let place = Rect { y: area.y.saturating_add(top), height, ..area }.intersection(area);
+    for (line, row) in lines.into_iter().zip(place.rows()) {
+        let text = Span::styled(format!(" {line} "), style);
+        let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
+        let row = Rect { x: row.x.saturating_add(2), width, ..row }.intersection(row);
+        Clear.render(row, buffer);
+        Line::from(text).render(row, buffer);
+    }
 }
 
-/// Draws as many key hints as fit without truncation.
-fn hints(model: &Model, buffer: &mut Buffer, area: Rect) {
+/// Draws the footer: as many key hints as fit without truncation.
+pub(super) fn footer(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let mut line = Line::default();
     let hinted: Vec<_> = keymap::bindings(model.focus())

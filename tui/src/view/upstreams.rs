@@ -10,7 +10,7 @@ use crate::model::upstreams::{CredentialHealth, Health, HealthStatus, Upstream};
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::{UNKNOWN, ago, count, date_and_time, duration, short_count, time_of_day};
+use super::widget::text::{UNKNOWN, ago, count, duration, full_time, short_count, time_of_day};
 
 const COLUMNS: &[Column] = &[
     Column::text("name", 12, 1, 0),
@@ -77,7 +77,7 @@ fn detail<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
         .optional_row("proxy", proxy(upstream))
         .optional_row("connections", upstream.max_connections.map(bound))
         .optional_row("check", upstream.health_check.as_ref().map(|it| check(it, upstream)))
-        .row("added", plain(date_and_time(upstream.created_at, &model.zone)));
+        .row("added", plain(full_time(upstream.created_at, &model.zone)));
     detail.heading("Health");
     let Some(health) = &upstream.health else {
         detail.text(Span::styled("not available", theme.faint()));
@@ -87,8 +87,8 @@ fn detail<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
         .row("state", health_status(model, upstream.health_status()))
         .row("breaker", plain(health.breaker.map_or(UNKNOWN, |breaker| breaker.name())))
         .optional_row(
-            "tried again",
-            health.retry_at.map(|at| plain(time_of_day(Some(at), &model.zone))),
+            "next try",
+            health.retry_at.map(|at| plain(format!("at {}", time_of_day(Some(at), &model.zone)))),
         )
         .row("in flight", plain(count(Some(health.in_flight))))
         .row("5 minutes", plain(recent_requests(health)))

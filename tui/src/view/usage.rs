@@ -8,25 +8,26 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use crate::model::Model;
 use crate::model::fetched::FetchState;
+use crate::model::log::MAX_LOADED_RECORDS;
 use crate::model::record::{Record, Totals};
 use crate::model::usage::{Range, Usage};
+use crate::model::{Model, Screen};
 
 use super::live::minutes;
 use super::panes;
 use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
 use super::widget::detail::{Detail, plain};
-use super::widget::frame::{frame, rows};
+use super::widget::frame::{frame, frame_with_note, inner_area, rows};
 use super::widget::status::{empty, stale};
-use super::widget::table::{Column, Table};
+use super::widget::table::{Column, Table, hidden_columns};
 use super::widget::text::{
-    UNKNOWN, count, date_and_time, dollars, duration, short_count, time_of_day,
+    UNKNOWN, clock_time, count, dollars, duration, full_time, log_time, short_count,
 };
 
 const COLUMNS: &[Column] = &[
-    Column::text("time", 8, 0, 0),
+    Column::text("time", 11, 0, 0),
     Column::text("account", 10, 1, 5),
     Column::text("model", 12, 3, 0),
     Column::text("endpoint", 16, 0, 7),
@@ -35,8 +36,8 @@ const COLUMNS: &[Column] = &[
     Column::number("in", 7, 2),
     Column::number("out", 7, 2),
     Column::number("ttft", 6, 6),
-    Column::number("time", 6, 3),
-    Column::number("cost", 12, 1),
+    Column::number("took", 6, 3),
+    Column::decimal("cost", 12, 1),
 ];
 
 /// The relative widths of log and detail. At 160 columns, an error code fits in the log and a
@@ -48,14 +49,17 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let (log_area, detail_area) = log_and_detail_areas(model, area);
     if log_area.width > 0 {
         sums(model, buffer, split(area).0);
-        let inside = frame(model.theme, &title(model), buffer, log_area);
+        let hidden =
+            hidden_columns(&columns(model), &model.data.log.table, inner_area(log_area).width);
+        let inside = frame_with_note(model.theme, &title(model), &hidden, buffer, log_area);
         log_table(model, Some(model.data.log.selected), buffer, inside);
     }
     if detail_area.width > 0 {
-        let title = if log_area.width > 0 { "Request" } else { "Request · Esc goes back" };
-        let inside = frame(model.theme, title, buffer, detail_area);
+        let inside = frame(model.theme, "Request · Esc closes", buffer, detail_area);
         match model.data.log.current() {
-            Some(record) => detail(model, record).render(model.theme, buffer, inside),
+            Some(record) => {
+                detail(model, record).render(model.theme, model.detail_scroll, buffer, inside)
+            }
             None => empty(model.theme, &FetchState::Ready, "nothing selected", buffer, inside),
         }
     }
@@ -142,32 +146,49 @@ fn totals(model: &Model, totals: Option<&Totals>, buffer: &mut Buffer, area: Rec
     rows(theme, lines, buffer, area);
 }
 
-/// Draws tokens per day, or per minute for the hour range.
+/// Draws tokens per minute, hour or day, depending on the range.
 fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let usage = &model.data.usage;
-    if usage.range == Range::Hour {
-        return minutes(model, "Tokens/min", theme.bar(), |it| it.tokens, buffer, area);
-    }
-    let days = usage.sums.value.as_ref().map(|sums| days(model, sums)).unwrap_or_default();
-    let most = days.iter().map(|(_, tokens)| *tokens).max().unwrap_or(0);
-    let title = match most {
-        0 => "Tokens/day".to_owned(),
-        most => format!("Tokens/day · most {}", short_count(Some(most))),
+    let (name, values, fetch) = match usage.range {
+        Range::Hour => {
+            return minutes(model, "Tokens/min", theme.bar(), |it| it.tokens, buffer, area);
+        }
+        Range::Day => ("Tokens/h", hours(model), &usage.hours.fetch),
+        Range::Week | Range::Month => {
+            let days = usage.sums.value.as_ref().map(|sums| days(model, sums));
+            ("Tokens/day, UTC", days.unwrap_or_default(), &usage.sums.fetch)
+        }
+    };
+    let max = values.iter().map(|(_, tokens)| *tokens).max().unwrap_or(0);
+    let title = match max {
+        0 => name.to_owned(),
+        max => format!("{name} · max {}", short_count(Some(max))),
     };
     let inside = frame(theme, &title, buffer, area);
-    if most == 0 {
-        return empty(theme, &usage.sums.fetch, "nothing used", buffer, inside);
+    if max == 0 {
+        return empty(theme, fetch, "nothing used", buffer, inside);
     }
     let [above, below] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
-    let values: Vec<_> = days.iter().map(|(_, tokens)| *tokens).collect();
-    chart(&values, theme.bar(), buffer, above);
-    let day = |day: Option<&(String, u64)>| day.map_or_else(String::new, |(day, _)| day.clone());
-    if days.len() > 1 {
-        Line::styled(day(days.first()), theme.faint()).render(below, buffer);
+    let tokens: Vec<_> = values.iter().map(|(_, tokens)| *tokens).collect();
+    chart(&tokens, theme.bar(), buffer, above);
+    let label = |it: Option<&(String, u64)>| it.map_or_else(String::new, |(at, _)| at.clone());
+    if values.len() > 1 {
+        Line::styled(label(values.first()), theme.faint()).render(below, buffer);
     }
-    Line::styled(day(days.last()), theme.faint()).right_aligned().render(below, buffer);
+    Line::styled(label(values.last()), theme.faint()).right_aligned().render(below, buffer);
+}
+
+/// Returns the hours of the range as time of day with their tokens.
+fn hours(model: &Model) -> Vec<(String, u64)> {
+    let hours = model.data.usage.hours.value.iter().flatten();
+    hours
+        .map(|hour| {
+            let tokens = hour.totals.tokens.total().unwrap_or(0);
+            (clock_time(Some(hour.start), &model.zone), tokens)
+        })
+        .collect()
 }
 
 /// Returns all days of the range as `month-day` with their tokens, including days without requests.
@@ -214,10 +235,23 @@ fn title(model: &Model) -> String {
         "" => String::new(),
         filter => format!(" · /{filter}"),
     };
+    let row = count(u64::try_from(log.selected + 1).ok());
+    let loaded = u64::try_from(log.records.len()).ok();
+    let of = match log.matching.max(loaded) {
+        known if log.matching.is_some() => format!("of {}", count(known)),
+        known => format!("of {} fetched", count(known)),
+    };
     let position = match (log.paused, log.following) {
-        (true, _) => format!("paused, {} new", count(Some(log.arrived_while_paused))),
+        (true, _) => format!("{row} {of} · paused, {} new", count(Some(log.arrived_while_paused))),
         (false, true) => "following".to_owned(),
-        (false, false) => format!("{} of {}, g follows", log.selected + 1, log.records.len()),
+        (false, false) => format!("{row} {of}, g follows"),
+    };
+    let position = match log.is_fetching_older() {
+        true => format!("{position} · fetching older ones…"),
+        false if log.records.len() >= MAX_LOADED_RECORDS && !log.following => {
+            format!("{position} · for older ones, t goes to a time")
+        }
+        false => position,
     };
     let skipped = match log.skipped {
         0 => String::new(),
@@ -230,18 +264,16 @@ fn title(model: &Model) -> String {
 pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buffer, area: Rect) {
     let log = &model.data.log;
     if log.records.is_empty() {
-        return empty(
-            model.theme,
-            &log.fetch,
-            "no requests yet: make a key (2), then try a model (3)",
-            buffer,
-            area,
-        );
+        let is_filtered = !model.data.usage.filter.is_empty() && model.screen == Screen::Usage;
+        let text = if is_filtered {
+            "no request passes the filter: Esc clears it, / changes it"
+        } else {
+            "no requests yet: make a key (2), then try a model (3)"
+        };
+        return empty(model.theme, &log.fetch, text, buffer, area);
     }
     let operator = model.sees_all();
-    // Others see only their own account, so the column would be constant.
-    let columns: Vec<_> =
-        COLUMNS.iter().filter(|it| operator || it.title != "account").copied().collect();
+    let columns = columns(model);
     let cells = |record: &'_ Record| {
         let mut cells = cells(model, record);
         if !operator {
@@ -249,14 +281,22 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
         }
         cells
     };
-    let table = Table { theme: model.theme, columns: &columns, count: log.records.len(), selected };
+    let (theme, count, state) = (model.theme, log.records.len(), &log.table);
+    let table = Table { theme, columns: &columns, count, selected, state };
     table.render(log.records.iter(), cells, buffer, area);
+}
+
+/// Returns the columns of the log. Members see only their own account, so that column would be
+/// constant.
+fn columns(model: &Model) -> Vec<Column> {
+    let operator = model.sees_all();
+    COLUMNS.iter().filter(|it| operator || it.title != "account").copied().collect()
 }
 
 fn cells(model: &Model, record: &Record) -> Vec<Span<'static>> {
     let status = record.status.map_or(UNKNOWN, |status| status.name());
     vec![
-        plain(time_of_day(record.started_at, &model.zone)),
+        plain(log_time(record.started_at, model.now, &model.zone)),
         plain(record.account.clone()),
         plain(record.model.clone().unwrap_or_else(|| UNKNOWN.to_owned())),
         plain(record.endpoint.clone()),
@@ -299,7 +339,7 @@ fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
             (record.count > 1).then(|| plain(count(Some(record.count.into())))),
         )
         .optional_row("error", record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())))
-        .row("started", plain(date_and_time(record.started_at, &model.zone)))
+        .row("started", plain(full_time(record.started_at, &model.zone)))
         .row("took", plain(took))
         .row("endpoint", plain(format!("{}{stream}", record.endpoint)))
         .row("model", plain(record.model.as_deref().unwrap_or(UNKNOWN)))

@@ -13,7 +13,7 @@ use tui::model::fetched::FetchState;
 use tui::model::log::MAX_LOG_RECORDS;
 use tui::model::plans::Limits;
 use tui::model::record::LogBatch;
-use tui::model::subscription::{Subscription, Topic, TrafficScope};
+use tui::model::subscription::{Scope, Subscription, Topic};
 use tui::model::upstreams::BreakerState;
 
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Client {
     /// Waits for usage totals and returns their number of requests.
     fn requests(&mut self) -> u64 {
         self.loaded(|loaded| match loaded {
-            Loaded::Usage(_, usage) => Some(usage.totals.requests),
+            Loaded::Usage { usage, .. } => Some(usage.totals.requests),
             _ => None,
         })
     }
@@ -100,7 +100,9 @@ impl Client {
 
     fn lost(&mut self) -> String {
         self.wait("a lost connection", |message| match message {
-            Message::ConnectionChanged(ConnectionState::Reconnecting { problem }) => Some(problem),
+            Message::ConnectionChanged(ConnectionState::Reconnecting { problem, .. }) => {
+                Some(problem)
+            }
             _ => None,
         })
     }
@@ -113,7 +115,7 @@ impl Client {
         })
     }
 
-    fn subscribe(&self, topics: &'static [Topic], traffic: Option<TrafficScope>, filter: &str) {
+    fn subscribe(&self, topics: &'static [Topic], traffic: Option<Scope>, filter: &str) {
         let filter = filter.to_owned();
         self.subscription.send_replace(Subscription {
             topics,
@@ -219,7 +221,7 @@ fn fetches_only_subscribed_topics() {
         other => panic!("unexpected {other:?}"),
     });
     assert_eq!((limits[0].used, limits[0].limit), (12, 60));
-    client.subscribe(&[Topic::Upstreams, Topic::Health], Some(TrafficScope::Gateway), "");
+    client.subscribe(&[Topic::Upstreams, Topic::Health], Some(Scope::Gateway), "");
     let mut received = (None, None, None);
     while received.0.is_none() || received.1.is_none() || received.2.is_none() {
         client.loaded(|loaded| {
@@ -246,7 +248,7 @@ fn an_older_gateway_reports_unsupported_topics_and_serves_the_rest() {
         Gateway::start_at(&backend, ([127, 0, 0, 1], 0).into(), ContractVersion::WithoutTraffic);
     let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Limits]);
     assert_eq!(client.not_loaded(), (Topic::Limits, FetchState::Unsupported));
-    client.subscribe(&[Topic::Usage], Some(TrafficScope::Account), "");
+    client.subscribe(&[Topic::Usage], Some(Scope::Account), "");
     assert_eq!(client.not_loaded(), (Topic::Traffic, FetchState::Unsupported));
     backend.record("new");
     let batch = client.wait("a record", |message| match message {
@@ -293,7 +295,7 @@ fn refetches_after_a_change() {
         limits: Limits::default(),
         spend_cap_usd: None,
         models: models.iter().map(|model| (*model).to_owned()).collect(),
-        days: Some(7),
+        expires_in_seconds: Some(7 * 86_400),
     };
     let done = client.change(create("laptop", &[])).unwrap();
     let created = done.key.unwrap();
@@ -330,6 +332,23 @@ fn ends_when_the_token_is_rejected() {
 }
 
 #[test]
+fn older_pages_follow_each_other_until_the_last_one() {
+    let backend = Backend::new();
+    backend.record_all((0..2_500).map(|row| format!("row-{row}")));
+    let gateway = Gateway::start(&backend);
+    let mut client = Client::connect(gateway.url(), TOKEN, &[]);
+    let mut pages = Vec::new();
+    for older_pages in 1..=3 {
+        client.subscription.send_modify(|subscription| subscription.older_pages = older_pages);
+        pages.push(client.wait("older requests", |message| match message {
+            Message::OlderReceived(page) => Some((page.records.len(), page.is_last)),
+            _ => None,
+        }));
+    }
+    assert_eq!(pages, [(1_000, false), (1_000, false), (500, true)]);
+}
+
+#[test]
 fn reports_an_invalid_address() {
     let mut client = Client::connect("gopher:70".to_owned(), TOKEN, &[]);
     assert!(client.lost().starts_with("`gopher:70` is not http://HOST:PORT"));
@@ -346,7 +365,8 @@ fn signs_in_or_reports_a_wrong_password() {
     };
     assert!(sign_in(PASSWORD).is_ok());
     let problem = sign_in("wrong").unwrap_err();
-    assert_eq!(problem, "wrong name or password: type the password again");
+    assert_eq!(problem.text, "wrong name or password: type the password again");
+    assert_eq!(problem.field, Some("password"));
 }
 
 #[test]
@@ -359,9 +379,10 @@ fn registers_and_signs_in_or_reports_a_taken_name() {
         let password = PASSWORD.into();
         runtime.block_on(async { connection::register(&url, name, &password, String::new()).await })
     };
-    let token = register("eve").unwrap();
+    let token = register("eve").unwrap().token;
     let problem = register("ada").unwrap_err();
-    assert_eq!(problem, "that name is taken: choose another, or sign in");
+    assert_eq!(problem.text, "that name is taken: choose another, or sign in");
+    assert_eq!(problem.field, Some("name"));
     runtime.block_on(connection::sign_out(&Address::new(gateway.url()), &token));
     assert_eq!(backend.read(|state| state.signed_out), 1);
 }

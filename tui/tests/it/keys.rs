@@ -53,7 +53,9 @@ fn key() -> impl Strategy<Value = Event> {
         Up,
     ]);
     let letters = prop::sample::select(
-        "jkGgr?:/123456789nxRypcse[] .aqé型👩\u{200d}\u{301}\u{7}".chars().collect::<Vec<_>>(),
+        "jkJKGgr?:/123456789nxRypcseYt<>= [] .aqé型👩\u{200d}\u{301}\u{7}"
+            .chars()
+            .collect::<Vec<_>>(),
     );
     let modifiers = prop::sample::select(vec![
         KeyModifiers::NONE,
@@ -127,10 +129,11 @@ fn take(model: &mut Model, step: Step) {
         Step::Fail(topic) => Some(Message::NotLoaded(topic, FetchState::Failed("型 ".repeat(99)))),
         Step::Lost => Some(Message::ConnectionChanged(ConnectionState::Reconnecting {
             problem: "型".repeat(99),
+            retry_at: None,
         })),
         Step::Back => Some(Message::ConnectionChanged(ConnectionState::Connected)),
         Step::SignedOut => Some(Message::SignedOut("型 ".repeat(99))),
-        Step::SignedIn => Some(Message::SignedIn("token".into())),
+        Step::SignedIn => Some(Message::SignedIn { token: "token".into(), kept: Ok(true) }),
         Step::Changed => Some(Message::Changed(Err("型 ".repeat(99)))),
         Step::Made => {
             let key = Some(CreatedKey { label: "型".repeat(99), secret: "sk-tg-型".into() });

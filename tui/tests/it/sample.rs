@@ -75,8 +75,11 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     let many = 0..count;
     load(model, Loaded::Limits(data::limits(state)));
     for range in [Range::Day, Range::Month] {
-        load(model, Loaded::Usage(range, data::usage(state)));
+        let filter = model.data.usage.filter.clone();
+        load(model, Loaded::Usage { range, filter, usage: data::usage(state) });
     }
+    let filter = model.data.usage.filter.clone();
+    load(model, Loaded::Hours { filter, hours: data::hours(state) });
     load(model, Loaded::Keys(many.clone().map(|it| key(it, state)).collect()));
     load(model, Loaded::Models(many.clone().map(|it| data::catalogue_model(it, state)).collect()));
     let accounts = many.clone().map(|it| account(it, Role::Member, state)).collect();

@@ -1,19 +1,21 @@
 //! Snapshots of every screen in every state, at two sizes. Colours are tested where they carry
 //! meaning.
 
+use jiff::Timestamp;
 use ratatui::style::{Color, Modifier};
 use tui::message::Message;
 use tui::model::accounts::Role;
 use tui::model::change::{ChangeOutcome, CreatedKey};
 use tui::model::fetched::{FetchState, Fetched};
 use tui::model::record::LogBatch;
+use tui::model::sign_in::SignInRefusal;
 use tui::model::subscription::Topic;
 use tui::model::{Action, ConnectionState, Model, Screen};
 use tui::theme::{Palette, Theme};
 use tui::update::update;
 
 use crate::sample::{
-    Sample, account, act, connecting, draw, fill, open, record, sign_in, signed_in, write,
+    NOW, Sample, account, act, connecting, draw, fill, open, record, sign_in, signed_in, write,
 };
 
 fn check(name: &str, model: &mut Model) {
@@ -27,7 +29,8 @@ fn check(name: &str, model: &mut Model) {
 fn offline() -> ConnectionState {
     let problem =
         "no gateway at `http://127.0.0.1:8081`: start it, or name another with --server".to_owned();
-    ConnectionState::Reconnecting { problem }
+    let retry_at = Timestamp::from_second(NOW + 3).ok();
+    ConnectionState::Reconnecting { problem, retry_at }
 }
 
 #[test]
@@ -93,8 +96,8 @@ fn sign_in_masks_the_password() {
     check("sign_in_filled", &mut model);
     act(&mut model, Action::Submit);
     check("sign_in_busy", &mut model);
-    let problem = "wrong name or password: type the password again".to_owned();
-    update(&mut model, Message::SignInFailed(problem));
+    let refusal = SignInRefusal::of("password", "wrong name or password: type the password again");
+    update(&mut model, Message::SignInFailed(refusal));
     check("sign_in_refused", &mut model);
     act(&mut model, Action::ToggleRegistration);
     check("register", &mut model);

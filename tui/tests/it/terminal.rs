@@ -18,8 +18,9 @@ fn open(server: &str, token: Option<&str>) -> Terminal {
 /// Like [`open`]; `own` makes the terminal the controlling one. Only a controlling terminal sends
 /// `SIGHUP` on a hang-up.
 fn open_as(server: &str, token: Option<&str>, own: bool) -> Terminal {
-    let home = env!("CARGO_TARGET_TMPDIR").as_ref();
-    Terminal::start("tui", home, SMALL, |command| {
+    // Sessions are kept in it, and ports are used again.
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep();
+    Terminal::start("tui", &home, SMALL, |command| {
         command.args(["--server", server]);
         if let Some(token) = token {
             command.env("TOLLGATE_TOKEN", token);
@@ -49,9 +50,13 @@ async fn shows_the_overview_resizes_and_restores_the_terminal() {
     screen.resize((40, 120));
     screen.press("2");
     screen.wait_for_text("no keys yet").await;
-    screen.wait_for_text(&format!("{}╮╭ Detail", "─".repeat(20))).await;
+    screen.wait_for_text(&format!("{}╮", "─".repeat(100))).await;
+    screen.press("\r");
+    screen.wait_for_text("╮╭ Detail · Esc closes").await;
     screen.press("?");
     screen.wait_for_text("Esc close").await;
+    screen.press("q");
+    screen.wait_for_text("? help").await;
     screen.press("q");
     assert_eq!(screen.wait_for_exit().await, 0);
 }

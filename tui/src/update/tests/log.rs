@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::model::fetched::FetchState;
-use crate::model::log::MAX_LOG_RECORDS;
-use crate::model::record::{LogBatch, Record};
+use crate::model::log::{MAX_LOADED_RECORDS, MAX_LOG_RECORDS};
+use crate::model::record::{LogBatch, OlderPage, Record};
 
 fn usage() -> Model {
     let mut model = signed_in(Role::Member);
@@ -62,8 +62,8 @@ fn the_log_pauses_before_evicting_the_selected_record() {
     tail(&mut model, &["x"; 10], true, 0);
     tail(&mut model, &["mine", "y"], false, 0);
     press(&mut model, KeyCode::Char('j'));
-    tail(&mut model, &["z"; MAX_LOG_RECORDS - 2], false, 0);
-    assert_eq!((selected(&model), model.data.log.selected), ("mine", MAX_LOG_RECORDS - 1));
+    tail(&mut model, &["z"; MAX_LOADED_RECORDS - 2], false, 0);
+    assert_eq!((selected(&model), model.data.log.selected), ("mine", MAX_LOADED_RECORDS - 1));
     assert!(!model.data.log.paused);
     tail(&mut model, &["late", "later"], false, 0);
     let log = &model.data.log;
@@ -141,4 +141,63 @@ fn a_longer_range_changes_the_subscription() {
     assert_eq!(subscribed(&effects).range.name(), "7d");
     press(&mut model, KeyCode::Char(']'));
     assert!(press(&mut model, KeyCode::Char(']')).is_empty(), "the range is already the longest");
+}
+
+/// Returns a page of records with these numbers as ids.
+fn page(ids: std::ops::Range<usize>, is_last: bool) -> Message {
+    let record = |id: usize| Record { id: id.to_string(), ..Record::default() };
+    let records = ids.rev().map(record).collect();
+    Message::OlderReceived(OlderPage { filter: String::new(), records, is_last })
+}
+
+#[test]
+fn older_pages_are_fetched_as_the_cursor_nears_the_end() {
+    let mut model = usage();
+    let newest: Vec<_> = (3_000..4_000).map(|id: usize| id.to_string()).collect();
+    let newest: Vec<_> = newest.iter().map(String::as_str).collect();
+    tail(&mut model, &newest, true, 0);
+    assert!(press(&mut model, KeyCode::Down).is_empty(), "the end is far away");
+    assert_eq!(subscribed(&press(&mut model, KeyCode::Char('G'))).older_pages, 1);
+    // The first page repeats the records of the stream, so another one is requested.
+    let effects = update(&mut model, page(3_000..4_000, false));
+    assert_eq!(subscribed(&effects).older_pages, 2);
+    assert!(update(&mut model, page(2_000..3_000, false)).is_empty());
+    assert_eq!((model.data.log.records.len(), selected(&model)), (2_000, "3000"));
+    assert_eq!(subscribed(&press(&mut model, KeyCode::Char('G'))).older_pages, 3);
+    assert!(update(&mut model, page(1_500..2_001, true)).is_empty());
+    assert!(press(&mut model, KeyCode::Char('G')).is_empty(), "there are no older ones");
+    assert_eq!((model.data.log.records.len(), selected(&model)), (2_500, "1500"));
+
+    // Following drops the older pages with the next record.
+    press(&mut model, KeyCode::Char('g'));
+    let records = vec![Record::default()];
+    let batch = LogBatch { restarted: false, records, dropped: 0, live: true };
+    let effects = update(&mut model, Message::LogReceived(batch));
+    assert_eq!(subscribed(&effects).older_pages, 0);
+    assert_eq!(model.data.log.records.len(), MAX_LOG_RECORDS);
+    assert!(update(&mut model, page(0..1, false)).is_empty(), "a late page is ignored");
+}
+
+#[test]
+fn the_log_goes_to_a_time() {
+    let check = |typed: &str, filter: &str, expected: &str| {
+        let mut model = usage();
+        // 2026-11-18 13:53:20 UTC
+        update(&mut model, Message::Tick(jiff::Timestamp::new(1_795_010_000, 0).unwrap()));
+        model.data.usage.filter = filter.to_owned();
+        press(&mut model, KeyCode::Char('t'));
+        write(&mut model, typed);
+        press(&mut model, KeyCode::Enter);
+        match &model.overlay {
+            Some(Overlay::Form(form)) => assert_eq!(form.problem.as_deref(), Some(expected)),
+            _ => assert_eq!(model.data.usage.filter, expected, "{typed}"),
+        }
+    };
+    check("14:05", "", "until:2026-11-18T14:05:00Z");
+    check("11-02 07:30", "model:a", "model:a until:2026-11-02T07:30:00Z");
+    check("2025-01-31", "until:7d model:a", "model:a until:2025-01-31T00:00:00Z");
+    check("3h", "", "until:2026-11-18T10:53:20Z");
+    check("", "until:7d model:a", "model:a");
+    check("noon", "", "before: a time such as 14:05, 11-20 14:05 or 3h");
+    check("25:00", "", "before: a time such as 14:05, 11-20 14:05 or 3h");
 }

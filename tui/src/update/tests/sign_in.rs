@@ -3,7 +3,7 @@
 use secrecy::{ExposeSecret, SecretString};
 
 use super::*;
-use crate::model::sign_in::{NAME, PASSWORD};
+use crate::model::sign_in::{AGAIN, NAME, PASSWORD, SignIn, SignInRefusal};
 use crate::model::{BaseUrl, ConnectionState};
 
 fn current(model: &Model) -> &str {
@@ -19,7 +19,7 @@ fn problem(model: &Model) -> Option<&str> {
 fn a_startup_token_connects_and_opens_the_overview() {
     let mut model = model();
     let effects = update(&mut model, Message::TokenFound("secret".into()));
-    let [Effect::Connect { token }, Effect::Subscribe(_)] = &*effects else {
+    let [Effect::Connect { token, is_kept: false }, Effect::Subscribe(_)] = &*effects else {
         panic!("{effects:?}")
     };
     assert_eq!(token.expose_secret(), "secret");
@@ -27,7 +27,7 @@ fn a_startup_token_connects_and_opens_the_overview() {
 }
 
 #[test]
-fn signing_in_clears_the_password_from_the_form() {
+fn signing_in_wipes_the_form() {
     let mut model = model();
     write(&mut model, "ada");
     press(&mut model, KeyCode::Tab);
@@ -35,10 +35,11 @@ fn signing_in_clears_the_password_from_the_form() {
     let effects = press(&mut model, KeyCode::Enter);
     let [Effect::SignIn { name, password }] = &*effects else { panic!("{effects:?}") };
     assert_eq!((name.as_str(), password.expose_secret()), ("ada", "correct horse"));
-    assert_eq!(model.sign_in.form.field(PASSWORD).unwrap().input.value(), "");
     assert!(press(&mut model, KeyCode::Enter).is_empty(), "already submitted");
-    update(&mut model, Message::SignedIn("token".into()));
+    let effects = update(&mut model, Message::SignedIn { token: "token".into(), kept: Ok(true) });
+    assert!(matches!(&*effects, [Effect::Connect { is_kept: true, .. }, Effect::Subscribe(_)]));
     assert_eq!(model.screen, Screen::Overview);
+    assert_eq!(model.sign_in.form.field(PASSWORD).unwrap().input.value(), "");
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn a_missing_field_gets_focus_before_it_is_reported() {
     press(&mut model, KeyCode::Enter);
     assert_eq!((current(&model), problem(&model)), (PASSWORD, None));
     press(&mut model, KeyCode::Enter);
-    assert_eq!(problem(&model), Some("type your password"));
+    assert_eq!(problem(&model), Some("password: type your password"));
 }
 
 #[test]
@@ -58,9 +59,46 @@ fn a_failed_sign_in_keeps_the_name() {
     press(&mut model, KeyCode::Tab);
     write(&mut model, "wrong");
     press(&mut model, KeyCode::Enter);
-    update(&mut model, Message::SignInFailed("try again".to_owned()));
+    let refusal = SignInRefusal::of(PASSWORD, "try again");
+    update(&mut model, Message::SignInFailed(refusal));
     assert_eq!((current(&model), problem(&model)), (PASSWORD, Some("try again")));
-    assert_eq!(model.sign_in.form.text(NAME), "ada");
+    assert_eq!((model.sign_in.form.text(NAME), model.sign_in.form.text(PASSWORD)), ("ada", ""));
+}
+
+#[test]
+fn a_refused_name_gets_the_focus_and_keeps_the_passwords() {
+    let mut model = model();
+    model.sign_in.form = SignIn::register("ada");
+    for (label, text) in [(PASSWORD, "long enough"), (AGAIN, "long enough")] {
+        press(&mut model, KeyCode::Tab);
+        assert_eq!(current(&model), label);
+        write(&mut model, text);
+    }
+    assert!(matches!(&*press(&mut model, KeyCode::Enter), [Effect::Register { .. }]));
+    update(&mut model, Message::SignInFailed(SignInRefusal::of(NAME, "taken")));
+    assert_eq!((current(&model), problem(&model)), (NAME, Some("taken")));
+    write(&mut model, "2");
+    let effects = press(&mut model, KeyCode::Enter);
+    let [Effect::Register { name, password, .. }] = &*effects else { panic!("{effects:?}") };
+    assert_eq!((name.as_str(), password.expose_secret()), ("ada2", "long enough"));
+}
+
+#[test]
+fn an_unreachable_gateway_is_reported_before_the_password_is_asked() {
+    let mut model = model();
+    assert!(matches!(&*update(&mut model, Message::NoToken), [Effect::CheckGateway]));
+    update(&mut model, Message::GatewayChecked(Some("no gateway".to_owned())));
+    assert_eq!(model.sign_in.unreachable.as_deref(), Some("no gateway"));
+    update(&mut model, Message::GatewayChecked(None));
+    assert_eq!(model.sign_in.unreachable, None);
+}
+
+#[test]
+fn a_session_that_cannot_be_kept_is_reported() {
+    let mut model = model();
+    let kept = Err("the file is read-only".to_owned());
+    update(&mut model, Message::SignedIn { token: "token".into(), kept });
+    assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("read-only")));
 }
 
 #[test]
@@ -92,6 +130,13 @@ fn pasting_a_password_drops_the_line_end() {
     press(&mut model, KeyCode::Tab);
     update(&mut model, Message::Pasted(SecretString::from("correct horse\n")));
     assert_eq!(model.sign_in.form.field(PASSWORD).unwrap().input.value(), "correct horse");
+}
+
+#[test]
+fn pasted_line_breaks_between_words_become_spaces() {
+    let mut model = model();
+    update(&mut model, Message::Pasted(SecretString::from("\na\r\nb\tc d\u{1b}\n\n")));
+    assert_eq!(model.sign_in.form.field(NAME).unwrap().input.value(), "a b c d");
 }
 
 #[test]

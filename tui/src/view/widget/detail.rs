@@ -66,9 +66,9 @@ impl<'a> Detail<'a> {
         self
     }
 
-    /// Draws as many lines as fit and counts the hidden ones. Omits empty lines if the contents are
-    /// too long.
-    pub fn render(&self, theme: Theme, buffer: &mut Buffer, area: Rect) {
+    /// Draws as many lines as fit from line `scroll` on, and counts those below. Omits empty lines
+    /// if the contents are too long.
+    pub fn render(&self, theme: Theme, scroll: usize, buffer: &mut Buffer, area: Rect) {
         let with_gaps = self.lines(theme, area.width, true);
         let lines = if with_gaps.len() > usize::from(area.height) {
             self.lines(theme, area.width, false)
@@ -76,15 +76,21 @@ impl<'a> Detail<'a> {
             with_gaps
         };
         let room = usize::from(area.height);
-        let hidden = (lines.len() > room).then(|| lines.len() + 1 - room);
-        let shown = room - usize::from(hidden.is_some() && room > 0);
-        if let (Some(hidden), Some(last)) = (hidden, area.rows().next_back()) {
-            let text = format!("… {hidden} more lines in a taller window");
-            Line::styled(text, theme.faint()).render(last, buffer);
+        // The last row says how to scroll if the lines do not fit.
+        let is_long = lines.len() > room;
+        let shown = room - usize::from(is_long && room > 0);
+        let skipped = scroll.min(lines.len().saturating_sub(shown));
+        if let (true, Some(last)) = (is_long, area.rows().next_back()) {
+            let text = match lines.len().saturating_sub(skipped + shown) {
+                0 => "K scrolls up".to_owned(),
+                below => format!("… {below} more lines: J scrolls down"),
+            };
+            Line::from(Span::styled(text, theme.faint())).render(last, buffer);
         }
-        for ((indent, line, label), row) in lines.into_iter().take(shown).zip(area.rows()) {
+        let lines = lines.into_iter().skip(skipped).take(shown);
+        for ((indent, line, label), row) in lines.zip(area.rows()) {
             if let Some(label) = label {
-                Line::styled(label, theme.faint()).render(row, buffer);
+                Line::from(Span::styled(label, theme.faint())).render(row, buffer);
             }
             let place = Rect {
                 x: row.x.saturating_add(indent),

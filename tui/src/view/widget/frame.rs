@@ -19,6 +19,24 @@ pub fn frame(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect
     inner_area(area).intersection(buffer.area)
 }
 
+/// Draws a box with a note at the right end of its top border, if there is room for both.
+pub fn frame_with_note(
+    theme: Theme,
+    title: &str,
+    note: &str,
+    buffer: &mut Buffer,
+    area: Rect,
+) -> Rect {
+    let inside = frame(theme, title, buffer, area);
+    let note = Span::styled(format!(" {note} "), theme.faint());
+    let has_room = Span::raw(title).width() + note.width() + 6 <= usize::from(area.width);
+    if let (true, true, Some(row)) = (note.width() > 2, has_room, area.rows().next()) {
+        let row = Rect { width: row.width.saturating_sub(2), ..row };
+        Line::from(note).right_aligned().render(row, buffer);
+    }
+    inside
+}
+
 /// Returns the inner area of a box.
 pub fn inner_area(area: Rect) -> Rect {
     Rect {
@@ -49,7 +67,8 @@ pub fn rows<'a>(
         let value =
             Span::styled(fit(&value.content, width.saturating_sub(label_width + 1)), value.style);
         let label = fit(label, width.saturating_sub(value.width() + 1));
-        Line::styled(label, theme.faint()).render(row, buffer);
+        // A styled line would style the cells of the value, too.
+        Line::from(Span::styled(label, theme.faint())).render(row, buffer);
         Line::from(value).right_aligned().render(row, buffer);
     }
 }

@@ -1,12 +1,13 @@
-//! A table with fixed columns. Columns with a high drop priority disappear in a narrow terminal;
-//! long cells are truncated.
+//! A table with fixed columns. Columns with a high drop priority disappear in a narrow terminal,
+//! and [`hidden_columns`] says how many; long cells are truncated.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::text::fit;
+use super::text::{UNKNOWN, fit};
+use crate::model::table::{Sort, TableState};
 use crate::theme::Theme;
 
 /// A column.
@@ -22,6 +23,8 @@ pub struct Column {
     pub alignment: Alignment,
     /// Columns with the highest value are dropped first; 0 is never dropped.
     pub drop_priority: u8,
+    /// Whether the decimal points of the visible cells are in one column.
+    pub is_decimal: bool,
 }
 
 /// A table without its rows.
@@ -35,6 +38,8 @@ pub struct Table<'a> {
     pub count: usize,
     /// The index of the selected row, if any.
     pub selected: Option<usize>,
+    /// The order of the rows and the scrolled-out columns.
+    pub state: &'a TableState,
 }
 
 /// Returns the index of the first visible row, with the cursor kept near the middle.
@@ -48,12 +53,19 @@ pub fn first_visible_row(selected: usize, count: usize, height: u16) -> usize {
 impl Column {
     /// Returns a left-aligned text column.
     pub const fn text(title: &'static str, min_width: u16, grow: u16, drop_priority: u8) -> Self {
-        Self { title, min_width, grow, alignment: Alignment::Left, drop_priority }
+        let alignment = Alignment::Left;
+        Self { title, min_width, grow, alignment, drop_priority, is_decimal: false }
     }
 
     /// Returns a right-aligned number column of fixed width.
     pub const fn number(title: &'static str, min_width: u16, drop_priority: u8) -> Self {
-        Self { title, min_width, grow: 0, alignment: Alignment::Right, drop_priority }
+        let alignment = Alignment::Right;
+        Self { title, min_width, grow: 0, alignment, drop_priority, is_decimal: false }
+    }
+
+    /// Returns a number column whose decimal points are aligned.
+    pub const fn decimal(title: &'static str, min_width: u16, drop_priority: u8) -> Self {
+        Self { is_decimal: true, ..Self::number(title, min_width, drop_priority) }
     }
 }
 
@@ -69,15 +81,52 @@ impl Table<'_> {
         area: Rect,
     ) {
         let Some(body) = body_area(area) else { return };
-        let spans = column_spans(self.columns, area.width);
-        let heads =
-            self.columns.iter().map(|column| Span::styled(column.title, self.theme.faint()));
+        let spans = visible_spans(self.columns, self.state, area.width);
+        let heads = self.columns.iter().map(|column| self.head(column));
         self.line(heads, &spans, buffer, Rect { height: 1, ..area });
         let first = first_visible_row(self.selected.unwrap_or(0), self.count, body.height);
-        for ((row, item), place) in rows.enumerate().skip(first).zip(body.rows()) {
-            self.line(cells(item).into_iter(), &spans, buffer, place);
+        let mut lines: Vec<_> =
+            rows.skip(first).take(body.height.into()).map(|item| cells(item)).collect();
+        self.align_decimals(&mut lines);
+        for ((row, cells), place) in (first..).zip(lines).zip(body.rows()) {
+            self.line(cells.into_iter(), &spans, buffer, place);
             if self.selected == Some(row) {
                 buffer.set_style(place, self.theme.cursor());
+            }
+        }
+    }
+
+    /// Draws a sign at the left of each marked row. `area` is that of the table.
+    pub fn marks(self, marks: &[bool], buffer: &mut Buffer, area: Rect) {
+        let Some(body) = body_area(area) else { return };
+        let first = first_visible_row(self.selected.unwrap_or(0), self.count, body.height);
+        for (is_marked, row) in marks.iter().skip(first).zip(body.rows()) {
+            if *is_marked && let Some(x) = row.x.checked_sub(1) {
+                let place = Rect { x, width: 1, ..row }.intersection(buffer.area);
+                Line::from(Span::styled("●", self.theme.accent())).render(place, buffer);
+            }
+        }
+    }
+
+    /// Returns the header of a column. An arrow says that the rows are sorted by it.
+    fn head(&self, column: &Column) -> Span<'static> {
+        match self.state.sort {
+            Some(Sort { column: sorted, is_descending }) if sorted == column.title => {
+                let arrow = if is_descending { "↓" } else { "↑" };
+                Span::styled(format!("{}{arrow}", column.title), self.theme.accent())
+            }
+            _ => Span::styled(column.title, self.theme.faint()),
+        }
+    }
+
+    /// Pads the cells of decimal columns so that their points are below each other.
+    fn align_decimals(&self, lines: &mut [Vec<Span<'_>>]) {
+        for (index, _) in self.columns.iter().enumerate().filter(|(_, it)| it.is_decimal) {
+            let longest = lines.iter().filter_map(|cells| cells.get(index)).map(fraction).max();
+            let numbers = lines.iter_mut().filter_map(|cells| cells.get_mut(index));
+            for cell in numbers.filter(|cell| cell.content != UNKNOWN) {
+                let missing = longest.unwrap_or(0).saturating_sub(fraction(cell));
+                cell.content.to_mut().push_str(&" ".repeat(missing));
             }
         }
     }
@@ -96,6 +145,43 @@ impl Table<'_> {
             Line::from(cell).alignment(column.alignment).render(place, buffer);
         }
     }
+}
+
+/// Returns the number of columns from the decimal point of the cell on, including the point.
+fn fraction(cell: &Span<'_>) -> usize {
+    cell.content.find('.').map_or(0, |point| cell.content.len() - point)
+}
+
+/// Returns a note on the columns that are not visible in `width`; empty if all are.
+pub fn hidden_columns(columns: &[Column], state: &TableState, width: u16) -> String {
+    let spans = visible_spans(columns, state, width);
+    match spans.iter().filter(|span| span.is_none()).count() {
+        0 => String::new(),
+        hidden => format!("{hidden} of {} columns hidden, Ctrl-→", columns.len()),
+    }
+}
+
+/// Returns the start and width of each column; `None` for those that are not visible. If the user
+/// scrolled sideways, these are the first one and as many as fit after the scrolled-out ones.
+fn visible_spans(columns: &[Column], state: &TableState, width: u16) -> Vec<Option<(u16, u16)>> {
+    let skipped = state.skipped_columns.min(columns.len().saturating_sub(2));
+    if skipped == 0 {
+        return column_spans(columns, width);
+    }
+    let is_out = |index: usize| (1..=skipped).contains(&index);
+    let mut kept: Vec<Column> = Vec::new();
+    let mut used = 0_u16;
+    for (_, column) in columns.iter().enumerate().filter(|(index, _)| !is_out(*index)) {
+        used = used.saturating_add(column.min_width).saturating_add(1);
+        if used > width.saturating_add(1) && kept.len() > 1 {
+            break;
+        }
+        kept.push(*column);
+    }
+    let mut spans = column_spans(&kept, width).into_iter();
+    (0..columns.len())
+        .map(|index| if is_out(index) { None } else { spans.next().flatten() })
+        .collect()
 }
 
 /// Returns the area of the rows below the header; `None` if there is no room.

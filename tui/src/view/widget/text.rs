@@ -86,10 +86,11 @@ pub fn dollars(amount: Option<&str>) -> String {
     }
 }
 
-/// Formats a duration in at most six columns: `850ms`, `12.3s`, `2m05s`.
+/// Formats a duration in at most six columns: `<1ms`, `850ms`, `12.3s`, `2m05s`.
 pub fn duration(milliseconds: Option<f64>) -> String {
     match milliseconds {
         None => UNKNOWN.to_owned(),
+        Some(time) if time < 0.995 => "<1ms".to_owned(),
         Some(time) if time < 999.5 => format!("{time:.0}ms"),
         Some(time) if time < 59_950.0 => format!("{:.1}s", time / 1_000.0),
         Some(time) if time < 3_599_500.0 => {
@@ -153,6 +154,29 @@ pub fn upcoming(time: Timestamp, now: Option<Timestamp>, zone: &TimeZone) -> Str
 /// Formats date and time of day.
 pub fn date_and_time(time: Option<Timestamp>, zone: &TimeZone) -> String {
     format_time(time, zone, "%F %T")
+}
+
+/// Formats date, time of day and the name of the time zone.
+pub fn full_time(time: Option<Timestamp>, zone: &TimeZone) -> String {
+    format_time(time, zone, "%F %T %Z")
+}
+
+/// Formats a past time in at most eleven columns: the time of day, after the date and without the
+/// seconds if it was not today.
+pub fn log_time(time: Option<Timestamp>, now: Option<Timestamp>, zone: &TimeZone) -> String {
+    let day = |time: Timestamp| time.to_zoned(zone.clone()).date();
+    let is_today = time.map(day) == now.map(day);
+    format_time(time, zone, if is_today { "%T" } else { "%m-%d %H:%M" })
+}
+
+/// Formats hour and minute.
+pub fn clock_time(time: Option<Timestamp>, zone: &TimeZone) -> String {
+    format_time(time, zone, "%H:%M")
+}
+
+/// Formats hour and minute with the abbreviation of the time zone: `14:05 CET`.
+pub fn hour_and_zone(time: Option<Timestamp>, zone: &TimeZone) -> String {
+    format_time(time, zone, "%H:%M %Z")
 }
 
 fn format_time(time: Option<Timestamp>, zone: &TimeZone, format: &str) -> String {
@@ -239,7 +263,7 @@ mod tests {
     #[test]
     fn duration_limits_the_width() {
         for (time, text) in [
-            (0.4, "0ms"),
+            (0.4, "<1ms"),
             (999.4, "999ms"),
             (999.6, "1.0s"),
             (59_949.0, "59.9s"),

@@ -89,9 +89,20 @@ impl UsageService for Backend {
 
     async fn list_requests(
         &self,
-        _: Request<ListRequestsRequest>,
+        request: Request<ListRequestsRequest>,
     ) -> Result<Response<ListRequestsResponse>, Status> {
-        Err(Status::unimplemented("not asked for"))
+        authorize(&request)?;
+        let ListRequestsRequest { filter, page_size, page_token } = request.into_inner();
+        if filter.is_some_and(|filter| !filter.expression.is_empty()) {
+            return Ok(Response::new(ListRequestsResponse::default()));
+        }
+        let skipped: usize = page_token.parse().unwrap_or(0);
+        let size = usize::try_from(page_size).unwrap();
+        let records = self.records.borrow();
+        let requests = records.iter().rev().skip(skipped).take(size).cloned().collect();
+        let end = skipped + size;
+        let next_page_token = if end < records.len() { end.to_string() } else { String::new() };
+        Ok(Response::new(ListRequestsResponse { requests, next_page_token }))
     }
 
     async fn export_requests(

@@ -14,7 +14,7 @@ use tui::model::traffic::{
 use tui::model::upstreams::{
     BreakerState, CheckState, Credential, CredentialHealth, Health, Profile, Upstream,
 };
-use tui::model::usage::Usage;
+use tui::model::usage::{Period, Usage};
 
 use super::{NOW, Sample};
 
@@ -52,6 +52,7 @@ pub(crate) fn account(index: usize, role: Role, state: Sample) -> Account {
             2 => AccountStatus::Suspended,
             _ => AccountStatus::Active,
         },
+        suspended_for: (index == 2).then(|| "the invoice of October is overdue".to_owned()),
         plan: Some(name("free", 0, state)),
         balance_usd: Some(money(index, state)),
         created_at: ago(86_400 * (index + 1)),
@@ -224,6 +225,22 @@ pub(super) fn limits(state: Sample) -> Vec<LimitUse> {
         Sample::Normal => all.to_vec(),
         Sample::Empty | Sample::Error => Vec::new(),
     }
+}
+
+pub(super) fn hours(state: Sample) -> Vec<Period> {
+    let scale = match state {
+        Sample::Empty | Sample::Error => 0,
+        Sample::Normal => 1_000,
+        Sample::Full => u64::MAX / 100,
+    };
+    let hour = |index: usize| {
+        let start = NOW / 3_600 * 3_600 - 3_600 * (24 - i64::try_from(index).unwrap());
+        let input = Some(u64::try_from(index * 7 % 24).unwrap() * scale);
+        let tokens = Tokens { input, output: Some(0), ..Tokens::default() };
+        let totals = Totals { requests: 1, tokens, ..Totals::default() };
+        Period { start: Timestamp::from_second(start).unwrap(), totals }
+    };
+    (0..=24).map(hour).collect()
 }
 
 pub(super) fn usage(state: Sample) -> Usage {

@@ -1,0 +1,121 @@
+//! The calls about usage: totals, totals by period, recent errors, and pages of older requests.
+
+use futures_util::stream::{StreamExt, TryStreamExt, iter};
+use jiff::{SignedDuration, Timestamp};
+use proto::client;
+use proto::v1;
+use proto::v1::usage_service_client::UsageServiceClient;
+use tonic::Status;
+
+use std::collections::BTreeMap;
+
+use super::call::with_timeout;
+use super::convert;
+use crate::clock;
+use crate::model::record::OlderPage;
+use crate::model::traffic::ErrorCount;
+use crate::model::usage::{Period, Range};
+
+/// The seconds in a minute.
+pub(super) const MINUTE: i64 = 60;
+/// The seconds in an hour.
+pub(super) const HOUR: i64 = 3_600;
+/// The number of periods whose totals are fetched at the same time.
+const CONCURRENT_PERIODS: usize = 4;
+/// The number of requests per page.
+const PAGE_SIZE: u32 = 1_000;
+
+/// Returns the totals of the requests that match `filter` in the time range that ends now.
+pub(super) async fn summary(
+    channel: client::Connection,
+    filter: &str,
+    range: Range,
+) -> Result<v1::SummarizeUsageResponse, Status> {
+    let now = clock::now();
+    let since = now.saturating_sub(SignedDuration::from_hours(range.hours())).unwrap_or(now);
+    summarize(channel, filter, since, None).await
+}
+
+/// Returns the totals of the last `count` periods of `seconds`, and of the current one.
+pub(super) async fn periods(
+    channel: client::Connection,
+    filter: &str,
+    seconds: i64,
+    count: i64,
+) -> Result<Vec<Period>, Status> {
+    let current = clock::now().as_second().div_euclid(seconds);
+    let starts = (current - count..=current).map(|number| number * seconds);
+    let starts = starts.filter_map(|start| Timestamp::from_second(start).ok());
+    iter(starts)
+        .map(|start| {
+            let channel = channel.clone();
+            async move {
+                let end = start.saturating_add(SignedDuration::from_secs(seconds)).ok();
+                let answer = summarize(channel, filter, start, end).await?;
+                Ok(Period { start, totals: convert::usage(answer).totals })
+            }
+        })
+        .buffered(CONCURRENT_PERIODS)
+        .try_collect()
+        .await
+}
+
+async fn summarize(
+    channel: client::Connection,
+    filter: &str,
+    since: Timestamp,
+    until: Option<Timestamp>,
+) -> Result<v1::SummarizeUsageResponse, Status> {
+    let filter = Some(v1::RequestFilter {
+        since: Some(to_time(since)),
+        until: until.map(to_time),
+        expression: filter.to_owned(),
+        ..v1::RequestFilter::default()
+    });
+    let mut usage = UsageServiceClient::new(channel);
+    with_timeout(usage.summarize_usage(v1::SummarizeUsageRequest { filter })).await
+}
+
+/// Returns the error codes of the last hour, as far as the newest [`PAGE_SIZE`] of its errors tell,
+/// most frequent first.
+pub(super) async fn errors(channel: client::Connection) -> Result<Vec<ErrorCount>, Status> {
+    let expression = "status:failed,rejected,interrupted since:1h".to_owned();
+    let filter = Some(v1::RequestFilter { expression, ..v1::RequestFilter::default() });
+    let request =
+        v1::ListRequestsRequest { filter, page_size: PAGE_SIZE, page_token: String::new() };
+    let answer = with_timeout(UsageServiceClient::new(channel).list_requests(request)).await?;
+    let mut errors: BTreeMap<String, ErrorCount> = BTreeMap::new();
+    for record in answer.requests.into_iter().map(convert::record) {
+        let status = || record.status.map(|status| status.name().to_owned());
+        let Some(code) = record.error_code.clone().or_else(status) else { continue };
+        let entry =
+            errors.entry(code.clone()).or_insert(ErrorCount { code, count: 0, last_at: None });
+        entry.count = entry.count.saturating_add(record.count.max(1).into());
+        entry.last_at = entry.last_at.max(record.started_at);
+    }
+    let mut errors: Vec<_> = errors.into_values().collect();
+    errors.sort_by_key(|it| std::cmp::Reverse(it.count));
+    Ok(errors)
+}
+
+/// Returns a page of requests, newest first, with the token of the next one.
+pub(super) async fn older(
+    channel: client::Connection,
+    filter: String,
+    page_token: String,
+) -> Result<(OlderPage, Option<String>), Status> {
+    let expression = filter.clone();
+    let request = v1::ListRequestsRequest {
+        filter: Some(v1::RequestFilter { expression, ..v1::RequestFilter::default() }),
+        page_size: PAGE_SIZE,
+        page_token,
+    };
+    let answer = with_timeout(UsageServiceClient::new(channel).list_requests(request)).await?;
+    let next = Some(answer.next_page_token).filter(|token| !token.is_empty());
+    let records = answer.requests.into_iter().map(convert::record).collect();
+    Ok((OlderPage { filter, records, is_last: next.is_none() }, next))
+}
+
+fn to_time(time: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() }
+}

@@ -1,0 +1,120 @@
+//! Tests of tables: order, marks and copied rows.
+
+use secrecy::ExposeSecret;
+
+use super::*;
+
+fn accounts() -> Model {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('6'));
+    let account = |name: &str, balance: &str| Account {
+        balance_usd: Some(balance.to_owned()),
+        ..account(name, Role::Member)
+    };
+    let accounts = vec![account("bob", "9.5"), account("cleo", "10"), account("ada", "-1")];
+    load(&mut model, Loaded::Accounts(accounts));
+    model
+}
+
+fn names(model: &Model) -> Vec<&str> {
+    model.data.accounts.visible().map(|it| it.name.as_str()).collect()
+}
+
+fn copied(effects: &[Effect]) -> &str {
+    match effects {
+        [Effect::Copy(text)] => text.expose_secret(),
+        other => panic!("nothing copied: {other:?}"),
+    }
+}
+
+#[test]
+fn accounts_are_sorted_by_any_column_and_the_cursor_stays() {
+    let mut model = accounts();
+    press(&mut model, KeyCode::Down);
+    press(&mut model, KeyCode::Char('>'));
+    assert_eq!(names(&model), ["ada", "bob", "cleo"]);
+    assert_eq!(model.data.accounts.current().unwrap().name, "cleo");
+    for _ in 0..4 {
+        press(&mut model, KeyCode::Char('>'));
+    }
+    assert_eq!(names(&model), ["cleo", "bob", "ada"], "by balance, not by its text");
+    press(&mut model, KeyCode::Char('='));
+    assert_eq!(names(&model), ["ada", "bob", "cleo"]);
+    press(&mut model, KeyCode::Char('<'));
+    assert_eq!(model.data.accounts.table.sort.unwrap().column, "plan");
+}
+
+#[test]
+fn marked_accounts_are_copied_and_suspended_together() {
+    let mut model = accounts();
+    write_marks(&mut model);
+    assert_eq!(copied(&press(&mut model, KeyCode::Char('y'))), "id-of-bob\nid-of-cleo");
+    let csv = copied(&press(&mut model, KeyCode::Char('Y'))).to_owned();
+    assert!(
+        csv.starts_with("name,role,state,plan,balance,registered\nbob,member,active,free,9.5,")
+    );
+    assert_eq!(csv.lines().count(), 3);
+    press(&mut model, KeyCode::Char('s'));
+    write(&mut model, "unpaid");
+    let requested = change(&press(&mut model, KeyCode::Enter));
+    assert!(requested.starts_with("Batch([Suspend { account: \"bob\""), "{requested}");
+    assert!(requested.contains("account: \"cleo\", reason: \"unpaid\""), "{requested}");
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Esc);
+    assert!(model.data.accounts.table.marked.is_empty());
+}
+
+fn write_marks(model: &mut Model) {
+    press(model, KeyCode::Char(' '));
+    press(model, KeyCode::Char(' '));
+}
+
+#[test]
+fn marked_keys_are_revoked_after_one_question() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('2'));
+    let revoked = Key { revoked_at: jiff::Timestamp::new(1, 0).ok(), ..key("c") };
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b"), revoked]));
+    write_marks(&mut model);
+    press(&mut model, KeyCode::Char(' '));
+    press(&mut model, KeyCode::Char('x'));
+    let requested = change(&press(&mut model, KeyCode::Char('y')));
+    assert_eq!(
+        requested,
+        "Batch([RevokeKey { id: \"a\", label: \"label of a\" }, RevokeKey { id: \"b\", label: \"label of b\" }])"
+    );
+    // A mark goes with its row.
+    load(&mut model, Loaded::Keys(vec![key("b")]));
+    assert_eq!(model.data.keys.table.marked.len(), 1);
+}
+
+#[test]
+fn the_filter_matches_all_words() {
+    let mut model = accounts();
+    write(&mut model, "/bo free");
+    assert_eq!(names(&model), ["bob"]);
+}
+
+#[test]
+fn a_sorted_log_is_paused_and_resumes_in_the_order_of_time() {
+    use crate::model::record::{LogBatch, Record};
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('4'));
+    let record = |id: &str, cost: &str| Record {
+        id: id.to_owned(),
+        cost_usd: Some(cost.to_owned()),
+        ..Record::default()
+    };
+    let records = vec![record("1", "0.2"), record("2", "0.10"), record("3", "0.3")];
+    let batch = LogBatch { restarted: true, records, dropped: 0, live: true };
+    update(&mut model, Message::LogReceived(batch));
+    let ids =
+        |model: &Model| model.data.log.records.iter().map(|it| it.id.clone()).collect::<String>();
+    // The last three columns are cost, key and id.
+    for _ in 0..3 {
+        press(&mut model, KeyCode::Char('<'));
+    }
+    assert_eq!((ids(&model).as_str(), model.data.log.paused), ("312", true));
+    press(&mut model, KeyCode::Char('p'));
+    assert_eq!((ids(&model).as_str(), model.data.log.paused), ("321", false));
+}
