@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use gateway::app::{self, Listeners, Seams};
 use gateway::clock::SystemEntropy;
 use gateway::config::{Config, MigrateArgs, RestoreArgs, Settings, SettingsSource, listen_address};
@@ -61,12 +62,20 @@ enum Command {
     Simulator(SimulatorArgs),
     /// Write the manual: a page for each command into a directory, or only that of `gateway` to stdout
     Man(ManArgs),
+    /// Print a script that completes the commands and flags of `gateway` in a shell
+    Completions(CompletionsArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct ManArgs {
     /// Directory for the pages
     dir: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+struct CompletionsArgs {
+    /// Shell that runs the script
+    shell: Shell,
 }
 
 #[derive(Debug, clap::Args)]
@@ -118,9 +127,6 @@ fn runtime() -> Result<Runtime> {
 
 async fn run() -> Result<()> {
     let cli = Cli::parse();
-    if let Some(Command::Man(args)) = cli.command {
-        return manual(args.dir.as_deref());
-    }
     // The demo prints to stdout and logs only warnings by default.
     let demo_filter = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
     telemetry::init(cli.log.as_deref().or(demo_filter))?;
@@ -146,6 +152,7 @@ async fn run() -> Result<()> {
         Some(Command::Restore(args)) => Box::pin(app::restore(&args, &mut std::io::stdout())).await,
         Some(Command::Simulator(args)) => simulate(args, shutdown).await,
         Some(Command::Man(args)) => manual(args.dir.as_deref()),
+        Some(Command::Completions(args)) => completions(args.shell),
     }
 }
 
@@ -161,6 +168,13 @@ fn manual(dir: Option<&Path>) -> Result<()> {
     std::fs::create_dir_all(dir)
         .and_then(|()| clap_mangen::generate_to(command, dir))
         .with_context(|| format!("writing the manual to `{}`", dir.display()))
+}
+
+/// Prints the completion script of a shell, which is generated from the command-line definition.
+fn completions(shell: Shell) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "gateway", &mut script);
+    Ok(std::io::stdout().write_all(&script)?)
 }
 
 async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {

@@ -121,6 +121,15 @@ fn man_writes_a_page_per_command_with_flags_and_variables() {
 }
 
 #[test]
+fn bash_completes_commands_with_the_printed_script() {
+    let complete = "source <(\"$0\" completions bash); COMP_WORDS=(gateway ser) COMP_CWORD=1; \
+                    _gateway gateway ser gateway; echo \"${COMPREPLY[@]}\"";
+    let gateway = env!("CARGO_BIN_EXE_gateway");
+    let output = Command::new("bash").args(["-c", complete, gateway]).output().unwrap();
+    assert_eq!(text(&output.stdout), "serve\n", "{}", text(&output.stderr));
+}
+
+#[test]
 fn refuses_a_host_name_as_listen_address() {
     let output = gateway(&["--listen", "gate.example:8080"]);
     assert_eq!(output.status.code(), Some(2));

@@ -62,6 +62,22 @@ async fn the_command_lines_in_the_systemd_units_are_valid() {
     }
 }
 
+#[test]
+fn the_systemd_units_have_the_same_sandbox() {
+    let sandbox = |unit: &'static str| {
+        let (_, rest) = unit.split_once("# what the gateway never does").unwrap();
+        rest.split_once("[Install]").unwrap().0
+    };
+    assert_eq!(sandbox(examples::SYSTEMD_UNIT), sandbox(examples::FLEET_SYSTEMD_UNIT));
+}
+
+#[test]
+fn the_settings_of_the_debian_package_serve_this_host_only() {
+    let config = read(include_str!("../../packaging/debian/gateway.toml"));
+    assert!(config.listen.ip().is_loopback() && config.admin_listen.is_local());
+    assert!(!config.simulator);
+}
+
 /// Returns the value of a key in a systemd unit or an environment file.
 fn value<'a>(text: &'a str, key: &str) -> &'a str {
     let value = |line: &'a str| line.strip_prefix(key)?.strip_prefix('=');

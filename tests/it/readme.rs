@@ -15,13 +15,14 @@ use tests::with_timeout;
 use tokio::process::Command;
 
 /// All documents of the repository, by their path from the root.
-const DOCUMENTS: [&str; 7] = [
+const DOCUMENTS: [&str; 8] = [
     "README.md",
     "gateway/README.md",
     "gateway/ARCHITECTURE.md",
     "gateway/CHANGELOG.md",
     "ctl/README.md",
     "examples/fleet/README.md",
+    "packaging/README.md",
     "tui/README.md",
 ];
 

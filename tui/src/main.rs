@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
 use ctl::profile::{EndpointFlags, Environment};
 use jiff::tz::TimeZone;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -61,12 +62,19 @@ struct Args {
     /// Print the manual page and exit
     #[arg(long)]
     man: bool,
+    /// Print the completion script of a shell and exit
+    #[arg(long, value_name = "SHELL", exclusive = true)]
+    completions: Option<Shell>,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let result = if args.man { manual() } else { Box::pin(run(args)).await };
+    let result = match args.completions {
+        Some(shell) => completions(shell),
+        None if args.man => manual(),
+        None => Box::pin(run(args)).await,
+    };
     match result {
         Ok(code) => code,
         Err(error) => {
@@ -82,6 +90,14 @@ fn manual() -> Result<ExitCode> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Args::command().name("tui")).render(&mut page)?;
     stdout().write_all(&page)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the completion script of a shell, generated from the command line definition.
+fn completions(shell: Shell) -> Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "tui", &mut script);
+    stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -195,3 +195,12 @@ fn the_manual_page_lists_the_options() {
         assert!(page.contains(word), "{word} is not in {page}");
     }
 }
+
+#[test]
+fn bash_completes_options_with_the_printed_script() {
+    let complete = "source <(\"$0\" --completions bash); COMP_WORDS=(tui --mo) COMP_CWORD=1; \
+                    _tui tui --mo tui; echo \"${COMPREPLY[@]}\"";
+    let tui = env!("CARGO_BIN_EXE_tui");
+    let output = Command::new("bash").args(["-c", complete, tui]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "--mouse\n");
+}
