@@ -123,7 +123,8 @@ pub(crate) enum Command {
     Register(Register),
     /// Sign in; stores the session for the server, or in --token-file
     #[command(after_help = "Example:\n  ctl login alice\n  \
-        ctl login alice --password-stdin --token-file alice.token < password.txt")]
+        ctl login alice --password-stdin --token-file alice.token < password.txt\n  \
+        ctl login alice --reset-code tgr-1 --password-stdin < password.txt")]
     Login(Login),
     /// Sign out and delete the stored token
     #[command(after_help = "Example:\n  ctl logout")]
@@ -253,6 +254,9 @@ pub(crate) struct Login {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) password: Password,
+    /// Set a new password with a code from an operator first, without the old one
+    #[arg(long, value_name = "CODE")]
+    pub(crate) reset_code: Option<String>,
 }
 
 /// Arguments of `ctl quickstart`.

@@ -147,6 +147,29 @@ async fn account_and_plan_changes_are_in_the_audit_log() {
 }
 
 #[tokio::test]
+async fn a_forgotten_password_is_replaced_with_a_code() {
+    let product = Product::start().await;
+    let (alice, operator) = (member(&product, "alice").await, User::operator(&product));
+    assert_eq!(alice.ctl("account reset-password alice").await.code, 3);
+    let code = operator.ok("account reset-password alice --quiet").await;
+    let login = format!("login alice --password-stdin --reset-code {}", code.trim());
+    let anew = User::new(&product);
+    let ran = anew.ctl_with(&login, "another horse\n").await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(anew.json("whoami").await["name"], "alice");
+    assert_eq!(alice.ctl("whoami").await.code, 3, "its session has ended");
+    assert_eq!(alice.ctl_with(&login, "a third horse\n").await.code, 3, "the code was used");
+    let log = operator.json("audit list --account alice").await;
+    let entry = |action: &str| {
+        let found = log.as_array().unwrap().iter().find(|entry| entry["action"] == action);
+        found.unwrap_or_else(|| panic!("{action}: {log}")).clone()
+    };
+    assert_eq!(entry("account.reset_password")["actor"], "operator");
+    assert_eq!(entry("account.password")["actor"], "alice");
+    assert!(entry("account.reset_password")["address"].is_string());
+}
+
+#[tokio::test]
 async fn exit_codes_distinguish_kinds_of_errors() {
     let product = Product::start().await;
     let (anonymous, alice) = (User::new(&product), member(&product, "alice").await);

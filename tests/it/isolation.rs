@@ -216,7 +216,7 @@ async fn the_last_owner_keeps_its_role_and_no_smaller_role_suspends_it() {
 }
 
 #[tokio::test]
-async fn only_registration_sign_in_and_the_address_are_open_to_anonymous_callers() {
+async fn only_registration_sign_in_password_resets_and_the_address_are_open_to_anonymous_callers() {
     let product = Product::start().await;
     let victim = victim(&product).await;
     let anonymous = product.anonymous().await;

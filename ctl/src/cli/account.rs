@@ -57,6 +57,12 @@ pub(crate) enum AccountCommand {
     #[command(after_help = "Example:\n  ctl account password\n  \
         printf '%s\\n' \"$OLD\" \"$NEW\" | ctl account password --password-stdin")]
     Password(Password),
+    /// Create a code with which the owner of an account sets a new password (role operator)
+    #[command(
+        after_help = "The code is valid for one hour and one use: ctl login NAME --reset-code CODE. Its use ends \
+        all sessions of the account.\n\nExample:\n  ctl account reset-password alice"
+    )]
+    ResetPassword(ResetPassword),
     /// Create a single-use invite code for registration (role operator)
     #[command(after_help = "Example:\n  ctl account invite --ttl 48h\n  \
         ctl account invite --plan team --credit 20")]
@@ -195,6 +201,13 @@ pub(crate) enum Role {
     Support,
     Operator,
     Owner,
+}
+
+/// Arguments of `ctl account reset-password`.
+#[derive(Debug, Args)]
+pub(crate) struct ResetPassword {
+    /// Account name or id
+    pub(crate) account: String,
 }
 
 /// Arguments of `ctl account password`.

@@ -4,6 +4,7 @@ mod export;
 mod invite;
 mod limits;
 pub(super) mod record;
+mod reset_password;
 
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
@@ -39,6 +40,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Resul
         AccountCommand::Plan(input) => plan(shell, input).await,
         AccountCommand::Grant(input) => grant(shell, input).await,
         AccountCommand::Password(input) => password(shell, input.password_stdin).await,
+        AccountCommand::ResetPassword(input) => reset_password::run(shell, input).await,
         AccountCommand::Invite(input) => invite::create(shell, input).await,
         AccountCommand::Invites => invite::list(shell).await,
         AccountCommand::Uninvite(input) => invite::revoke(shell, input.id).await,

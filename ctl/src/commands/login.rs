@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::{
-    Account, RegisterRequest, RegisterResponse, SignInRequest, SignInResponse, SignOutRequest,
-    WhoAmIRequest,
+    Account, RegisterRequest, RegisterResponse, ResetPasswordRequest, SignInRequest,
+    SignInResponse, SignOutRequest, WhoAmIRequest,
 };
 use secrecy::{ExposeSecret, SecretString};
 use tonic::Code;
@@ -46,7 +46,11 @@ pub(super) async fn register(shell: &mut Shell<'_>, input: Register) -> Result<(
 pub(super) async fn login(shell: &mut Shell<'_>, input: Login) -> Result<(), Failure> {
     let gateway = shell.gateway()?;
     let store = session_store(shell)?;
-    let password = read_password(shell, &input.password, false)?;
+    let password = read_password(shell, &input.password, input.reset_code.is_some())?;
+    if let Some(code) = input.reset_code {
+        reset_password(&gateway, &input.name, code, &password).await?;
+        shell.output.note("set the new password; all earlier sessions of the account have ended");
+    }
     let answer = sign_in(&gateway, &input.name, &password).await?;
     let account = save_session(shell, &gateway.server, answer, &store)?;
     shell.output.one(&AccountRecord::from(account))
@@ -166,6 +170,20 @@ pub(super) async fn sign_in(
         }
     })?;
     Ok(answer.into_inner())
+}
+
+/// Sets a new password with a code from an operator.
+async fn reset_password(
+    endpoint: &Endpoint,
+    name: &str,
+    code: String,
+    password: &SecretString,
+) -> Result<(), Failure> {
+    let mut client = AccountServiceClient::new(connect(&endpoint.without_token()).await?);
+    let new_password = password.expose_secret().to_owned();
+    let request = ResetPasswordRequest { name: name.to_owned(), code, new_password };
+    client.reset_password(request).await?;
+    Ok(())
 }
 
 /// Stores a new session for later commands, and prints its location.

@@ -50,6 +50,19 @@ async fn password_prompts_require_a_terminal() {
 }
 
 #[tokio::test]
+async fn login_with_a_code_sets_the_password_before_it_signs_in() {
+    let (fake, user) = signed_out().await;
+    let line = "login bob --password-stdin --reset-code";
+    let refused = user.ctl_with(&format!("{line} tgr-2"), "a new one\n").await;
+    assert_eq!((refused.code, fake.last().method), (3, "ResetPassword"), "{refused:?}");
+    user.ctl_with(&format!("{line} tgr-1"), "a new one\n").await.ok();
+    let methods: Vec<_> = fake.calls().iter().map(|call| call.method).collect();
+    assert_eq!(methods, ["ResetPassword", "ResetPassword", "SignIn"]);
+    let sent = r#"ResetPasswordRequest { name: "bob", code: "tgr-1", new_password: "a new one" }"#;
+    assert_eq!(fake.calls()[1].message, sent);
+}
+
+#[tokio::test]
 async fn whoami_and_account_show_print_the_account() {
     let (fake, user) = signed_in().await;
     for format in ["table", "json", "jsonl", "csv"] {

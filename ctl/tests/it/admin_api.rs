@@ -26,6 +26,8 @@ const LINES: &[&str] = &[
     "account grant bob support",
     "account password --password-stdin",
     "account export bob --out EXPORT",
+    "account reset-password bob",
+    "login bob --password-stdin --reset-code tgr-1 --token-file TOKEN",
     "account invite",
     "account invites",
     "account uninvite 4be1f07a92c3",

@@ -22,6 +22,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "account plan",
     "account grant",
     "account password",
+    "account reset-password",
     "account export",
     "account invite",
     "account invites",

@@ -73,6 +73,7 @@ async fn quiet_prints_only_names() {
         ("model list --quiet", "sim-fast\nsim-slow\n"),
         ("whoami -q", "alice\n"),
         ("account invite -q", "inv-1\n"),
+        ("account reset-password bob -q", "tgr-1\n"),
         ("model remove m -q", ""),
     ] {
         let result = user.ctl(line).await;

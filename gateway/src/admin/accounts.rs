@@ -235,6 +235,31 @@ impl AccountService for Accounts {
         Ok(Response::new(v1::RevokeInviteResponse {}))
     }
 
+    async fn create_password_reset(
+        &self,
+        request: Request<v1::CreatePasswordResetRequest>,
+    ) -> RpcResult<v1::CreatePasswordResetResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let account = request.into_inner().account;
+        let new = self.control.create_password_reset(&caller, &account).await?;
+        Ok(Response::new(v1::CreatePasswordResetResponse {
+            code: convert::expose_secret(&new.code),
+            expires_at: Some(convert::time(new.expires_at)),
+            account_name: new.account.name.clone(),
+        }))
+    }
+
+    async fn reset_password(
+        &self,
+        request: Request<v1::ResetPasswordRequest>,
+    ) -> RpcResult<v1::ResetPasswordResponse> {
+        let address = auth::address(&request);
+        let v1::ResetPasswordRequest { name, code, new_password } = request.into_inner();
+        let (code, password) = (code.into(), new_password.into());
+        self.control.reset_password(address, &name, &code, password).await?;
+        Ok(Response::new(v1::ResetPasswordResponse {}))
+    }
+
     async fn grant_role(
         &self,
         request: Request<v1::GrantRoleRequest>,

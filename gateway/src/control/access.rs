@@ -41,6 +41,8 @@ pub enum Permission {
     AddAccounts,
     /// To rename, close, reopen and delete accounts.
     EndAccounts,
+    /// To create codes with which the owners of accounts set new passwords.
+    ResetPasswords,
     /// To change the balances of accounts.
     CreditAccounts,
     /// To assign accounts to plans.
@@ -70,6 +72,7 @@ impl Permission {
             Self::RevokeKeys => (Role::Support, "revoke the keys of other accounts"),
             Self::AddAccounts => (Role::Operator, "invite and register accounts"),
             Self::EndAccounts => (Role::Operator, "rename, close, reopen and delete accounts"),
+            Self::ResetPasswords => (Role::Operator, "reset the passwords of accounts"),
             Self::CreditAccounts => (Role::Operator, "credit accounts"),
             Self::AssignPlans => (Role::Operator, "change the plans of accounts"),
             Self::ChangeCatalogue => (Role::Operator, "change plans, models and upstreams"),

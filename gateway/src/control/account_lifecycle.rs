@@ -163,8 +163,8 @@ impl Control {
         Ok(self.store.scrub().await?)
     }
 
-    /// Finds an account that may be renamed or closed.
-    fn changeable(
+    /// Finds an account and refuses the built-in one. `participle` completes the message.
+    pub(super) fn changeable(
         &self,
         caller: &Caller,
         account: &str,

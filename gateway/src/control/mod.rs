@@ -28,6 +28,7 @@ pub mod maintenance;
 pub mod models;
 pub mod nodes;
 mod password_change;
+pub mod password_reset;
 pub mod passwords;
 pub mod plans;
 mod registration;

@@ -62,9 +62,9 @@ enum RefusalSubject {
     Token,
 }
 
-/// A password verification in progress. Counts as a failure if it is dropped without an outcome,
-/// which happens when the client disconnects.
-struct PasswordCheckGuard {
+/// A verification of a password or a code in progress. Counts as a failure if it is dropped without an
+/// outcome, which happens when the client disconnects.
+pub(super) struct PasswordCheckGuard {
     control: Arc<Control>,
     account: Option<Arc<Account>>,
     source: Source,
@@ -153,22 +153,29 @@ impl Control {
     ) -> Result<SignedIn, ControlError> {
         let source = Source::of(address);
         let account = self.directory.find_account_named(name);
-        let attempt = self.sign_ins.throttle().begin(
-            NameDigest::of(&normalized(name)),
-            source,
-            self.clock.monotonic(),
-        );
-        let attempt = match attempt {
-            Ok(attempt) => attempt,
-            Err(wait) => {
-                self.record_failed_sign_in(account.as_deref(), source);
-                return Err(too_many_failures(wait));
-            }
-        };
-        let check = self.check(account.clone(), source);
+        let (attempt, check) = self.begin_sign_in(name, account.clone(), source)?;
         let requester = Requester { source, is_trusted: attempt.is_known() };
         let outcome = self.open_session(requester, address, account, name, password).await;
         self.conclude(attempt, check, outcome)
+    }
+
+    /// Begins an attempt to sign in or to reset a password, which must be [concluded](Self::conclude).
+    ///
+    /// # Errors
+    /// [`ControlError::Limited`] after too many failures.
+    pub(super) fn begin_sign_in(
+        self: &Arc<Self>,
+        name: &str,
+        account: Option<Arc<Account>>,
+        source: Source,
+    ) -> Result<(Attempt, PasswordCheckGuard), ControlError> {
+        let name = NameDigest::of(&normalized(name));
+        let attempt = self.sign_ins.throttle().begin(name, source, self.clock.monotonic());
+        let attempt = attempt.map_err(|wait| {
+            self.record_failed_sign_in(account.as_deref(), source);
+            too_many_failures(wait)
+        })?;
+        Ok((attempt, self.check(account, source)))
     }
 
     /// Verifies the password of an authenticated caller.
@@ -279,7 +286,7 @@ impl Control {
     }
 
     /// Records the outcome of an attempt.
-    fn conclude<T>(
+    pub(super) fn conclude<T>(
         &self,
         attempt: Attempt,
         check: PasswordCheckGuard,

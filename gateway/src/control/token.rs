@@ -13,6 +13,9 @@ pub(super) const OPERATOR: &str = "tgo-";
 /// The prefix of invite codes.
 pub(super) const INVITE: &str = "tgi-";
 
+/// The prefix of codes for a new password.
+pub(super) const PASSWORD_RESET: &str = "tgr-";
+
 /// Generates a token.
 pub(super) fn make(prefix: &str, entropy: &dyn Entropy) -> SecretString {
     let mut random = [0; 24];

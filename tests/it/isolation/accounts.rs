@@ -132,6 +132,24 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.accounts().change_password(request).await));
             Rule::Own
         }
+        "AccountService/CreatePasswordReset" => {
+            for account in victim.names() {
+                let request = v1::CreatePasswordResetRequest { account };
+                all.push(shown(caller.accounts().create_password_reset(request).await));
+            }
+            Rule::Operator
+        }
+        "AccountService/ResetPassword" => {
+            // the response to a wrong code contains no secret of a member
+            let request = v1::ResetPasswordRequest {
+                name: victim.session.name.clone(),
+                code: "tgr-guess".to_owned(),
+                new_password: "another long one".to_owned(),
+            };
+            let refused = caller.accounts().reset_password(request).await.unwrap_err();
+            assert_eq!(refused.code(), Code::Unauthenticated);
+            Rule::Open
+        }
         "AccountService/ListSessions" => {
             all.push(shown(caller.accounts().list_sessions(v1::ListSessionsRequest {}).await));
             Rule::Own

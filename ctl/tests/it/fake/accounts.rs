@@ -194,6 +194,26 @@ impl AccountService for FakeGateway {
         answer(RevokeOtherSessionsResponse { ended_sessions: 2 })
     }
 
+    async fn create_password_reset(
+        &self,
+        request: Request<CreatePasswordResetRequest>,
+    ) -> Answer<CreatePasswordResetResponse> {
+        let account_name = self.record("CreatePasswordReset", request)?.account;
+        let expires_at = at(3_600, 0);
+        answer(CreatePasswordResetResponse { code: "tgr-1".to_owned(), expires_at, account_name })
+    }
+
+    async fn reset_password(
+        &self,
+        request: Request<ResetPasswordRequest>,
+    ) -> Answer<ResetPasswordResponse> {
+        let input = self.record("ResetPassword", request)?;
+        if input.code != "tgr-1" {
+            return Err(Status::unauthenticated("the name or the code is wrong"));
+        }
+        answer(ResetPasswordResponse {})
+    }
+
     async fn create_invite(
         &self,
         request: Request<CreateInviteRequest>,

@@ -1,4 +1,4 @@
-//! Accounts, admin sessions and invite codes.
+//! Accounts, admin sessions, invite codes and password resets.
 
 use jiff::Timestamp;
 
@@ -95,6 +95,22 @@ pub struct InviteUse {
     pub at: Timestamp,
     /// The new account.
     pub by: AccountId,
+}
+
+/// A code with which the owner of an account sets a new password once, without the old one. Only the
+/// code's digest is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PasswordReset {
+    /// SHA-256 of the code.
+    pub digest: [u8; 32],
+    /// The account whose password it sets.
+    pub account: AccountId,
+    /// The account that created it.
+    pub created_by: AccountId,
+    /// The time of creation.
+    pub created_at: Timestamp,
+    /// The time of expiry.
+    pub expires_at: Timestamp,
 }
 
 /// The beginning of the names of deleted accounts, which no other account can have.

@@ -75,6 +75,8 @@ actions! {
     AccountPlan = "account.plan",
     /// An account was given another role.
     AccountGrant = "account.grant",
+    /// A code for a new password was created.
+    AccountResetPassword = "account.reset_password",
     /// A password was changed.
     AccountPassword = "account.password",
     /// A sign-in succeeded.

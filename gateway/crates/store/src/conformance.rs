@@ -8,6 +8,7 @@ mod audit;
 mod catalogue;
 pub(crate) mod identities;
 mod ledger;
+mod password_resets;
 mod predicates;
 mod requests;
 mod responses;
@@ -34,6 +35,7 @@ pub(crate) async fn run(store: &dyn Store) {
     responses::run(store).await;
     audit::run(store).await;
     ledger::run(store).await;
+    password_resets::run(store).await;
     account_lifecycle::run(store).await;
 }
 

@@ -42,6 +42,7 @@ pub mod ledger;
 pub mod maintenance;
 pub mod migration;
 mod objects;
+pub mod password_resets;
 pub mod postgres;
 mod predicates;
 mod records;
@@ -57,6 +58,7 @@ pub use account_lifecycle::AccountLifecycle;
 pub use allocations::Allocations;
 pub use audit::{AuditFilter, AuditLog};
 pub use claims::IdempotencyClaims;
+pub use password_resets::PasswordResets;
 
 /// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -187,6 +189,7 @@ pub struct Snapshot {
 pub trait Store:
     Identities
     + AccountLifecycle
+    + PasswordResets
     + Catalogue
     + Requests
     + Responses
@@ -202,6 +205,7 @@ pub trait Store:
 impl<
     T: Identities
         + AccountLifecycle
+        + PasswordResets
         + Catalogue
         + Requests
         + Responses
@@ -241,8 +245,8 @@ pub trait Identities: Send + Sync {
     /// three from its copy. [`StoreError::NotFound`] if there is no such account.
     async fn update_account(&self, account: &Account, audit: &AuditEntry)
     -> Result<(), StoreError>;
-    /// Replaces an account's password hash and deletes its sessions except `keep`. Returns how many
-    /// were deleted. [`StoreError::NotFound`] if there is no such account.
+    /// Replaces an account's password hash, and deletes its sessions except `keep` and its password
+    /// reset. Returns the number of deleted sessions. [`StoreError::NotFound`] if there is no such account.
     async fn set_password(
         &self,
         account: AccountId,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::codec::{At, Count, Decode, DecodeError, List, Micros};
-use domain::account::{Account, AccountStatus, Invite, InviteUse, Session};
+use domain::account::{Account, AccountStatus, Invite, InviteUse, PasswordReset, Session};
 use domain::key::{ClientGone, Key};
 use domain::limit::Limits;
 use domain::model::{Deployment, Model};
@@ -54,6 +54,21 @@ pub(crate) fn session<R: ReadRow>(row: &R) -> Result<Session, R::Error> {
         id: row.named("id")?,
         digest: row.named("digest")?,
         account: row.named("account")?,
+        created_at: row.named::<At>("created_at")?.0,
+        expires_at: row.named::<At>("expires_at")?.0,
+    })
+}
+
+/// Selects password resets.
+pub(crate) const PASSWORD_RESETS: &str =
+    "SELECT digest, account, created_by, created_at, expires_at FROM password_resets";
+
+/// Reads a password reset.
+pub(crate) fn password_reset<R: ReadRow>(row: &R) -> Result<PasswordReset, R::Error> {
+    Ok(PasswordReset {
+        digest: row.named("digest")?,
+        account: row.named("account")?,
+        created_by: row.named("created_by")?,
         created_at: row.named::<At>("created_at")?.0,
         expires_at: row.named::<At>("expires_at")?.0,
     })

@@ -9,6 +9,7 @@ mod audit;
 mod catalogue;
 mod keys;
 mod ledger;
+mod password_reset;
 mod rotation;
 mod sessions;
 mod tail;

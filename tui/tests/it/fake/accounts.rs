@@ -158,6 +158,20 @@ impl AccountService for Backend {
         Err(Status::unimplemented("not asked for"))
     }
 
+    async fn create_password_reset(
+        &self,
+        _: Request<proto::v1::CreatePasswordResetRequest>,
+    ) -> Result<Response<proto::v1::CreatePasswordResetResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn reset_password(
+        &self,
+        _: Request<proto::v1::ResetPasswordRequest>,
+    ) -> Result<Response<proto::v1::ResetPasswordResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
     async fn create_invite(
         &self,
         _: Request<proto::v1::CreateInviteRequest>,

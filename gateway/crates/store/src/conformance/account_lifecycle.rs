@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use super::identities::{account, key};
+use super::password_resets::reset;
 use super::{at, audit_entry, expect_conflict, expect_not_found};
 use crate::{AuditFilter, Store};
 use domain::account::{Account, AccountStatus, Role};
@@ -39,8 +40,11 @@ pub(super) async fn run(store: &dyn Store) {
 
     let closed = Account { status: AccountStatus::Closed, ..caro };
     usable.revoked_at = Some(at(30));
+    let reset = reset(9, CAROL);
+    store.add_password_reset(&reset, &about_carol("Caro")).await.unwrap();
     let revoked = store.close_account(&closed, at(30), &about_carol("Caro")).await.unwrap();
     assert_eq!(revoked, [usable]);
+    assert_eq!(store.find_password_reset(reset.digest).await.unwrap(), None);
     assert!(store.close_account(&closed, at(40), &audit).await.unwrap().is_empty());
     assert!(store.load().await.unwrap().accounts.contains(&closed));
 
@@ -53,7 +57,7 @@ pub(super) async fn run(store: &dyn Store) {
     store.scrub().await.unwrap();
     let filter = AuditFilter { account: Some(CAROL), ..AuditFilter::default() };
     let log = store.audit_before(&filter, None, 99).await.unwrap();
-    assert_eq!(log.len(), 6);
+    assert_eq!(log.len(), 7);
     for (_, entry) in &log {
         assert_eq!(entry.details, "");
         assert!(entry.object == deleted.name, "{entry:?}");

@@ -89,6 +89,11 @@ pub(crate) const TABLES: &[Table] = &[
         "FROM sessions",
     ),
     Table::same(
+        "password_resets",
+        &["account", "digest", "created_by", "created_at", "expires_at"],
+        "FROM password_resets",
+    ),
+    Table::same(
         "keys",
         &[
             "id",

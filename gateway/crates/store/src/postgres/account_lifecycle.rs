@@ -7,7 +7,7 @@ use super::changes::{ChangeTransaction, ChangedObject};
 use super::codec::{ReadColumn, parameters};
 use super::error::{Constrained, expect_changed};
 use super::transaction::Transaction;
-use super::{PostgresStore, keys};
+use super::{PostgresStore, keys, password_resets};
 use crate::codec::At;
 use crate::objects::status_columns;
 use crate::{AccountLifecycle, StoreError};
@@ -150,13 +150,14 @@ async fn set_status(tx: &Transaction<'_>, account: &Account) -> Result<(), Store
     expect_changed(tx.execute(sql, parameters![status, ended, account.id]).await?)
 }
 
-/// Ends all sessions of an account and revokes its keys. Returns the keys.
+/// Ends all sessions of an account, deletes its password reset and revokes its keys. Returns the keys.
 async fn end_access(
     tx: &mut ChangeTransaction<'_>,
     account: AccountId,
     at: Timestamp,
 ) -> Result<Vec<Key>, StoreError> {
     tx.execute("DELETE FROM sessions WHERE account = $1", parameters![account]).await?;
+    password_resets::remove(tx, account).await?;
     let revoked = keys::unrevoked_of(tx, account).await?;
     let sql = "UPDATE keys SET revoked_at = $1 WHERE account = $2 AND revoked_at IS NULL";
     tx.execute(sql, parameters![At(at), account]).await?;

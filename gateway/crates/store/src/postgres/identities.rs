@@ -8,7 +8,8 @@ use super::codec::{ReadColumn, parameters};
 use super::error::{Constrained, expect_changed};
 use super::transaction::Transaction;
 use super::{
-    PostgresStore, catalogue, changes, entries, invites, keys, models, sessions, upstreams,
+    PostgresStore, catalogue, changes, entries, invites, keys, models, password_resets, sessions,
+    upstreams,
 };
 use crate::codec::At;
 use crate::objects;
@@ -101,9 +102,7 @@ impl Identities for PostgresStore {
     ) -> Result<u64, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
-        let sql = "UPDATE accounts SET password_hash = $1 WHERE id = $2";
-        expect_changed(tx.execute(sql, parameters![password_hash, account]).await?)?;
-        let ended = sessions::end_others(&tx, account, keep).await?;
+        let ended = set_password(&tx, account, password_hash, keep).await?;
         tx.commit_audited(audit).await?;
         Ok(ended)
     }
@@ -280,6 +279,20 @@ fn earlier_role(role: Role) -> Role {
 /// Returns all accounts.
 pub(super) async fn accounts(tx: &Transaction<'_>) -> Result<Vec<Account>, StoreError> {
     tx.query(ACCOUNTS, &[]).await?.iter().map(objects::account).collect()
+}
+
+/// Replaces the password hash of an account, and deletes its sessions except `keep` and its password
+/// reset. Returns the number of deleted sessions.
+pub(super) async fn set_password(
+    tx: &Transaction<'_>,
+    account: AccountId,
+    hash: &str,
+    keep: Option<[u8; 32]>,
+) -> Result<u64, StoreError> {
+    let sql = "UPDATE accounts SET password_hash = $1 WHERE id = $2";
+    expect_changed(tx.execute(sql, parameters![hash, account]).await?)?;
+    password_resets::remove(tx, account).await?;
+    sessions::end_others(tx, account, keep).await
 }
 
 async fn insert_account(

@@ -28,6 +28,7 @@ steps![
     "0006_hedging",
     "0007_account_lifecycle",
     "0008_operators",
+    "0009_password_resets",
 ];
 
 /// The newest schema version.

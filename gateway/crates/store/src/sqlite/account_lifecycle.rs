@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
-use super::{SqliteStore, keys};
+use super::{SqliteStore, keys, password_resets};
 use crate::codec::At;
 use crate::objects::status_columns;
 use crate::{AccountLifecycle, StoreError};
@@ -149,9 +149,10 @@ fn set_status(tx: &Connection, account: &Account) -> Result<(), StoreError> {
     }
 }
 
-/// Ends all sessions of an account and revokes its keys. Returns the keys.
+/// Ends all sessions of an account, deletes its password reset and revokes its keys. Returns the keys.
 fn end_access(tx: &Connection, account: AccountId, at: Timestamp) -> Result<Vec<Key>, StoreError> {
     tx.execute("DELETE FROM sessions WHERE account = ?", parameters![account])?;
+    password_resets::remove(tx, account)?;
     let revoked = keys::unrevoked_of(tx, account)?;
     let sql = "UPDATE keys SET revoked_at = ? WHERE account = ? AND revoked_at IS NULL";
     tx.execute(sql, parameters![At(at), account])?;

@@ -6,7 +6,9 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
-use super::{SqliteStore, catalogue, commit, invites, keys, models, sessions, upstreams};
+use super::{
+    SqliteStore, catalogue, commit, invites, keys, models, password_resets, sessions, upstreams,
+};
 use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
@@ -96,12 +98,7 @@ impl Identities for SqliteStore {
         audit: &AuditEntry,
     ) -> Result<u64, StoreError> {
         let hash = password_hash.to_owned();
-        self.write_audited(audit, move |tx| {
-            let sql = "UPDATE accounts SET password_hash = ? WHERE id = ?";
-            changed(tx.prepare_cached(sql)?.execute(parameters![hash, account])?)?;
-            sessions::end_others(tx, account, keep)
-        })
-        .await
+        self.write_audited(audit, move |tx| set_password(tx, account, &hash, keep)).await
     }
 
     async fn find_password_hash(
@@ -251,6 +248,20 @@ fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
         .prepare_cached(ACCOUNTS)?
         .query_map([], |row| objects::account(row))?
         .collect::<Result<_, _>>()?)
+}
+
+/// Replaces the password hash of an account, and deletes its sessions except `keep` and its password
+/// reset. Returns the number of deleted sessions.
+pub(super) fn set_password(
+    tx: &Connection,
+    account: AccountId,
+    hash: &str,
+    keep: Option<[u8; 32]>,
+) -> Result<u64, StoreError> {
+    let sql = "UPDATE accounts SET password_hash = ? WHERE id = ?";
+    changed(tx.prepare_cached(sql)?.execute(parameters![hash, account])?)?;
+    password_resets::remove(tx, account)?;
+    sessions::end_others(tx, account, keep)
 }
 
 fn changed(rows: usize) -> Result<(), StoreError> {

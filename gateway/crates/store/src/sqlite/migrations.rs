@@ -42,6 +42,7 @@ steps![
     "0023_hedging",
     "0024_account_lifecycle",
     "0025_operators",
+    "0026_password_resets",
 ];
 
 /// The newest schema version.

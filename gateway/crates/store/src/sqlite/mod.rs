@@ -30,6 +30,7 @@ mod ledger;
 mod maintenance;
 mod migrations;
 mod models;
+mod password_resets;
 mod readers;
 mod requests;
 mod responses;
