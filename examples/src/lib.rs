@@ -9,6 +9,9 @@ pub const GATEWAY_FULL: &str = include_str!("../gateway.full.toml");
 /// A systemd unit.
 pub const SYSTEMD_UNIT: &str = include_str!("../tollgate.service");
 
+/// A systemd unit of the API's listening socket.
+pub const SYSTEMD_SOCKET: &str = include_str!("../tollgate.socket");
+
 /// A systemd unit for one gateway of several.
 pub const FLEET_SYSTEMD_UNIT: &str = include_str!("../fleet/tollgate@.service");
 

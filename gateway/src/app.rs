@@ -5,6 +5,7 @@
 mod backend;
 mod migrate;
 mod restore;
+mod take_over;
 mod upgrade;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use self::backend::Backend;
 pub use self::migrate::migrate;
 pub use self::restore::restore;
+pub use self::take_over::take_over;
 use crate::admin;
 use crate::backups::BackupTask;
 use crate::catalogue;
@@ -48,7 +50,7 @@ use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use crate::ledger::Ledger;
 use crate::ledger::journal::{Journal, Recovered};
 use crate::limits::Limiter;
-pub use crate::listeners::{AdminListener, Listeners};
+pub use crate::listeners::{AdminListener, InheritedSockets, Listeners};
 use crate::memory_budget::MemoryBudget;
 use crate::pipeline::AppState;
 use crate::pipeline::count::Counter;
@@ -58,6 +60,7 @@ use crate::secrets::Credentials;
 use crate::service_manager;
 use crate::shared_pool::Shortages;
 use crate::state::State;
+use crate::take_over::Offer;
 use crate::tls::ServerTls;
 use crate::upstream::{HealthChecks, SimulatorDialer, SlotsTable, StatsTable, UpstreamClients};
 use crate::workers::{WorkerRuntime, Workers};
@@ -119,6 +122,8 @@ pub async fn run(
     let tls = config.tls.clone().map(read_tls).transpose()?.map(Arc::new);
 
     data_dir::make(&config.data_dir)?;
+    // Closed after the lock was released, which the next process awaits.
+    let successor = Arc::<OnceLock<UnixStream>>::default();
     let _lock = data_dir::lock(&config.data_dir).await?;
     let patience =
         matches!(config.store, StoreConfig::Postgres(_)).then_some(config.store_patience);
@@ -374,6 +379,14 @@ pub async fn run(
     drop(app);
     let dropping = drop_removed_clients(directory, all_clients);
     writing.spawn(recorder_stop.clone().run_until_cancelled_owned(dropping));
+    let handed_over = CancellationToken::new();
+    match Offer::new(&config.data_dir, &listeners, config.drain) {
+        Ok(offer) => {
+            let taking = hand_over(offer, successor.clone(), handed_over.clone(), shutdown.clone());
+            writing.spawn(taking);
+        }
+        Err(error) => tracing::warn!(%error, "another process cannot take over from this one"),
+    }
     tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), workers = config.workers, "serving");
     service_manager::ready();
     let feeding = service_manager::feed_watchdog();
@@ -396,7 +409,7 @@ pub async fn run(
         edge,
     };
     let (drain, drain_delay) = (config.drain, config.drain_delay);
-    let stop = Stop { shutdown: shutdown.clone(), drain_delay, drain, cut_off, abort };
+    let stop = Stop { shutdown: shutdown.clone(), handed_over, drain_delay, drain, cut_off, abort };
     // Boxed: this future would have to hold each of them.
     let http = Box::pin(port.serve(stop));
     let settings = admin::Settings {
@@ -462,6 +475,20 @@ fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Output = ()>> {
             service_manager::ready();
         }
     })
+}
+
+/// Shuts down as soon as another process takes over from this one. Ends with the shutdown, so that the offer does not keep
+/// the listening sockets open.
+async fn hand_over(
+    offer: Offer,
+    successor: Arc<OnceLock<UnixStream>>,
+    handed_over: CancellationToken,
+    shutdown: CancellationToken,
+) {
+    let Some(connection) = shutdown.run_until_cancelled(offer.taken()).await else { return };
+    _ = successor.set(connection);
+    handed_over.cancel();
+    shutdown.cancel();
 }
 
 /// Sets what keys with a spending cap may still spend.

@@ -43,6 +43,7 @@ pub mod programs;
 pub mod secrets;
 mod service_manager;
 pub mod shared_pool;
+mod take_over;
 pub mod telemetry;
 pub mod tls;
 pub mod welcome;

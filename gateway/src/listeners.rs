@@ -1,13 +1,19 @@
 //! The bound sockets of a gateway. They are bound before the start, so that tests can use port 0.
 
+mod inherited;
+
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 
+pub use self::inherited::InheritedSockets;
 use crate::config::AdminAddress;
 use crate::connections::Listen;
 
@@ -27,10 +33,17 @@ pub enum AdminListener {
     Unix(UnixSocket),
 }
 
-/// A Unix socket whose file is removed on drop.
+/// A Unix socket.
 pub struct UnixSocket {
     listener: UnixListener,
+    file: Arc<SocketFile>,
+}
+
+/// The file of a Unix socket. It is removed on drop, unless it belongs to another process.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
     path: PathBuf,
+    is_ours: AtomicBool,
 }
 
 /// The longest queue of connections that are not accepted yet; the system may allow less. The kernel drops the
@@ -51,12 +64,36 @@ impl Listeners {
     /// # Errors
     /// An address is in use or not local.
     pub async fn bind(http: SocketAddr, admin: impl Into<AdminAddress>) -> Result<Self> {
+        Self::bind_rest(InheritedSockets::default(), http, admin).await
+    }
+
+    /// Uses the `inherited` sockets, and binds the addresses of those that are missing.
+    ///
+    /// # Errors
+    /// An address is in use or not local, or an inherited socket is not usable.
+    pub async fn bind_rest(
+        inherited: InheritedSockets,
+        http: SocketAddr,
+        admin: impl Into<AdminAddress>,
+    ) -> Result<Self> {
         let tcp = async |address: SocketAddr, flag: &str| {
             listen(address).with_context(|| {
                 format!("listening on {address}; choose another address with {flag}")
             })
         };
-        let http = tcp(http, "--listen").await?;
+        let InheritedSockets { http: inherited_http, admin: inherited_admin } = inherited;
+        let http = match inherited_http {
+            Some(listener) => {
+                let used =
+                    listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
+                used.context("using the socket of the API")?
+            }
+            None => tcp(http, "--listen").await?,
+        };
+        if let Some(admin) = inherited_admin {
+            let admin = admin.listen().context("using the socket of the admin plane")?;
+            return Ok(Self { http, admin });
+        }
         let admin = match admin.into() {
             AdminAddress::Tcp(address) => AdminListener::Tcp(tcp(address, "--admin-listen").await?),
             AdminAddress::Unix(path) => {
@@ -72,7 +109,30 @@ impl Listeners {
     }
 }
 
+impl Listeners {
+    /// Returns descriptors of the same sockets, the API's and the admin plane's. A socket and its queue exist until the
+    /// last of its descriptors is closed.
+    ///
+    /// # Errors
+    /// There are too many open files.
+    pub(crate) fn duplicate(&self) -> io::Result<[OwnedFd; 2]> {
+        let admin = match &self.admin {
+            AdminListener::Tcp(listener) => listener.as_fd(),
+            AdminListener::Unix(socket) => socket.listener.as_fd(),
+        };
+        Ok([self.http.as_fd().try_clone_to_owned()?, admin.try_clone_to_owned()?])
+    }
+}
+
 impl AdminListener {
+    /// Returns the file of a Unix socket.
+    pub(crate) fn file(&self) -> Option<Arc<SocketFile>> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Unix(socket) => Some(socket.file.clone()),
+        }
+    }
+
     /// Returns the bound address; for port 0, with the port that the system assigned.
     ///
     /// # Errors
@@ -80,7 +140,7 @@ impl AdminListener {
     pub fn address(&self) -> io::Result<AdminAddress> {
         match self {
             Self::Tcp(listener) => Ok(AdminAddress::Tcp(listener.local_addr()?)),
-            Self::Unix(socket) => Ok(AdminAddress::Unix(socket.path.clone())),
+            Self::Unix(socket) => Ok(AdminAddress::Unix(socket.file.path.clone())),
         }
     }
 }
@@ -88,7 +148,7 @@ impl AdminListener {
 impl UnixSocket {
     /// Binds a socket with file mode 0600. Replaces the socket file of a process that has ended, but not a socket
     /// that is in use.
-    fn bind(path: &Path) -> io::Result<Self> {
+    pub(crate) fn bind(path: &Path) -> io::Result<Self> {
         // A file that is not a socket refuses connections as well, but must not be removed.
         let is_socket =
             std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
@@ -99,7 +159,7 @@ impl UnixSocket {
             std::fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;
-        let socket = Self { listener, path: path.to_owned() };
+        let socket = Self { listener, file: Arc::new(SocketFile::new(path.to_owned(), true)) };
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         Ok(socket)
     }
@@ -114,10 +174,32 @@ impl Listen for UnixSocket {
     }
 }
 
-impl Drop for UnixSocket {
+impl SocketFile {
+    fn new(path: PathBuf, is_ours: bool) -> Self {
+        Self { path, is_ours: AtomicBool::new(is_ours) }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether the file belongs to this process.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.is_ours.load(Ordering::Relaxed)
+    }
+
+    /// Records whether the file belongs to this process, which then removes it.
+    pub(crate) fn set_ours(&self, is_ours: bool) {
+        self.is_ours.store(is_ours, Ordering::Relaxed);
+    }
+}
+
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        // The next start replaces a file that remains.
-        _ = std::fs::remove_file(&self.path);
+        if self.is_ours() {
+            // The next start replaces a file that remains.
+            _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

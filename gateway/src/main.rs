@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use gateway::app::{self, Listeners, Seams};
+use gateway::app::{self, InheritedSockets, Listeners, Seams};
 use gateway::clock::SystemEntropy;
 use gateway::config::{Config, MigrateArgs, RestoreArgs, Settings, SettingsSource, listen_address};
 use gateway::connections::descriptors;
@@ -49,7 +49,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the API and the admin plane (the default without a command)
-    Serve(Box<ServeArgs>),
+    Serve(Box<ServeCommand>),
     /// Validate the settings and read the certificate, without starting
     Check(Box<ServeArgs>),
     /// Demonstrate the gateway with the built-in simulator, then keep serving
@@ -85,6 +85,16 @@ struct ServeArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     settings: Settings,
+}
+
+#[derive(Debug, clap::Args)]
+struct ServeCommand {
+    /// Replace the gateway that uses the data directory: take its listening sockets, wait for its requests to finish, and
+    /// serve the connections that have come meanwhile
+    #[arg(long)]
+    take_over: bool,
+    #[command(flatten)]
+    args: ServeArgs,
 }
 
 impl ServeArgs {
@@ -138,7 +148,15 @@ async fn run() -> Result<()> {
     let shutdown = shutdown_on_signal()?;
     match cli.command {
         None => serve(cli.serve, shutdown).await,
-        Some(Command::Serve(args)) => serve(*args, shutdown).await,
+        Some(Command::Serve(command)) if command.take_over => {
+            let preparing = app::take_over(command.args.source());
+            let Some(prepared) = shutdown.run_until_cancelled(Box::pin(preparing)).await else {
+                anyhow::bail!("stopped by a signal");
+            };
+            let (config, listeners) = prepared?;
+            app::run(&config, listeners, Seams::default(), shutdown).await
+        }
+        Some(Command::Serve(command)) => serve(command.args, shutdown).await,
         Some(Command::Check(args)) => check(*args),
         Some(Command::Demo(args)) => {
             Box::pin(demo::run(args, &programs(), &mut std::io::stdout(), shutdown)).await
@@ -178,13 +196,26 @@ fn completions(shell: Shell) -> Result<()> {
 }
 
 async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
-    let config = args.source().resolve()?;
-    let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
+    let mut source = args.source();
+    let inherited = inherited_sockets()?;
+    inherited.set_addresses(&mut source.flags).context("reading the addresses of sockets")?;
+    let config = source.resolve()?;
+    let listeners =
+        Listeners::bind_rest(inherited, config.listen, config.admin_listen.clone()).await?;
     if welcome::is_first_start(&config) {
         let admin = listeners.admin.address()?;
         eprint!("{}", welcome::text(&config, &admin, &programs()));
     }
     app::run(&config, listeners, Seams::default(), shutdown).await
+}
+
+/// Returns the listening sockets that the service manager passed to this process.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "not a setting: it describes the sockets that the process was started with"
+)]
+fn inherited_sockets() -> Result<InheritedSockets> {
+    InheritedSockets::from_service_manager(std::env::var("LISTEN_FDNAMES").ok().as_deref())
 }
 
 /// Validates the settings that `serve` would use with the same arguments, and says so.

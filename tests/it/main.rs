@@ -55,6 +55,7 @@ mod replay;
 mod request_bodies;
 mod request_framing;
 mod responses;
+mod restart;
 mod restore;
 mod retention;
 mod routing;

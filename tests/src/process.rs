@@ -79,7 +79,8 @@ impl Gateway {
         change: impl FnOnce(&mut Command),
     ) -> Self {
         command.arg("serve").arg("--data-dir").arg(data_dir);
-        command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+        // Flags take precedence over these.
+        command.env("TOLLGATE_LISTEN", "127.0.0.1:0").env("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0");
         command.env("NO_COLOR", "1").stderr(Stdio::piped());
         change(&mut command);
         let (process, [http, admin]) =

@@ -119,6 +119,19 @@ impl Backend {
     }
 }
 
+/// Checks that this program supports the schema of the database that the configuration names, without changing it. A
+/// database that is missing or empty has none.
+///
+/// # Errors
+/// The schema is newer, or the database cannot be read.
+pub(super) async fn check_schema(config: &Config) -> Result<()> {
+    match &config.store {
+        StoreConfig::Sqlite => SqliteStore::upgrade(&config.data_dir.join(DATABASE)).map(drop)?,
+        StoreConfig::Postgres(address) => PostgresStore::upgrade(address).await.map(drop)?,
+    }
+    Ok(())
+}
+
 async fn open_postgres(
     config: &Config,
     address: &PostgresAddress,

@@ -41,6 +41,8 @@ pub(super) struct ServedConnection<C> {
     connection: Pin<Box<C>>,
     activity: Arc<Activity>,
     phase: PhaseWatch,
+    /// Whether the connection ends with its first request, which may still come.
+    awaits_last_request: bool,
     /// The interval of idle checks.
     idle_timeout: Duration,
     idle: IdleWatch,
@@ -105,7 +107,8 @@ impl<C> ServedConnection<C> {
         idle_timeout: Duration,
     ) -> Self {
         let (connection, phase) = (Box::pin(connection), shutdown.watch());
-        Self { connection, activity, phase, idle_timeout, idle: IdleWatch::Off }
+        let idle = IdleWatch::Off;
+        Self { connection, activity, phase, awaits_last_request: false, idle_timeout, idle }
     }
 }
 
@@ -149,10 +152,19 @@ impl<C: GracefulConnection> Future for ServedConnection<C> {
             if let Poll::Ready(ended) = this.connection.as_mut().poll(context) {
                 return Poll::Ready(Some(ended));
             }
+            if this.awaits_last_request && this.activity.started() > 0 {
+                this.awaits_last_request = false;
+                this.connection.as_mut().graceful_shutdown();
+                continue;
+            }
             match this.phase.poll_changed(context) {
+                Poll::Ready(Phase::Grace) if this.activity.started() == 0 => {
+                    this.awaits_last_request = true;
+                }
                 // A phase that follows immediately replaces the one before it; requests check the phase
                 // themselves.
-                Poll::Ready(Phase::Draining | Phase::Ending) => {
+                Poll::Ready(Phase::Grace | Phase::Draining | Phase::Ending) => {
+                    this.awaits_last_request = false;
                     this.connection.as_mut().graceful_shutdown();
                 }
                 Poll::Ready(Phase::Serving) => {}

@@ -16,11 +16,15 @@ use crate::connections::{Accepted, Acceptor};
 
 /// How long clients may take to receive the errors that end their requests in a shutdown.
 const ENDING_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the first request of a connection is awaited that was accepted before the drain.
+const GRACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// When and how to stop.
 pub struct Stop {
     /// Stops accepting; requests in progress continue.
     pub shutdown: CancellationToken,
+    /// Cancelled before `shutdown` if another process accepts the next connections.
+    pub handed_over: CancellationToken,
     /// How long connections are still accepted while `/readyz` returns 503.
     pub drain_delay: Duration,
     /// How long requests may continue after that.
@@ -51,13 +55,8 @@ impl Port {
     /// Accepts connections until `stop` is signalled, then waits for requests in progress.
     pub async fn serve(mut self, stop: Stop) {
         stop.shutdown.run_until_cancelled(self.accept()).await;
-        self.edge.shutdown().set_unready();
-        if !stop.drain_delay.is_zero() {
-            tracing::info!(
-                delay_ms = stop.drain_delay.as_millis(),
-                "shutting down: no longer ready, accepting for a while"
-            );
-            _ = timeout(stop.drain_delay, stop.cut_off.run_until_cancelled(self.accept())).await;
+        if !stop.handed_over.is_cancelled() {
+            self.accept_unready(&stop).await;
         }
         let Self { acceptor, workers, running, edge } = self;
         let shutdown = edge.shutdown();
@@ -65,8 +64,13 @@ impl Port {
         // A worker ends after its last connection, once its queue is closed.
         drop(workers);
         running.close();
-        shutdown.enter(Phase::Draining);
-        let is_late = timeout(stop.drain, running.wait()).await.is_err();
+        shutdown.enter(Phase::Grace);
+        let grace = GRACE_TIMEOUT.min(stop.drain);
+        let mut is_late = timeout(grace, running.wait()).await.is_err();
+        if is_late {
+            shutdown.enter(Phase::Draining);
+            is_late = timeout(stop.drain.saturating_sub(grace), running.wait()).await.is_err();
+        }
         stop.cut_off.cancel();
         if is_late {
             tracing::warn!(
@@ -78,6 +82,18 @@ impl Port {
         }
         stop.abort.cancel();
         running.wait().await;
+    }
+
+    /// Accepts for a while after `/readyz` has changed, so that load balancers notice.
+    async fn accept_unready(&mut self, stop: &Stop) {
+        self.edge.shutdown().set_unready();
+        if !stop.drain_delay.is_zero() {
+            tracing::info!(
+                delay_ms = stop.drain_delay.as_millis(),
+                "shutting down: no longer ready, accepting for a while"
+            );
+            _ = timeout(stop.drain_delay, stop.cut_off.run_until_cancelled(self.accept())).await;
+        }
     }
 
     async fn accept(&mut self) -> Infallible {

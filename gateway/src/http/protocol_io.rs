@@ -143,6 +143,7 @@ impl<S, R> ProtocolIo<S, R> {
     /// has taken all of the last answer from hyper. hyper itself closes HTTP/2.
     fn is_drained(&self) -> bool {
         self.shutdown.is_draining()
+            && (self.activity.started() > 0 || self.shutdown.ends_unused())
             && self.protocol != Protocol::Http2
             && self.is_accepted
             && self.activity.is_idle()

@@ -10,12 +10,15 @@ use tokio::sync::watch;
 use tokio::task::coop;
 
 /// A phase of the shutdown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Phase {
     /// There is no shutdown.
     Serving,
-    /// Requests in progress continue; connections end with them.
+    /// No more connections are accepted. Those that have had a request end with it. Those that have not may send one: their
+    /// clients connected before the shutdown, and would lose the request that they are sending.
+    Grace,
+    /// Requests in progress continue; connections end with them, and those without a request end now.
     Draining,
     /// Requests in progress end now, each with an error that its client can read.
     Ending,
@@ -71,13 +74,21 @@ impl Shutdown {
         self.entered.load(Ordering::Acquire) != Phase::Serving as u8
     }
 
-    /// Returns the output of `work`, or `None` if connections end before.
+    /// Returns whether connections end that have not had a request.
+    pub(super) fn ends_unused(&self) -> bool {
+        self.entered.load(Ordering::Acquire) >= Phase::Draining as u8
+    }
+
+    /// Returns the output of `work`, or `None` if connections without a request end before.
     pub(super) async fn unless_draining<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut phase = self.watch();
+        let draining = async {
+            while poll_fn(|context| phase.poll_changed(context)).await < Phase::Draining {}
+        };
         tokio::select! {
             biased;
             output = work => Some(output),
-            _ = poll_fn(|context| phase.poll_changed(context)) => None,
+            () = draining => None,
         }
     }
 

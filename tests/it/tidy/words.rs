@@ -45,7 +45,6 @@ const RETIRED: &[(&str, &str)] = &[
     ("Occurrences", "ReportAggregator"),
     ("Picture", "TrafficSnapshot"),
     ("Draft", "StagedCatalogue"),
-    ("Interest", "Subscription"),
     ("Feed", "ServerStream"),
     ("Upkeep", "StoreMaintenance"),
     ("Consumed", "ConsumptionTotals"),

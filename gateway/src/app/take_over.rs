@@ -1,0 +1,63 @@
+//! Prepares a process that takes over from a running gateway, and has that gateway stop.
+//!
+//! Everything that can fail is done before: until then, the running gateway serves.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, ensure};
+
+use super::backend::check_schema;
+use crate::config::{AdminAddress, Config, SettingsSource};
+use crate::listeners::Listeners;
+use crate::take_over::RunningGateway;
+use crate::tls::ServerTls;
+
+/// Takes the listening sockets of the gateway that uses the data directory of `source`, and returns when it has ended.
+/// Without one, binds the addresses of the settings.
+///
+/// # Errors
+/// The settings, the certificate or the database are not usable, or the running gateway listens on other addresses than
+/// those of the settings: then it serves as before. The running gateway has not ended in time.
+pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)> {
+    let config = source.clone().resolve()?;
+    let Some((running, sockets)) = RunningGateway::find(&config.data_dir).await? else {
+        tracing::info!(data_dir = %config.data_dir.display(), "no gateway to take over from");
+        let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
+        return Ok((config, listeners));
+    };
+    sockets.set_addresses(&mut source.flags).context("reading the addresses of sockets")?;
+    let taken = source.resolve()?;
+    ensure_same_addresses(&config, &taken)?;
+    let Config { tls, admin_client_ca, .. } = taken.clone();
+    tls.map(|files| ServerTls::read(files, admin_client_ca)).transpose()?;
+    check_schema(&taken).await?;
+    let listeners = Listeners::bind_rest(sockets, taken.listen, taken.admin_listen.clone()).await?;
+    let owns_admin_file = running.stop().await?;
+    if let Some(file) = listeners.admin.file() {
+        file.set_ours(owns_admin_file);
+    }
+    Ok((taken, listeners))
+}
+
+/// Fails unless the running gateway listens where the settings say. Port zero is any port.
+fn ensure_same_addresses(settings: &Config, running: &Config) -> Result<()> {
+    let is_same = |wanted: SocketAddr, found: SocketAddr| {
+        wanted.ip() == found.ip() && [0, found.port()].contains(&wanted.port())
+    };
+    let is_same_admin = match (&settings.admin_listen, &running.admin_listen) {
+        (AdminAddress::Tcp(wanted), AdminAddress::Tcp(found)) => is_same(*wanted, *found),
+        (wanted, found) => wanted == found,
+    };
+    let names = [
+        ("listen", is_same(settings.listen, running.listen), running.listen.to_string()),
+        ("admin_listen", is_same_admin, running.admin_listen.to_string()),
+    ];
+    for (name, is_same, found) in names {
+        ensure!(
+            is_same,
+            "the running gateway listens on {found}, which `{name}` does not name: set it, or stop that gateway and \
+             start this one without --take-over"
+        );
+    }
+    Ok(())
+}
