@@ -81,6 +81,7 @@ impl UsageService for Backend {
         let totals = Some(UsageTotals { requests, errors: 0, tokens: Some(tokens), cost_usd });
         Ok(Response::new(SummarizeUsageResponse {
             by_model: vec![ModelUsage { model: "gpt-sim".to_owned(), totals: totals.clone() }],
+            by_hour: Vec::new(),
             by_day: vec![DayUsage { day: "2026-11-20".to_owned(), totals: totals.clone() }],
             by_key: Vec::new(),
             totals,
