@@ -17,6 +17,8 @@ pub struct Listeners {
     pub http: TcpListener,
     /// The admin plane's socket.
     pub admin: AdminListener,
+    /// The socket of the metrics, if they are served.
+    pub metrics: Option<TcpListener>,
 }
 
 /// The admin plane's socket.
@@ -45,20 +47,23 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// Listens on `address`, which `flag` changes.
+fn listen_tcp(address: SocketAddr, flag: &str) -> Result<TcpListener> {
+    listen(address)
+        .with_context(|| format!("listening on {address}; choose another address with {flag}"))
+}
+
 impl Listeners {
     /// Binds both addresses.
     ///
     /// # Errors
     /// An address is in use or not local.
     pub async fn bind(http: SocketAddr, admin: impl Into<AdminAddress>) -> Result<Self> {
-        let tcp = async |address: SocketAddr, flag: &str| {
-            listen(address).with_context(|| {
-                format!("listening on {address}; choose another address with {flag}")
-            })
-        };
-        let http = tcp(http, "--listen").await?;
+        let http = listen_tcp(http, "--listen")?;
         let admin = match admin.into() {
-            AdminAddress::Tcp(address) => AdminListener::Tcp(tcp(address, "--admin-listen").await?),
+            AdminAddress::Tcp(address) => {
+                AdminListener::Tcp(listen_tcp(address, "--admin-listen")?)
+            }
             AdminAddress::Unix(path) => {
                 AdminListener::Unix(UnixSocket::bind(&path).with_context(|| {
                     format!(
@@ -68,7 +73,16 @@ impl Listeners {
                 })?)
             }
         };
-        Ok(Self { http, admin })
+        Ok(Self { http, admin, metrics: None })
+    }
+
+    /// Binds the address of the metrics, if there is one.
+    ///
+    /// # Errors
+    /// It is in use or not local.
+    pub fn with_metrics(self, address: Option<SocketAddr>) -> Result<Self> {
+        let metrics = address.map(|address| listen_tcp(address, "--metrics-listen")).transpose()?;
+        Ok(Self { metrics, ..self })
     }
 }
 
