@@ -37,7 +37,7 @@ use crate::connections::{Acceptor, ConnectionLimits, ConnectionSlots, descriptor
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
-use crate::data_dir::{self, JOURNAL};
+use crate::data_dir::{self, DATABASE, JOURNAL, WRITE_AHEAD_LOG};
 use crate::directory::Directory;
 use crate::fleet::{
     Allocator, Claims, Follower, Heartbeats, Load, SharedClock, StoreContact, publish_commits,
@@ -52,6 +52,7 @@ use crate::ledger::journal::{Journal, Recovered};
 use crate::limits::Limiter;
 pub use crate::listeners::{AdminListener, InheritedSockets, Listeners};
 use crate::memory_budget::MemoryBudget;
+use crate::metrics::{self, Exporter, RequestMetrics};
 use crate::pipeline::AppState;
 use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
@@ -110,7 +111,7 @@ impl Default for Seams {
 /// The data directory, the store or a listener is not usable.
 pub async fn run(
     config: &Config,
-    listeners: Listeners,
+    mut listeners: Listeners,
     seams: Seams,
     shutdown: CancellationToken,
 ) -> Result<()> {
@@ -147,6 +148,7 @@ pub async fn run(
             ended.cancel();
         }));
     }
+    let started_at = seams.clock.now();
     let clock: Arc<dyn Clock> = match shared.clone() {
         Some(database) => {
             let reading = SharedClock::read(seams.clock, database).await;
@@ -191,16 +193,6 @@ pub async fn run(
         Ledger::new(store.clone(), journal, &prepared.snapshot.balances, prepared.newest);
     let shortages = Arc::<Shortages>::default();
     let ledger = if allocations.is_some() { ledger.sharing(shortages.clone()) } else { ledger };
-    let traffic = Arc::<Traffic>::default();
-    let (observer, clock_of_traffic) = (traffic.clone(), clock.clone());
-    let ended_requests = Arc::<AtomicU64>::default();
-    let counted = ended_requests.clone();
-    let recorder = recorder.observed(move |records| {
-        let ended = records.iter().map(|record| u64::from(record.count.get())).sum();
-        counted.fetch_add(ended, Ordering::Relaxed);
-        observer.record_ended(records, clock_of_traffic.monotonic());
-    });
-    writing.spawn(recorder.run(recorder_stop.clone()));
     let now = clock.now();
     // Shared limits and caps are obtained in parts, from what the database knows at that time.
     let used = match &allocations {
@@ -210,6 +202,22 @@ pub async fn run(
     if let Some(used) = &used {
         resume_spend_caps(&ledger, &prepared.snapshot.keys, used);
     }
+    let directory = Arc::new(Directory::new(prepared.snapshot));
+    let traffic = Arc::<Traffic>::default();
+    let (observer, clock_of_traffic) = (traffic.clone(), clock.clone());
+    let ended_requests = Arc::<AtomicU64>::default();
+    let counted = ended_requests.clone();
+    let request_metrics = listeners.metrics.is_some().then(Arc::<RequestMetrics>::default);
+    let counting = request_metrics.clone().map(|metrics| (metrics, directory.clone()));
+    let recorder = recorder.observed(move |records| {
+        let ended = records.iter().map(|record| u64::from(record.count.get())).sum();
+        counted.fetch_add(ended, Ordering::Relaxed);
+        if let Some((metrics, directory)) = &counting {
+            metrics.observe(records, &directory.catalogue());
+        }
+        observer.record_ended(records, clock_of_traffic.monotonic());
+    });
+    writing.spawn(recorder.run(recorder_stop.clone()));
     let ledger = Arc::new(ledger);
     if let Some(heartbeats) = &heartbeats {
         let reporting = ledger.clone();
@@ -243,7 +251,6 @@ pub async fn run(
         writing.spawn(task.run(recorder_stop.clone()));
         status
     });
-    let directory = Arc::new(Directory::new(prepared.snapshot));
     let sealer = Arc::new(prepared.sealer);
     let credentials = Arc::new(Credentials::new(sealer.clone()));
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
@@ -298,6 +305,33 @@ pub async fn run(
     // Bodies that are received slowly must not keep answers from their clients.
     let [body_memory, working_memory] =
         [(); 2].map(|()| MemoryBudget::new(config.body_memory_bytes, config.max_body_bytes));
+    let slots = ConnectionSlots::new(descriptors::api_limits(
+        config.connections,
+        descriptors::limit(),
+        config.workers.get(),
+    ));
+    if let Some((listener, requests)) = listeners.metrics.take().zip(request_metrics) {
+        tracing::info!(listen = %listener.local_addr()?, "serving metrics");
+        let database_files = match config.store {
+            StoreConfig::Sqlite => [DATABASE, WRITE_AHEAD_LOG].map(|file| dir.join(file)).to_vec(),
+            StoreConfig::Postgres(_) => Vec::new(),
+        };
+        let exporter = Arc::new(Exporter::new(metrics::Sources {
+            requests,
+            ledger: ledger.clone(),
+            directory: directory.clone(),
+            upstream_clients: diagnostic_clients.clone(),
+            connections: slots.clone(),
+            body_memory: body_memory.clone(),
+            working_memory: working_memory.clone(),
+            schema,
+            journal_dir,
+            database_files,
+            clock: clock.clone(),
+            started_at,
+        }));
+        writing.spawn(metrics::serve(listener, exporter, recorder_stop.clone()));
+    }
     let app = AppState {
         directory: directory.clone(),
         contact,
@@ -396,11 +430,6 @@ pub async fn run(
         stopping.cancelled().await;
         service_manager::stopping();
     });
-    let slots = ConnectionSlots::new(descriptors::api_limits(
-        config.connections,
-        descriptors::limit(),
-        config.workers.get(),
-    ));
     let proxies = Arc::new(config.edge.proxies.clone());
     let port = Port {
         acceptor: Acceptor::new(listeners.http, "api", slots).with_proxies(proxies.clone()),

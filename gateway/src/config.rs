@@ -7,6 +7,7 @@ mod address;
 mod backup;
 mod edge;
 mod environment_proxies;
+mod metrics;
 mod migrate;
 mod responses;
 mod restore;
@@ -99,6 +100,10 @@ pub struct Settings {
     /// Listen address of the admin plane, or `unix:/PATH` of a socket [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_ADMIN_LISTEN")]
     pub admin_listen: Option<AdminAddress>,
+    /// Listen address of the metrics for Prometheus, which need no token: `http://ADDR/metrics` [default: none]
+    #[arg(long, value_name = "ADDR", env = "TOLLGATE_METRICS_LISTEN", value_parser = listen_address)]
+    #[serde(deserialize_with = "address::deserialize_listen")]
+    pub metrics_listen: Option<SocketAddr>,
     /// Base URL that clients of the API use, such as `https://gate.example/v1`, if the gateway is behind a proxy
     /// or a DNS name; ctl and tui print it [default: the listen address]
     #[arg(long, value_name = "URL", env = "TOLLGATE_PUBLIC_URL")]
@@ -224,6 +229,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The listen address of the admin plane.
     pub admin_listen: AdminAddress,
+    /// The listen address of the metrics; `None` if they are not served.
+    pub metrics_listen: Option<SocketAddr>,
     /// The base URL of the API for clients, if it differs from the listen address.
     pub public_url: Option<String>,
     /// The certificate of both listeners, and its key.
@@ -294,6 +301,7 @@ impl Settings {
             store_patience_seconds: self.store_patience_seconds.or(lower.store_patience_seconds),
             listen: self.listen.or(lower.listen),
             admin_listen: self.admin_listen.or(lower.admin_listen),
+            metrics_listen: self.metrics_listen.or(lower.metrics_listen),
             public_url: self.public_url.or(lower.public_url),
             tls_cert: self.tls_cert.or(lower.tls_cert),
             tls_key: self.tls_key.or(lower.tls_key),
@@ -367,6 +375,10 @@ impl Settings {
                 );
             }
         }
+        if let Some(address) = self.metrics_listen {
+            let allow_plaintext = self.allow_plaintext.unwrap_or_default();
+            metrics::check(address, listen, &admin_listen, allow_plaintext)?;
+        }
         let registration = match self.registration {
             Some(RegistrationMode::Open) => Registration::Open,
             Some(RegistrationMode::Closed) => Registration::Closed,
@@ -430,6 +442,7 @@ impl Settings {
             store_patience: Duration::from_secs(store_patience_seconds),
             listen,
             admin_listen,
+            metrics_listen: self.metrics_listen,
             public_url,
             tls,
             admin_client_ca,

@@ -23,7 +23,7 @@ pub(crate) const JOURNAL: &str = "journal";
 /// The directory of copies of the database.
 pub(crate) const BACKUPS: &str = "backups";
 /// The name of the database's write-ahead log. SQLite removes it when it opens a missing database.
-const WRITE_AHEAD_LOG: &str = "tollgate.db-wal";
+pub(crate) const WRITE_AHEAD_LOG: &str = "tollgate.db-wal";
 /// The lock file, held by the process that uses the data directory.
 pub(crate) const LOCK: &str = "lock";
 /// How long to wait for a process that is just ending to release the data directory.

@@ -23,6 +23,8 @@ pub struct Listeners {
     pub http: TcpListener,
     /// The admin plane's socket.
     pub admin: AdminListener,
+    /// The socket of the metrics, if they are served.
+    pub metrics: Option<TcpListener>,
 }
 
 /// The admin plane's socket.
@@ -58,6 +60,12 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// Listens on `address`, which `flag` changes.
+fn listen_tcp(address: SocketAddr, flag: &str) -> Result<TcpListener> {
+    listen(address)
+        .with_context(|| format!("listening on {address}; choose another address with {flag}"))
+}
+
 impl Listeners {
     /// Binds both addresses.
     ///
@@ -76,11 +84,6 @@ impl Listeners {
         http: SocketAddr,
         admin: impl Into<AdminAddress>,
     ) -> Result<Self> {
-        let tcp = async |address: SocketAddr, flag: &str| {
-            listen(address).with_context(|| {
-                format!("listening on {address}; choose another address with {flag}")
-            })
-        };
         let InheritedSockets { http: inherited_http, admin: inherited_admin } = inherited;
         let http = match inherited_http {
             Some(listener) => {
@@ -88,14 +91,16 @@ impl Listeners {
                     listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
                 used.context("using the socket of the API")?
             }
-            None => tcp(http, "--listen").await?,
+            None => listen_tcp(http, "--listen")?,
         };
         if let Some(admin) = inherited_admin {
             let admin = admin.listen().context("using the socket of the admin plane")?;
-            return Ok(Self { http, admin });
+            return Ok(Self { http, admin, metrics: None });
         }
         let admin = match admin.into() {
-            AdminAddress::Tcp(address) => AdminListener::Tcp(tcp(address, "--admin-listen").await?),
+            AdminAddress::Tcp(address) => {
+                AdminListener::Tcp(listen_tcp(address, "--admin-listen")?)
+            }
             AdminAddress::Unix(path) => {
                 AdminListener::Unix(UnixSocket::bind(&path).with_context(|| {
                     format!(
@@ -105,11 +110,18 @@ impl Listeners {
                 })?)
             }
         };
-        Ok(Self { http, admin })
+        Ok(Self { http, admin, metrics: None })
     }
-}
 
-impl Listeners {
+    /// Binds the address of the metrics, if there is one.
+    ///
+    /// # Errors
+    /// It is in use or not local.
+    pub fn with_metrics(self, address: Option<SocketAddr>) -> Result<Self> {
+        let metrics = address.map(|address| listen_tcp(address, "--metrics-listen")).transpose()?;
+        Ok(Self { metrics, ..self })
+    }
+
     /// Returns descriptors of the same sockets, the API's and the admin plane's. A socket and its queue exist until the
     /// last of its descriptors is closed.
     ///

@@ -202,6 +202,7 @@ async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
     let config = source.resolve()?;
     let listeners =
         Listeners::bind_rest(inherited, config.listen, config.admin_listen.clone()).await?;
+    let listeners = listeners.with_metrics(config.metrics_listen)?;
     if welcome::is_first_start(&config) {
         let admin = listeners.admin.address()?;
         eprint!("{}", welcome::text(&config, &admin, &programs()));

@@ -74,6 +74,16 @@ impl MemoryBudget {
         MemoryGuard { budget: self.clone(), account, account_held: None, bytes: 0 }
     }
 
+    /// Returns how much is held, in bytes.
+    pub fn held(&self) -> usize {
+        self.capacity.saturating_sub(self.free.load(Ordering::Relaxed))
+    }
+
+    /// Returns the most that may be held, in bytes.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Returns the most that one account ever gets, in bytes.
     pub fn account_limit(&self) -> usize {
         (self.capacity / (FREE_DIVISOR + 1)).max(self.max_body_bytes)

@@ -42,6 +42,7 @@ mod input_bounds;
 mod isolation;
 mod ledger;
 mod limits;
+mod metrics;
 mod migrate;
 mod output_caps;
 mod postgres;

@@ -128,6 +128,16 @@ impl Gateway {
         (text(log), status)
     }
 
+    /// Returns the address of its metrics.
+    ///
+    /// # Panics
+    /// If it was started without one.
+    pub fn metrics(&self) -> std::net::SocketAddr {
+        let log = self.log();
+        let line = log.lines().find(|line| line.contains("serving metrics")).unwrap();
+        field(line, "listen=").parse().unwrap()
+    }
+
     /// Returns the log so far.
     pub fn log(&self) -> String {
         text(&self.process.log)

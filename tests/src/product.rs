@@ -55,6 +55,8 @@ pub struct Product {
     pub http: SocketAddr,
     /// The address of its admin plane, as `http://…`, or `unix:…` if the API has TLS.
     pub admin: String,
+    /// The address of its metrics, if the setup has one.
+    pub metrics: Option<SocketAddr>,
     /// Its data directory.
     pub home: Home,
     /// Starts the shutdown when cancelled.
@@ -148,7 +150,9 @@ impl Home {
     pub async fn start(&self) -> Product {
         let config = self.setup.config.clone();
         let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await.unwrap();
+        let listeners = listeners.with_metrics(config.metrics_listen).unwrap();
         let http = listeners.http.local_addr().unwrap();
+        let metrics = listeners.metrics.as_ref().map(|socket| socket.local_addr().unwrap());
         let admin = listeners.admin.address().unwrap().url();
         let seams = self.seams();
         let shutdown = CancellationToken::new();
@@ -167,7 +171,7 @@ impl Home {
             }
         };
         with_timeout("the gateway", ready).await;
-        let product = Product { http, admin, home: self.clone(), shutdown, running };
+        let product = Product { http, admin, metrics, home: self.clone(), shutdown, running };
         if transport != Transport::Http1 && !self.secure_simulator.initialized() {
             self.connect_simulator(&product).await;
         }

@@ -23,6 +23,7 @@ pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)
     let Some((running, sockets)) = RunningGateway::find(&config.data_dir).await? else {
         tracing::info!(data_dir = %config.data_dir.display(), "no gateway to take over from");
         let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
+        let listeners = listeners.with_metrics(config.metrics_listen)?;
         return Ok((config, listeners));
     };
     sockets.set_addresses(&mut source.flags).context("reading the addresses of sockets")?;
@@ -36,6 +37,8 @@ pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)
     if let Some(file) = listeners.admin.file() {
         file.set_ours(owns_admin_file);
     }
+    // The port of the metrics was the other process's until now; a scraper tries again.
+    let listeners = listeners.with_metrics(taken.metrics_listen)?;
     Ok((taken, listeners))
 }
 

@@ -75,6 +75,11 @@ impl ConnectionSlots {
         Ok(ConnectionGuard { slots: self.clone(), address })
     }
 
+    /// Returns the number of connections.
+    pub fn in_use(&self) -> usize {
+        self.counts().total
+    }
+
     fn counts(&self) -> MutexGuard<'_, Counts> {
         // A panic elsewhere leaves the counts consistent.
         self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)

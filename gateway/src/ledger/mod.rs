@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +31,7 @@ use balance::{Balance, Payment};
 use bound::{Calibration, HoldPlan};
 use domain::allocation::Pool;
 use domain::audit::AuditEntry;
+use domain::histogram::Histogram;
 use domain::id::{AccountId, KeyId, ModelId, RequestId};
 use domain::key::Key;
 use domain::ledger::Entry;
@@ -69,6 +71,15 @@ pub struct Ledger {
     store: Arc<dyn Store>,
     /// The queue of balances that lack something, if they are shared with other gateways.
     shortages: Option<Arc<Shortages>>,
+}
+
+/// The sum of balances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TotalBalance {
+    /// The sum, held money included.
+    pub amount: Nanos,
+    /// The part that is held for requests.
+    pub held: Nanos,
 }
 
 /// Why requests cannot be recorded. `Display` is for operators and for `/readyz`; it contains no path.
@@ -386,6 +397,33 @@ impl Ledger {
     /// watchers read it.
     pub fn note_committed_elsewhere(&self, newest: Cursor) {
         self.recorder.note_committed_elsewhere(newest);
+    }
+
+    /// Returns the sum of all balances, and how much of it is held for requests. If they are shared with other
+    /// gateways, the parts that this one has.
+    pub fn total_balance(&self) -> TotalBalance {
+        let mut total = TotalBalance::default();
+        for balance in self.balances.pin().values() {
+            let amount = balance.total();
+            total.amount = total.amount + amount;
+            total.held = total.held + amount + -balance.spendable();
+        }
+        total
+    }
+
+    /// Returns the number of requests that have no record since the start, because too many records waited.
+    pub fn unrecorded_requests(&self) -> u64 {
+        self.recorder.unrecorded()
+    }
+
+    /// Returns the times that batches of records took until the store had them, in seconds.
+    pub fn commit_times(&self) -> Histogram {
+        self.recorder.commit_times()
+    }
+
+    /// Returns when the request ended whose record waits for the store for the longest time.
+    pub fn oldest_waiting(&self) -> Option<Timestamp> {
+        self.recorder.oldest_waiting()
     }
 
     /// Returns the number of records that the store does not have yet.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::WriteFailure;
 use super::journal::{Journal, JournalPosition};
 use crate::write_behind::WriteBehind;
+use domain::histogram::Histogram;
 use domain::id::{AccountId, RequestId};
 use domain::money::Nanos;
 use domain::record::RequestRecord;
@@ -40,6 +42,10 @@ const MAX_BATCH: usize = 512;
 /// The time for which the store may fail before records count as not writable.
 const STORE_GRACE: Duration = Duration::from_secs(10);
 
+/// The bounds for the times of transactions, in seconds.
+const COMMIT_TIMES: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
+
 /// A record and its position in the journal. Boxed because it is moved several times.
 type EndedRequest = (Box<RequestRecord>, Option<JournalPosition>);
 
@@ -57,13 +63,21 @@ struct Queue {
     waiting: AtomicU64,
     /// Requests without a record since the last successful batch.
     unrecorded: AtomicU64,
+    /// Requests without a record before that.
+    unrecorded_before: AtomicU64,
+    /// The times from taking a batch until the store has it, in seconds.
+    commit_times: CommitTimes,
 }
+
+struct CommitTimes(Mutex<Histogram>);
 
 #[derive(Default)]
 struct QueueState {
     ended: VecDeque<EndedRequest>,
     /// The batch that is being written.
     in_flight: Arc<Vec<RequestRecord>>,
+    /// How many of `ended`, from the front, the observer has seen.
+    observed: usize,
     /// The number of records pushed since the start.
     pushed: u64,
     is_closed: bool,
@@ -105,6 +119,8 @@ pub(super) struct RecordReceiver {
 struct Batch {
     records: Arc<Vec<RequestRecord>>,
     positions: Vec<Option<JournalPosition>>,
+    /// How many of the records, from the first, the observer has seen.
+    observed: usize,
     /// Whether the queue already has another full batch.
     next_is_full: bool,
 }
@@ -117,6 +133,20 @@ pub(super) fn channel(newest: Cursor) -> (RecordSender, RecordReceiver) {
         RecordSender { queue: queue.clone(), committed: committed.clone(), progress },
         RecordReceiver { queue, committed, progress: progress_sender },
     )
+}
+
+// === impl CommitTimes ===
+
+impl Default for CommitTimes {
+    fn default() -> Self {
+        Self(Mutex::new(Histogram::new(COMMIT_TIMES)))
+    }
+}
+
+impl CommitTimes {
+    fn lock(&self) -> MutexGuard<'_, Histogram> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 // === impl Queue ===
@@ -138,7 +168,20 @@ impl Queue {
         let (records, positions): (Vec<_>, Vec<_>) = ended.unzip();
         state.in_flight = Arc::new(records);
         let next_is_full = state.ended.len() >= MAX_BATCH;
-        Some(Batch { records: state.in_flight.clone(), positions, next_is_full })
+        let observed = state.observed.min(count);
+        state.observed -= observed;
+        Some(Batch { records: state.in_flight.clone(), positions, observed, next_is_full })
+    }
+
+    /// Returns up to [`MAX_BATCH`] records that wait for the batches after the current one and that the observer has
+    /// not seen.
+    fn take_unobserved(&self) -> Vec<RequestRecord> {
+        let mut state = self.lock();
+        let end = state.ended.len().min(state.observed + MAX_BATCH);
+        let unobserved = state.ended.range(state.observed..end);
+        let unobserved = unobserved.map(|(record, _)| RequestRecord::clone(record)).collect();
+        state.observed = end;
+        unobserved
     }
 
     fn clear_in_flight(&self) {
@@ -193,6 +236,25 @@ impl RecordSender {
     /// Returns the number of records that the store does not have yet.
     pub(super) fn waiting_records(&self) -> u64 {
         self.queue.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of requests without a record since the start.
+    pub(super) fn unrecorded(&self) -> u64 {
+        let Queue { unrecorded, unrecorded_before, .. } = &*self.queue;
+        unrecorded.load(Ordering::Relaxed) + unrecorded_before.load(Ordering::Relaxed)
+    }
+
+    /// Returns the times that batches took until the store had them, in seconds.
+    pub(super) fn commit_times(&self) -> Histogram {
+        self.queue.commit_times.lock().clone()
+    }
+
+    /// Returns when the request ended whose record waits for the longest time.
+    pub(super) fn oldest_waiting(&self) -> Option<Timestamp> {
+        let state = self.queue.lock();
+        let waiting = || state.ended.front().map(|(record, _)| &**record);
+        let oldest = state.in_flight.first().or_else(waiting)?;
+        oldest.started_at.checked_add(oldest.duration).ok()
     }
 
     /// Returns why records wait that should be in the store. A full disk is reported at once; other failures
@@ -280,6 +342,17 @@ impl RecordReceiver {
         }
     }
 
+    /// Passes the records that wait for later batches to `observer`.
+    fn observe_waiting(&self, observer: &mut super::Observer) {
+        loop {
+            let unobserved = self.queue.take_unobserved();
+            if unobserved.is_empty() {
+                return;
+            }
+            observer(&unobserved);
+        }
+    }
+
     /// Records that the store did not accept a batch.
     fn note_failure(&self, error: &StoreError) {
         let disk = match error {
@@ -302,6 +375,7 @@ impl RecordReceiver {
         self.queue.clear_in_flight();
         self.queue.waiting.fetch_sub(count, Ordering::Relaxed);
         let requests = self.queue.unrecorded.swap(0, Ordering::Relaxed);
+        self.queue.unrecorded_before.fetch_add(requests, Ordering::Relaxed);
         if requests > 0 {
             tracing::warn!(
                 requests,
@@ -344,14 +418,22 @@ pub(super) async fn run(
     stop: CancellationToken,
 ) {
     let writer = WriteBehind::new("request records", stop.clone());
-    while let Some(Batch { records, positions, next_is_full }) = receiver.next(&stop).await {
-        observer(&records);
+    while let Some(batch) = receiver.next(&stop).await {
+        let Batch { records, positions, observed, next_is_full } = batch;
+        observer(&records[observed..]);
+        let began = Instant::now();
         let count = records.len();
         let attempt = || store.commit(records.clone());
-        let written = writer.write(count, attempt, |error| receiver.note_failure(error)).await;
+        let on_failure = |error: &StoreError| {
+            receiver.note_failure(error);
+            // The observer must not learn of requests only when the store works again.
+            receiver.observe_waiting(&mut observer);
+        };
+        let written = writer.write(count, attempt, on_failure).await;
         // The writer gives up at a shutdown if the store keeps failing. Records with a position in the journal
         // are replayed at the next start; the others are lost.
         let Some(newest) = written else { return };
+        receiver.queue.commit_times.lock().observe(began.elapsed().as_secs_f64());
         receiver.note_written(count as u64, newest);
         journal.release_committed(positions.into_iter().flatten());
         if !next_is_full {

@@ -55,8 +55,8 @@ pub use health_check::HealthChecks;
 pub use hedge_budget::HedgeBudget;
 pub use outbound::SendStatus;
 pub use probe::DueProbes;
-pub use slots::SlotsTable;
-pub use stats::{InFlight, Load, StatsTable};
+pub use slots::{QueueStatus, SlotsTable};
+pub use stats::{AttemptCounts, InFlight, Load, StatsTable};
 
 /// Returns the certificates that are trusted for an upstream.
 fn trust(upstream: &Upstream) -> Result<Trust, String> {
@@ -170,6 +170,16 @@ impl UpstreamClients {
     /// Returns the load of an upstream at `now`, the monotonic time.
     pub fn load(&self, upstream: &Arc<Upstream>, now: Duration) -> Load {
         self.stats.read(upstream, |stats| stats.load(now)).unwrap_or_default()
+    }
+
+    /// Returns the attempts at an upstream since its entry changed.
+    pub fn attempts(&self, upstream: &Arc<Upstream>) -> AttemptCounts {
+        self.stats.read(upstream, |stats| stats.attempts()).unwrap_or_default()
+    }
+
+    /// Returns the requests that wait for a connection to an upstream with bounded connections.
+    pub fn queue(&self, upstream: &Upstream) -> Option<QueueStatus> {
+        self.slots.queue(upstream)
     }
 
     /// Returns for how much longer all credentials of an upstream are paused; `None` if it may get requests.

@@ -9,13 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::error::UpstreamError;
 use super::pool::Idle;
 use super::wait_queue::{Ticket, WaitQueue};
+use domain::histogram::Histogram;
 use domain::id::{AccountId, UpstreamName};
 use domain::upstream::{ConnectionBound, Upstream};
+
+/// The bounds for the waits of requests, in seconds, up to half an hour.
+const WAITS: &[f64] =
+    &[0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0, 1_800.0];
 
 /// The slots of all upstreams with a bound, which all workers share. They outlive changes of a catalogue entry that
 /// leave its bound as it is.
@@ -33,6 +38,17 @@ pub(super) struct Slots {
 struct SlotsState {
     free: usize,
     queue: WaitQueue<oneshot::Sender<Slot>>,
+    /// The waits that have ended, in seconds.
+    waits: Histogram,
+}
+
+/// The requests that wait for a connection to an upstream.
+#[derive(Clone, Debug)]
+pub struct QueueStatus {
+    /// The number of requests that wait.
+    pub waiting: usize,
+    /// The waits that have ended, in seconds.
+    pub waits: Histogram,
 }
 
 /// A slot that is in use. Dropping it passes it to a request that waits, or frees it.
@@ -43,6 +59,7 @@ struct WaitingPlace<'a> {
     slots: &'a Slots,
     account: Option<AccountId>,
     ticket: Ticket,
+    since: Instant,
 }
 
 // === impl SlotsTable ===
@@ -58,6 +75,17 @@ impl SlotsTable {
         *entry = Arc::downgrade(&slots);
         Some(slots)
     }
+
+    /// Returns the requests that wait for a connection to `upstream`; `None` if its connections are not bounded or
+    /// none was needed yet.
+    pub fn queue(&self, upstream: &Upstream) -> Option<QueueStatus> {
+        let key = (upstream.name.clone(), upstream.connection_bound?);
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = table.get(&key)?.upgrade()?;
+        drop(table);
+        let state = slots.state();
+        Some(QueueStatus { waiting: state.queue.waiting(), waits: state.waits.clone() })
+    }
 }
 
 // === impl Slots ===
@@ -65,7 +93,8 @@ impl SlotsTable {
 impl Slots {
     fn new(bound: ConnectionBound) -> Self {
         let queue = WaitQueue::new(bound.max_waiting as usize);
-        let state = Mutex::new(SlotsState { free: bound.max_connections as usize, queue });
+        let free = bound.max_connections as usize;
+        let state = Mutex::new(SlotsState { free, queue, waits: Histogram::new(WAITS) });
         Self { state, pools: Mutex::default() }
     }
 
@@ -96,7 +125,7 @@ impl Slots {
             let ticket = state.queue.push(account, sender).ok_or(UpstreamError::Overloaded)?;
             (ticket, receiver)
         };
-        let _place = WaitingPlace { slots: self, account, ticket };
+        let _place = WaitingPlace { slots: self, account, ticket, since: Instant::now() };
         // Boxed because it is rare: the future of every request would have to hold it.
         match Box::pin(timeout(max_wait, receiver)).await {
             Ok(Ok(slot)) => Ok(slot),
@@ -146,6 +175,8 @@ impl Drop for Slot {
 
 impl Drop for WaitingPlace<'_> {
     fn drop(&mut self) {
-        self.slots.state().queue.remove(self.account, self.ticket);
+        let mut state = self.slots.state();
+        state.queue.remove(self.account, self.ticket);
+        state.waits.observe(self.since.elapsed().as_secs_f64());
     }
 }

@@ -55,6 +55,10 @@ pub(super) struct UpstreamStats {
     credentials: CredentialStates,
     check: CheckResults,
     in_flight: AtomicU32,
+    /// Attempts that were answered or failed.
+    attempts: AtomicU64,
+    /// Attempts that failed, also after the answer began.
+    failures: AtomicU64,
     hedge_budget: HedgeBudget,
     /// The moving average of the time to the head of an answer, in microseconds; zero before the first.
     average_latency: AtomicU64,
@@ -77,6 +81,15 @@ pub struct Load {
     /// The recent time to the head of an answer; zero if there was none. It is halved for each second
     /// without an answer, unless requests are in flight: those may be what is not answered.
     pub latency: Duration,
+}
+
+/// The attempts at an upstream since its catalogue entry changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttemptCounts {
+    /// Attempts that were answered or failed.
+    pub attempts: u64,
+    /// Attempts that failed, also after the answer began.
+    pub failures: u64,
 }
 
 /// A request in flight, until it is dropped.
@@ -189,6 +202,14 @@ impl UpstreamStats {
         }
     }
 
+    /// Returns the attempts so far.
+    pub(super) fn attempts(&self) -> AttemptCounts {
+        AttemptCounts {
+            attempts: self.attempts.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+        }
+    }
+
     /// Returns whether the last complete answer reported its usage.
     pub(super) fn reports_usage(&self) -> bool {
         self.reports_usage.load(Ordering::Relaxed)
@@ -223,6 +244,7 @@ impl UpstreamStats {
     pub(super) fn record_answer(&self, latency: Duration, now: Duration) {
         let minute = self.minute(now);
         minute.requests.fetch_add(1, Ordering::Relaxed);
+        self.attempts.fetch_add(1, Ordering::Relaxed);
         minute.latency[latency::bucket(latency)].fetch_add(1, Ordering::Relaxed);
         self.update_latency(latency, now);
         self.breaker.record_success();
@@ -259,6 +281,7 @@ impl UpstreamStats {
         now: Duration,
     ) -> Option<Duration> {
         self.minute(now).requests.fetch_add(1, Ordering::Relaxed);
+        self.attempts.fetch_add(1, Ordering::Relaxed);
         self.record_broken_answer(error, at, now)
     }
 
@@ -270,6 +293,7 @@ impl UpstreamStats {
         now: Duration,
     ) -> Option<Duration> {
         self.minute(now).failures.fetch_add(1, Ordering::Relaxed);
+        self.failures.fetch_add(1, Ordering::Relaxed);
         let text = error.for_operators();
         self.last_error.store(Some(LastError { text, at }.into()));
         self.breaker.record_failure(now, || {

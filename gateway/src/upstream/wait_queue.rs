@@ -53,6 +53,11 @@ impl<T> WaitQueue<T> {
         Some(ticket)
     }
 
+    /// Returns the number of requests that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
     /// Removes the request that is served next: the oldest one of the account that was served least recently.
     pub(super) fn pop(&mut self) -> Option<T> {
         let mut queue = self.accounts.pop_front()?;

@@ -56,6 +56,10 @@ const TABLE: &[(&str, &[&str])] = &[
     ),
     ("http", &["proto", "tonic", "store", "crate::admin"]),
     ("admin", &["hyper", "domain::wire", "crate::upstream", "crate::pipeline", "crate::http"]),
+    (
+        "metrics",
+        &["tonic", "proto", "crate::control", "crate::pipeline", "crate::http", "crate::admin"],
+    ),
     ("coalescing_writer", &["crate"]),
     ("journal_barrier", &["crate"]),
 ];

@@ -8,6 +8,7 @@ use gateway::clock::{Clock, SystemClock};
 use tempfile::TempDir;
 
 use super::client::Shape;
+use super::counters::Counters;
 use super::load::Load;
 use super::reconcile::Evidence;
 use super::rig::{MODEL, Rig};
@@ -102,6 +103,7 @@ impl Drill for Crash {
         let mut seen = load.join().await;
         let begun = self.clock.monotonic();
         self.rig.start_again().await;
+        let replayed = Counters::stored(&self.rig.operator().await).await;
         let first = self
             .rig
             .client(&customer, MODEL)
@@ -110,7 +112,13 @@ impl Drill for Crash {
         let restart = self.clock.monotonic().saturating_sub(begun);
         seen.push(first.expect("an answer after the restart"));
         customer.session = Session::sign_in(&self.rig.gateway().admin, &name).await;
-        let (verdict, evidence) = self.rig.reconcile_round(&customer, seen).await;
+        let (mut verdict, evidence) = self.rig.reconcile_round(&customer, seen).await;
+        // The metrics have what this process has served, and not what it replayed.
+        let counted = Counters::scraped(self.rig.gateway().metrics()).await;
+        let stored = Counters::stored(&self.rig.operator().await).await.since(replayed);
+        if counted != stored {
+            verdict.differences.push(format!("metrics have {counted:?}, the store has {stored:?}"));
+        }
         self.last = Some((name, evidence));
         Round { verdict, figures: vec![Figure::Time("restart to first answer", restart)] }
     }

@@ -8,6 +8,7 @@
 mod choices;
 pub mod client;
 pub mod clients_gone;
+pub mod counters;
 pub mod crash;
 pub mod deployment;
 mod descriptors;

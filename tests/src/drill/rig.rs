@@ -70,6 +70,7 @@ pub(super) fn price_of(model: &str) -> Option<Price> {
 /// Returns the command that runs the gateway.
 fn gateway(durability: Durability, store: Option<&str>) -> Command {
     let mut command = process::command("gateway");
+    command.env("TOLLGATE_METRICS_LISTEN", "127.0.0.1:0");
     if let Some(url) = store {
         command.env("TOLLGATE_STORE", url);
     }

@@ -13,6 +13,7 @@ pub mod durability;
 pub mod endpoint;
 pub mod expression;
 pub mod health;
+pub mod histogram;
 pub mod hold;
 pub mod id;
 pub mod idempotency;

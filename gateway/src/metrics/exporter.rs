@@ -1,0 +1,241 @@
+//! Collects the metrics of a process: of ended requests, and the state that a scrape reads.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::requests::RequestMetrics;
+use super::text::{Encoder, Format};
+use crate::clock::Clock;
+use crate::connections::ConnectionSlots;
+use crate::directory::Directory;
+use crate::ledger::Ledger;
+use crate::memory_budget::MemoryBudget;
+use crate::upstream::UpstreamClients;
+use domain::health::{BreakerState, CheckState};
+use store::Schema;
+
+/// The number of upstreams with their own series, in the order of their names, which bounds a scrape.
+const MAX_UPSTREAMS: usize = 100;
+
+/// What a scrape reads.
+pub struct Sources {
+    /// The ended requests.
+    pub requests: Arc<RequestMetrics>,
+    /// Balances and records.
+    pub ledger: Arc<Ledger>,
+    /// The catalogue.
+    pub directory: Arc<Directory>,
+    /// The statistics of upstreams.
+    pub upstream_clients: Arc<UpstreamClients>,
+    /// The connections of the API.
+    pub connections: ConnectionSlots,
+    /// The memory for request bodies.
+    pub body_memory: Arc<MemoryBudget>,
+    /// The memory for copies of long requests and for long answers.
+    pub working_memory: Arc<MemoryBudget>,
+    /// The schema of the database.
+    pub schema: Schema,
+    /// The directory of the journal.
+    pub journal_dir: PathBuf,
+    /// The files of the database; none with PostgreSQL.
+    pub database_files: Vec<PathBuf>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// When the process started.
+    pub started_at: Timestamp,
+}
+
+/// Writes all metrics.
+pub struct Exporter(Sources);
+
+impl Exporter {
+    /// Creates an exporter.
+    pub fn new(sources: Sources) -> Self {
+        Self(sources)
+    }
+
+    /// Returns all metrics as text. Waits until the requests that have ended are counted; not longer than a second,
+    /// and not for a failing store.
+    pub async fn scrape(self: &Arc<Self>, format: Format) -> String {
+        let ledger = &self.0.ledger;
+        ledger.record_merged();
+        ledger.wait_until_stored().await;
+        let exporter = self.clone();
+        // It reads files, and many series take milliseconds.
+        let encoding = tokio::task::spawn_blocking(move || exporter.encode(format));
+        encoding.await.expect("encoding does not panic")
+    }
+
+    fn encode(&self, format: Format) -> String {
+        let mut encoder = Encoder::new(format);
+        self.0.requests.encode(&mut encoder);
+        self.encode_process(&mut encoder);
+        self.encode_ledger(&mut encoder);
+        self.encode_upstreams(&mut encoder);
+        encoder.finish()
+    }
+
+    fn encode_process(&self, encoder: &mut Encoder) {
+        let Sources { schema, connections, body_memory, working_memory, started_at, .. } = &self.0;
+        let labels = &[
+            ("version", version::VERSION),
+            ("commit", version::COMMIT.unwrap_or_default()),
+            ("database", schema.backend),
+            ("schema", &schema.version.to_string()),
+        ];
+        encoder
+            .gauge("tollgate_build_info", "The program and its database; always 1.")
+            .sample(labels, 1);
+        let started_at = started_at.as_second();
+        encoder
+            .gauge("process_start_time_seconds", "The start, as a Unix time.")
+            .sample(&[], started_at);
+        encoder
+            .gauge("tollgate_connections", "Open connections to the API.")
+            .sample(&[], connections.in_use());
+        let memory = [("bodies", body_memory), ("answers", working_memory)];
+        let mut family = encoder.gauge(
+            "tollgate_memory_bytes",
+            "Memory held by request bodies, and by their copies and long answers (`answers`).",
+        );
+        for (kind, budget) in memory {
+            family.sample(&[("kind", kind)], budget.held());
+        }
+        let mut family =
+            encoder.gauge("tollgate_memory_limit_bytes", "The most that they may hold.");
+        for (kind, budget) in memory {
+            family.sample(&[("kind", kind)], budget.capacity());
+        }
+    }
+
+    fn encode_ledger(&self, encoder: &mut Encoder) {
+        let Sources { ledger, clock, journal_dir, database_files, .. } = &self.0;
+        encoder
+            .gauge("tollgate_requests_in_flight", "Requests that went upstream and have not ended.")
+            .sample(&[], ledger.under_way(|_| ()).len());
+        let total = ledger.total_balance();
+        encoder
+            .gauge(
+                "tollgate_balance_usd",
+                "The sum of all balances; with PostgreSQL, of the parts allocated here.",
+            )
+            .sample(&[], total.amount);
+        encoder
+            .gauge("tollgate_held_usd", "The part of the balances that is held for requests.")
+            .sample(&[], total.held);
+        encoder
+            .gauge("tollgate_ledger_writable", "Whether requests can be recorded: 1 or 0.")
+            .sample(&[], u8::from(ledger.write_failure().is_none()));
+        encoder
+            .gauge("tollgate_records_waiting", "Records that the database does not have yet.")
+            .sample(&[], ledger.waiting_records());
+        let age = ledger
+            .oldest_waiting()
+            .map_or(0.0, |ended| clock.now().duration_since(ended).as_secs_f64().max(0.0));
+        encoder
+            .gauge("tollgate_records_oldest_age_seconds", "The age of the oldest of them.")
+            .sample(&[], age);
+        encoder
+            .counter(
+                "tollgate_unrecorded_requests_total",
+                "Refused requests without a record, because too many waited.",
+            )
+            .sample(&[], ledger.unrecorded_requests());
+        encoder
+            .histogram(
+                "tollgate_commit_duration_seconds",
+                "Time until the database had a batch of records.",
+            )
+            .buckets(&[], &ledger.commit_times());
+        encoder
+            .gauge("tollgate_journal_bytes", "The size of the journal.")
+            .sample(&[], directory_bytes(journal_dir));
+        if !database_files.is_empty() {
+            encoder
+                .gauge("tollgate_database_bytes", "The size of the SQLite database and its log.")
+                .sample(&[], database_files.iter().map(|file| file_bytes(file)).sum::<u64>());
+        }
+    }
+
+    fn encode_upstreams(&self, encoder: &mut Encoder) {
+        let Sources { directory, upstream_clients: clients, clock, .. } = &self.0;
+        let now = clock.monotonic();
+        let catalogue = directory.catalogue().clone();
+        let upstreams = || catalogue.upstreams.values().take(MAX_UPSTREAMS);
+        let mut family = encoder.counter(
+            "tollgate_upstream_attempts_total",
+            "Attempts at an upstream that were answered or failed, since its entry changed.",
+        );
+        for upstream in upstreams() {
+            let labels = &[("upstream", upstream.name.as_str())];
+            family.sample(labels, clients.attempts(upstream).attempts);
+        }
+        let mut family = encoder.counter(
+            "tollgate_upstream_failures_total",
+            "Attempts that failed because of the upstream, also after the answer began.",
+        );
+        for upstream in upstreams() {
+            let labels = &[("upstream", upstream.name.as_str())];
+            family.sample(labels, clients.attempts(upstream).failures);
+        }
+        let mut family =
+            encoder.gauge("tollgate_upstream_requests_in_flight", "Attempts that have not ended.");
+        for upstream in upstreams() {
+            let labels = &[("upstream", upstream.name.as_str())];
+            family.sample(labels, clients.load(upstream, now).in_flight);
+        }
+        let healths: Vec<_> = upstreams()
+            .map(|upstream| (upstream.name.as_str(), clients.health(upstream, now)))
+            .collect();
+        let mut family = encoder.gauge(
+            "tollgate_upstream_breaker_open",
+            "Whether the breaker keeps requests from the upstream: 1, or 0.5 for a trial.",
+        );
+        for (name, health) in &healths {
+            let state = health.as_ref().map_or(BreakerState::Closed, |health| health.breaker);
+            let open = match state {
+                BreakerState::Closed => "0",
+                BreakerState::HalfOpen => "0.5",
+                BreakerState::Open { .. } => "1",
+            };
+            family.sample(&[("upstream", name)], open);
+        }
+        let mut family = encoder
+            .gauge("tollgate_upstream_check_passing", "The result of the health check: 1 or 0.");
+        for (name, health) in &healths {
+            if let Some(check) = health.as_ref().and_then(|health| health.check) {
+                family.sample(&[("upstream", name)], u8::from(check == CheckState::Passing));
+            }
+        }
+        let queues: Vec<_> = upstreams()
+            .filter_map(|upstream| Some((upstream.name.as_str(), clients.queue(upstream)?)))
+            .collect();
+        let mut family = encoder.gauge(
+            "tollgate_upstream_waiting_requests",
+            "Requests that wait for a connection, if these are bounded.",
+        );
+        for (name, queue) in &queues {
+            family.sample(&[("upstream", name)], queue.waiting);
+        }
+        let mut family = encoder.histogram(
+            "tollgate_upstream_queue_duration_seconds",
+            "Time that requests waited for a connection; those that did not wait are not counted.",
+        );
+        for (name, queue) in &queues {
+            family.buckets(&[("upstream", name)], &queue.waits);
+        }
+    }
+}
+
+/// Returns the size of the files in a directory, without those that are removed meanwhile.
+fn directory_bytes(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum()
+}
+
+/// Returns the size of a file; zero if there is none.
+fn file_bytes(file: &Path) -> u64 {
+    std::fs::metadata(file).map_or(0, |file| file.len())
+}

@@ -1,0 +1,16 @@
+//! Metrics for Prometheus, in its text format and in that of OpenMetrics.
+//!
+//! [`RequestMetrics`] counts ended requests from their records; [`Exporter`] adds the state of the process and serves
+//! both at `/metrics`. Names follow the conventions of Prometheus: base units, the unit at the end, `_total` for
+//! counters. No label has the name of an account or a key, or any text of a request.
+
+mod exporter;
+mod gen_ai;
+mod requests;
+mod serve;
+mod text;
+
+pub use exporter::{Exporter, Sources};
+pub use requests::RequestMetrics;
+pub use serve::serve;
+pub use text::Format;

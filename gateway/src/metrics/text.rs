@@ -1,0 +1,240 @@
+//! Encodes metrics as text, in the format of Prometheus (0.0.4) or of OpenMetrics (1.0.0).
+
+use std::fmt::{Display, Write as _};
+
+use domain::histogram::Histogram;
+
+/// A text format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The format that Prometheus and compatible programs have always read.
+    Prometheus,
+    /// OpenMetrics, which Prometheus prefers.
+    OpenMetrics,
+}
+
+/// The type of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// Writes families of metrics one after the other.
+pub(super) struct Encoder {
+    format: Format,
+    text: String,
+}
+
+/// A family whose samples are being written. Samples with an empty value of a label lack that label.
+pub(super) struct Family<'a> {
+    encoder: &'a mut Encoder,
+    name: &'static str,
+    kind: Kind,
+}
+
+/// A set of labels: names and values.
+pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
+
+// === impl Format ===
+
+impl Format {
+    /// Returns the format that the value of an `Accept` header prefers.
+    pub fn preferred(accept: Option<&str>) -> Self {
+        let quality = |wanted: &str| {
+            let types = accept.unwrap_or_default().split(',').filter_map(|range| {
+                let mut parts = range.split(';').map(str::trim);
+                parts.next().filter(|name| name.eq_ignore_ascii_case(wanted))?;
+                let weight = parts.find_map(|part| part.strip_prefix("q="));
+                Some(weight.map_or(1.0, |weight| weight.parse::<f32>().unwrap_or_default()))
+            });
+            types.fold(0.0, f32::max)
+        };
+        let open_metrics = quality("application/openmetrics-text");
+        if open_metrics > 0.0 && open_metrics >= quality("text/plain") {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
+        }
+    }
+
+    /// Returns the media type.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+// === impl Encoder ===
+
+impl Encoder {
+    pub(super) fn new(format: Format) -> Self {
+        Self { format, text: String::new() }
+    }
+
+    /// Begins a family of counters. `name` ends with `_total`.
+    pub(super) fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
+        self.family(name, Kind::Counter, help)
+    }
+
+    /// Begins a family of gauges.
+    pub(super) fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
+        self.family(name, Kind::Gauge, help)
+    }
+
+    /// Begins a family of histograms.
+    pub(super) fn histogram(&mut self, name: &'static str, help: &str) -> Family<'_> {
+        self.family(name, Kind::Histogram, help)
+    }
+
+    fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
+        // OpenMetrics names the family without the suffix of its samples.
+        let family = match self.format {
+            Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
+            Format::Prometheus => name,
+        };
+        let kind_name = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        _ = writeln!(self.text, "# HELP {family} {help}\n# TYPE {family} {kind_name}");
+        Family { encoder: self, name, kind }
+    }
+
+    /// Returns the text.
+    pub(super) fn finish(mut self) -> String {
+        if self.format == Format::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.text
+    }
+
+    fn sample(
+        &mut self,
+        name: &str,
+        suffix: &str,
+        labels: Labels<'_>,
+        more: Option<(&str, &str)>,
+        value: impl Display,
+    ) {
+        let text = &mut self.text;
+        text.push_str(name);
+        text.push_str(suffix);
+        let shown = labels.iter().copied().chain(more).filter(|(_, value)| !value.is_empty());
+        let mut separator = '{';
+        for (name, value) in shown {
+            text.push(separator);
+            text.push_str(name);
+            text.push_str("=\"");
+            push_escaped(text, value);
+            text.push('"');
+            separator = ',';
+        }
+        if separator == ',' {
+            text.push('}');
+        }
+        _ = writeln!(text, " {value}");
+    }
+}
+
+/// Appends the value of a label.
+fn push_escaped(text: &mut String, value: &str) {
+    for character in value.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            _ => text.push(character),
+        }
+    }
+}
+
+// === impl Family ===
+
+impl Family<'_> {
+    /// Writes a sample.
+    pub(super) fn sample(&mut self, labels: Labels<'_>, value: impl Display) -> &mut Self {
+        debug_assert!(self.kind != Kind::Histogram, "a histogram has several samples");
+        self.encoder.sample(self.name, "", labels, None, value);
+        self
+    }
+
+    /// Writes the samples of a histogram.
+    pub(super) fn buckets(&mut self, labels: Labels<'_>, histogram: &Histogram) -> &mut Self {
+        debug_assert!(self.kind == Kind::Histogram, "the family has another type");
+        let Self { encoder, name, .. } = self;
+        for (bound, count) in histogram.cumulative() {
+            let bound = match encoder.format {
+                _ if bound.is_infinite() => "+Inf".to_owned(),
+                // OpenMetrics demands the form of a float.
+                Format::OpenMetrics => format!("{bound:?}"),
+                Format::Prometheus => bound.to_string(),
+            };
+            encoder.sample(name, "_bucket", labels, Some(("le", &bound)), count);
+        }
+        encoder.sample(name, "_sum", labels, None, histogram.sum());
+        encoder.sample(name, "_count", labels, None, histogram.count());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(format: Format) -> String {
+        let mut encoder = Encoder::new(format);
+        let labels = &[("model", "a\"b\\c\nd"), ("error_code", "")];
+        encoder.counter("t_requests_total", "Requests.").sample(labels, 7);
+        encoder.gauge("t_up", "State.").sample(&[], 1);
+        let mut histogram = Histogram::new(&[0.5, 1.0]);
+        histogram.observe(0.75);
+        encoder.histogram("t_seconds", "Times.").buckets(&[("model", "m")], &histogram);
+        encoder.finish()
+    }
+
+    #[test]
+    fn both_formats_have_their_names_bounds_and_end() {
+        let prometheus = "\
+# HELP t_requests_total Requests.
+# TYPE t_requests_total counter
+t_requests_total{model=\"a\\\"b\\\\c\\nd\"} 7
+# HELP t_up State.
+# TYPE t_up gauge
+t_up 1
+# HELP t_seconds Times.
+# TYPE t_seconds histogram
+t_seconds_bucket{model=\"m\",le=\"0.5\"} 0
+t_seconds_bucket{model=\"m\",le=\"1\"} 1
+t_seconds_bucket{model=\"m\",le=\"+Inf\"} 1
+t_seconds_sum{model=\"m\"} 0.75
+t_seconds_count{model=\"m\"} 1
+";
+        assert_eq!(encoded(Format::Prometheus), prometheus);
+        let open_metrics = prometheus
+            .replace("HELP t_requests_total", "HELP t_requests")
+            .replace("TYPE t_requests_total", "TYPE t_requests")
+            .replace("le=\"1\"", "le=\"1.0\"");
+        assert_eq!(encoded(Format::OpenMetrics), open_metrics + "# EOF\n");
+    }
+
+    #[test]
+    fn the_client_chooses_the_format() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,\
+            application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+        for (accept, expected) in [
+            (None, Format::Prometheus),
+            (Some("*/*"), Format::Prometheus),
+            (Some("text/plain"), Format::Prometheus),
+            (Some(prometheus), Format::OpenMetrics),
+            (Some("application/openmetrics-text;q=0.1, text/plain"), Format::Prometheus),
+            (Some("application/openmetrics-text;q=0"), Format::Prometheus),
+        ] {
+            assert_eq!(Format::preferred(accept), expected, "{accept:?}");
+        }
+    }
+}
