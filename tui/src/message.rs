@@ -9,6 +9,7 @@ use crate::model::catalogue::CatalogueModel;
 use crate::model::change::ChangeOutcome;
 use crate::model::fetched::FetchState;
 use crate::model::keys::Key;
+use crate::model::ledger::LedgerEntry;
 use crate::model::nodes::Node;
 use crate::model::plans::Plan;
 use crate::model::record::{LogBatch, OlderPage};
@@ -110,8 +111,20 @@ pub enum Loaded {
     Health(Vec<Health>),
     /// All plans for operators, else the account's own plan.
     Plans(Vec<Plan>),
-    /// The audit log.
-    Audit(Vec<AuditEntry>),
+    /// The newest entries of the audit log.
+    Audit {
+        /// The account that they are about; `None` for all.
+        subject: Option<String>,
+        /// The entries.
+        entries: Vec<AuditEntry>,
+    },
+    /// The newest entries of the ledger.
+    Ledger {
+        /// The account that they are about; `None` for all.
+        subject: Option<String>,
+        /// The entries.
+        entries: Vec<LedgerEntry>,
+    },
     /// The gateways of the database.
     Nodes(Vec<Node>),
     /// The traffic of the last hour.

@@ -14,6 +14,7 @@ pub mod fetched;
 pub mod focus;
 pub mod form;
 pub mod keys;
+pub mod ledger;
 pub mod log;
 pub mod money;
 pub mod nodes;
@@ -26,6 +27,7 @@ pub mod sign_in;
 pub mod subscription;
 pub mod table;
 pub mod traffic;
+pub mod trail;
 pub mod upstreams;
 pub mod usage;
 
@@ -41,6 +43,7 @@ use self::catalogue::CatalogueModel;
 use self::fetched::{Fetched, List};
 pub use self::focus::Focus;
 use self::keys::Key;
+use self::ledger::LedgerEntry;
 use self::log::RequestLog;
 use self::nodes::Node;
 use self::overlay::Overlay;
@@ -49,6 +52,7 @@ use self::plans::Plan;
 pub use self::screen::Screen;
 use self::sign_in::SignIn;
 use self::traffic::Traffic;
+use self::trail::Visit;
 use self::upstreams::{Health, Upstream};
 use self::usage::UsageScreen;
 
@@ -93,6 +97,8 @@ pub struct Model {
     pub is_mouse_enabled: bool,
     /// The open screen.
     pub screen: Screen,
+    /// The steps from rows to what belongs to them that led to the open screen.
+    pub trail: Vec<Visit>,
     /// The overlay above the screen.
     pub overlay: Option<Overlay>,
     /// Whether the detail pane is open: beside the list, or in its place in a narrow terminal.
@@ -138,6 +144,8 @@ pub struct Data {
     pub plans: List<Plan>,
     /// The audit log.
     pub audit: List<AuditEntry>,
+    /// The ledger.
+    pub ledger: List<LedgerEntry>,
     /// The gateways of the database; empty on SQLite.
     pub nodes: List<Node>,
 }
@@ -186,6 +194,7 @@ impl Model {
             theme,
             is_mouse_enabled: false,
             screen: Screen::SignIn,
+            trail: Vec::new(),
             overlay: None,
             is_detail_open: false,
             detail_scroll: 0,
@@ -205,6 +214,7 @@ impl Model {
             Some(Overlay::Palette(_)) => Focus::Palette,
             Some(Overlay::Filter { .. }) => Focus::Filter,
             Some(Overlay::Form(_)) => Focus::Form,
+            Some(Overlay::Choose(_)) => Focus::Choose,
             Some(Overlay::Confirm(_)) => Focus::Confirm,
             Some(Overlay::Secret(_)) => Focus::Secret,
         }

@@ -8,6 +8,7 @@ mod accounts;
 mod audit;
 mod help;
 mod keys;
+mod ledger;
 mod live;
 mod models;
 mod nodes;
@@ -53,6 +54,7 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Screen::Plans => plans::render(model, buffer, body),
         Screen::Audit => audit::render(model, buffer, body),
         Screen::Nodes => nodes::render(model, buffer, body),
+        Screen::Ledger => ledger::render(model, buffer, body),
     }
     if model.is_stale() {
         buffer.set_style(body, model.theme.faint());
@@ -82,6 +84,7 @@ pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action>
         Screen::Plans => panes::list_area(model, &model.data.plans, body),
         Screen::Audit => panes::list_area(model, &model.data.audit, body),
         Screen::Nodes => panes::list_area(model, &model.data.nodes, body),
+        Screen::Ledger => panes::list_area(model, &model.data.ledger, body),
         Screen::SignIn | Screen::Overview | Screen::Live => return None,
     };
     let rows = widget::table::body_area(widget::frame::inner_area(list))?;

@@ -13,7 +13,7 @@ use crate::model::Action::{
     Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort, Submit, Suspend, Tab,
     ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc,
 };
-use crate::model::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
+use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
 
 use self::KeyCode::{
@@ -35,17 +35,22 @@ const UPSTREAMS: Focus = Focus::Screen(Screen::Upstreams);
 const PLANS: Focus = Focus::Screen(Screen::Plans);
 const AUDIT: Focus = Focus::Screen(Screen::Audit);
 const NODES: Focus = Focus::Screen(Screen::Nodes);
+const LEDGER: Focus = Focus::Screen(Screen::Ledger);
+/// The screens whose rows lead to others.
+const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
 
 /// All screens of a signed-in account.
 const SCREENS: &[Focus] =
-    &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES];
+    &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
 /// Every focus.
 const EVERYWHERE: &[Focus] = &[
-    SIGN_IN, OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, Filter,
-    Palette, Form, Confirm, Secret, Help,
+    SIGN_IN, OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER,
+    Filter, Palette, Form, Choose, Confirm, Secret, Help,
 ];
 /// Screens with a row cursor.
-const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES];
+const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
+/// Lists in which the arrows at the side go to what belongs to a row, and back.
+const SIDEWAYS: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
 /// Where typed characters are text.
 const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette];
 /// Where the user moves between fields.
@@ -84,6 +89,14 @@ pub const TABLE: &[Binding] = &[
     row(&[Secret], &[(NONE, Char('y')), (NONE, Char('c'))], Copy, "copy the key").hint("copy"),
     row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; twice if the key was not copied").hint("close"),
 
+    // what belongs to the selected row
+    row(&[Choose], &[(NONE, Enter), (NONE, Right), (NONE, Char('l'))], Submit, "open it").hint("open"),
+    row(&[Choose], &[(NONE, Down), (NONE, Char('j'))], Move(1), "next"),
+    row(&[Choose], &[(NONE, Up), (NONE, Char('k'))], Move(-1), "previous"),
+    row(&[Choose], &[(NONE, Esc), (NONE, Left), (NONE, Char('h')), (NONE, Char('q'))], Back, "cancel").hint("cancel"),
+    row(SOURCES, &[(NONE, Right), (NONE, Char('l'))], Action::Enter, "go to what belongs to it").hint("go in"),
+    row(SIDEWAYS, &[(NONE, Left), (NONE, Char('h'))], Back, "go back"),
+
     // actions on the selected row
     row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
     row(&[KEYS], &[(NONE, Char('R'))], Rotate, "replace it; both work for a while").hint("rotate").command("rotate"),
@@ -107,7 +120,7 @@ pub const TABLE: &[Binding] = &[
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
     row(&[NODES], &[(NONE, Char('d'))], ToggleDraining, "drain it, or end that").hint("drain").command("drain"),
     row(&[NODES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
-    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES], &[(NONE, Char('y'))], Copy, "copy its id"),
+    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER], &[(NONE, Char('y'))], Copy, "copy its id"),
 
     // list navigation
     row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
@@ -128,7 +141,7 @@ pub const TABLE: &[Binding] = &[
     row(LISTS, &[], CopyRows(RowFormat::Json), "copy the marked rows, or this one, as JSON").command("copy-json"),
     row(LISTS, &[(NONE, Char('J'))], Scroll(1), "scroll the detail down"),
     row(LISTS, &[(NONE, Char('K'))], Scroll(-1), "scroll the detail up"),
-    row(LISTS, &[(NONE, Esc)], Back, "close the detail, then clear marks and filter"),
+    row(LISTS, &[(NONE, Esc)], Back, "close the detail, clear marks and filter, then go back"),
 
     // global
     row(SCREENS, &[(NONE, Char('1'))], Open(Screen::Overview), "overview").command("overview"),
@@ -141,6 +154,7 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[(NONE, Char('8'))], Open(Screen::Plans), "plans").command("plans"),
     row(SCREENS, &[(NONE, Char('9'))], Open(Screen::Audit), "audit").command("audit"),
     row(SCREENS, &[(NONE, Char('0'))], Open(Screen::Nodes), "nodes").command("nodes"),
+    row(SCREENS, &[], Open(Screen::Ledger), "the ledger").command("ledger"),
     row(SCREENS, &[(NONE, KeyCode::Tab)], Tab(1), "next screen").hint("next"),
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),
     row(SCREENS, &[(NONE, Char('r')), (CTRL, Char('l'))], Refresh, "refresh, or reconnect now").command("refresh"),

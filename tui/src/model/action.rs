@@ -64,6 +64,8 @@ pub enum Action {
     CopyRows(RowFormat),
     /// Toggles the detail pane.
     Detail,
+    /// Opens what belongs to the selected row.
+    Enter,
     /// Opens the filter input.
     Filter,
     /// Opens the form that shows the requests before a time.

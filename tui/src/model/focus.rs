@@ -13,6 +13,8 @@ pub enum Focus {
     Palette,
     /// A form above a screen.
     Form,
+    /// A choice of what to open.
+    Choose,
     /// A confirmation question.
     Confirm,
     /// The display of a new key's secret.

@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::change::Change;
 use super::form::Form;
+use super::trail::Related;
 
 /// The overlay above the screen.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub enum Overlay {
         /// The filter to restore on cancel.
         before: String,
     },
+    /// A choice of what belongs to the selected row.
+    Choose(Choice),
     /// A form.
     Form(Box<Form>),
     /// A confirmation question.
@@ -39,6 +42,17 @@ pub struct Palette {
     /// The typed text.
     pub input: Input,
     /// The index of the selected command among the matching ones.
+    pub selected: usize,
+}
+
+/// A choice of what belongs to a row.
+#[derive(Debug)]
+pub struct Choice {
+    /// The name of the row.
+    pub name: String,
+    /// What belongs to it.
+    pub options: &'static [Related],
+    /// The index of the selected option.
     pub selected: usize,
 }
 

@@ -36,6 +36,8 @@ pub enum Topic {
     Audit,
     /// The gateways of the database.
     Nodes,
+    /// The ledger.
+    Ledger,
     /// The traffic of the last hour; a stream.
     Traffic,
     /// The request log; a stream.
@@ -64,6 +66,8 @@ pub struct Subscription {
     pub keys: Scope,
     /// The filter expression of the request log and of the totals, as typed by the user.
     pub filter: String,
+    /// The account whose ledger and audit entries are fetched; `None` for all that may be seen.
+    pub subject: Option<String>,
     /// The number of pages of older requests to fetch after the newest ones.
     pub older_pages: usize,
 }
@@ -71,8 +75,8 @@ pub struct Subscription {
 /// Returns the subscription for the open screen.
 pub fn subscription(model: &Model) -> Subscription {
     use Topic::{
-        Account, Accounts, Audit, Errors, Health, Hours, Keys, Limits, Matching, Minutes, Models,
-        Nodes, Plans, Upstreams, Usage,
+        Account, Accounts, Audit, Errors, Health, Hours, Keys, Ledger, Limits, Matching, Minutes,
+        Models, Nodes, Plans, Upstreams, Usage,
     };
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
@@ -93,10 +97,12 @@ pub fn subscription(model: &Model) -> Subscription {
         },
         Screen::Live => &[Account, Minutes, Errors],
         Screen::Accounts => &[Account, Accounts],
-        Screen::Upstreams => &[Account, Upstreams, Health],
+        // The models that an upstream serves are the way to its requests.
+        Screen::Upstreams => &[Account, Upstreams, Health, Models],
         Screen::Plans => &[Account, Plans],
         Screen::Audit => &[Account, Audit],
         Screen::Nodes => &[Account, Nodes],
+        Screen::Ledger => &[Account, Ledger],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };
@@ -108,8 +114,9 @@ pub fn subscription(model: &Model) -> Subscription {
         _ => (usage.range, usage.filter.clone()),
     };
     let traffic = (follows && known).then_some(scope);
+    let subject = model.trail.last().and_then(|visit| visit.subject.clone());
     let older_pages = model.data.log.older.wanted;
-    Subscription { topics, range, traffic, keys: scope, filter, older_pages }
+    Subscription { topics, range, traffic, keys: scope, filter, subject, older_pages }
 }
 
 // === impl Subscription ===
@@ -122,6 +129,7 @@ impl Default for Subscription {
             traffic: None,
             keys: Scope::Account,
             filter: String::new(),
+            subject: None,
             older_pages: 0,
         }
     }

@@ -45,7 +45,8 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::ConnectionChanged(connection) => model.connection = connection,
         Message::Loaded(loaded) => {
             model.is_refreshing = false;
-            store(&mut model.data, *loaded);
+            let subject = model.trail.last().and_then(|visit| visit.subject.clone());
+            store(&mut model.data, *loaded, subject.as_ref());
         }
         Message::NotLoaded(topic, fetch) => {
             model.is_refreshing = false;
@@ -83,7 +84,8 @@ fn changed(model: &mut Model, ChangeOutcome { notice, key }: ChangeOutcome) {
     }
 }
 
-fn store(data: &mut Data, loaded: Loaded) {
+/// Stores fetched data. Entries about another account than `subject` were requested earlier.
+fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
     match loaded {
         Loaded::Account(account) => data.account.set(account),
         Loaded::Limits(limits) => data.overview.limits.set(limits),
@@ -119,7 +121,16 @@ fn store(data: &mut Data, loaded: Loaded) {
             attach_health(&mut data.upstreams.entries, &data.health);
         }
         Loaded::Plans(plans) => data.plans.set(plans),
-        Loaded::Audit(entries) => data.audit.set(entries),
+        Loaded::Audit { subject: about, entries } => {
+            if about.as_ref() == subject {
+                data.audit.set(entries);
+            }
+        }
+        Loaded::Ledger { subject: about, entries } => {
+            if about.as_ref() == subject {
+                data.ledger.set(entries);
+            }
+        }
         Loaded::Nodes(nodes) => data.nodes.set(nodes),
         Loaded::Traffic(traffic) => data.traffic.set(traffic),
     }
@@ -150,6 +161,7 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Plans => &mut data.plans.fetch,
         Topic::Audit => &mut data.audit.fetch,
         Topic::Nodes => &mut data.nodes.fetch,
+        Topic::Ledger => &mut data.ledger.fetch,
         Topic::Traffic => &mut data.traffic.fetch,
         Topic::Log => {
             // The existing records belong to the previous filter.

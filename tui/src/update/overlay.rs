@@ -7,7 +7,7 @@ use crate::effect::Effect;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
 use crate::model::{Action, Model, Screen};
 
-use super::{form, list, palette};
+use super::{form, list, palette, trail};
 
 /// The maximum number of lines that the help scrolls down.
 const MAX_HELP_SCROLL: usize = 100;
@@ -51,6 +51,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             model.overlay = Some(Overlay::Filter { input, before });
             Vec::new()
         }
+        Overlay::Choose(choice) => trail::choose(model, choice, action),
         Overlay::Form(open) => form::act(model, open, action),
         Overlay::Confirm(question) => confirm(model, question, action),
         Overlay::Secret(secret) => show(model, secret, action),

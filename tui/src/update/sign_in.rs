@@ -50,6 +50,7 @@ pub(super) fn leave(model: &mut Model, reason: Option<String>) {
     model.data = Data::default();
     model.connection = ConnectionState::Idle;
     model.screen = Screen::SignIn;
+    model.trail.clear();
     // The secret of a new key cannot be fetched again: keep it until the user closes it.
     if !matches!(model.overlay, Some(Overlay::Secret(_))) {
         model.overlay = None;

@@ -8,7 +8,7 @@ use secrecy::ExposeSecret;
 
 use crate::keymap;
 use crate::model::form::{FieldKind, Form};
-use crate::model::overlay::{Confirm, Overlay, Palette, Secret, SecretState};
+use crate::model::overlay::{Choice, Confirm, Overlay, Palette, Secret, SecretState};
 use crate::model::{Model, Screen};
 use crate::theme::Theme;
 
@@ -33,6 +33,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
             let place = body.centered(Constraint::Max(72), size);
             form(model.theme, open, Text::default(), buffer, place);
         }
+        Some(Overlay::Choose(choice)) => choose(model.theme, choice, buffer, body),
         Some(Overlay::Confirm(question)) => confirm(model.theme, question, buffer, body),
         Some(Overlay::Secret(key)) => secret(model.theme, key, buffer, body),
     }
@@ -126,6 +127,18 @@ fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
         // A styled line would dim the whole row, as if the command were not available.
         Line::from(Span::styled(key, theme.faint())).right_aligned().render(row, buffer);
         if index == palette.selected {
+            buffer.set_style(row, theme.cursor());
+        }
+    }
+}
+
+fn choose(theme: Theme, choice: &Choice, buffer: &mut Buffer, area: Rect) {
+    let height = u16::try_from(choice.options.len() + 2).unwrap_or(u16::MAX);
+    let area = area.centered(Constraint::Max(44), Constraint::Max(height));
+    let inside = popup(theme, &format!("Go to, for `{}`", choice.name), buffer, area);
+    for ((index, option), row) in choice.options.iter().enumerate().zip(inside.rows()) {
+        Line::raw(option.name()).render(row, buffer);
+        if index == choice.selected {
             buffer.set_style(row, theme.cursor());
         }
     }

@@ -257,7 +257,8 @@ fn title(model: &Model) -> String {
         0 => String::new(),
         skipped => format!(" · {} skipped", count(Some(skipped))),
     };
-    format!("Requests{filter} · {position}{skipped}")
+    let title = panes::with_trail(model, "Requests");
+    format!("{title}{filter} · {position}{skipped}")
 }
 
 /// Draws the log, newest first.
