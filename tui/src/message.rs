@@ -16,6 +16,7 @@ use crate::model::record::{LogBatch, OlderPage};
 use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Topic;
 use crate::model::traffic::{ErrorCount, LimitUse, Traffic};
+use crate::model::trial::TrialEvent;
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::{Period, Range, Usage};
 use crate::model::{Action, ConnectionState};
@@ -60,6 +61,8 @@ pub enum Message {
     LogReceived(LogBatch),
     /// A page of requests older than those of the stream arrived.
     OlderReceived(OlderPage),
+    /// Something happened to the request with this number that tries a model.
+    Trial(u64, TrialEvent),
     /// The result of a requested [`Change`](crate::model::change::Change); the error text says what
     /// to do.
     Changed(Result<ChangeOutcome, String>),

@@ -28,6 +28,7 @@ pub mod subscription;
 pub mod table;
 pub mod traffic;
 pub mod trail;
+pub mod trial;
 pub mod upstreams;
 pub mod usage;
 
@@ -97,6 +98,8 @@ pub struct Model {
     pub is_mouse_enabled: bool,
     /// The open screen.
     pub screen: Screen,
+    /// The number of requests that were sent to try models.
+    pub trials: u64,
     /// The steps from rows to what belongs to them that led to the open screen.
     pub trail: Vec<Visit>,
     /// The overlay above the screen.
@@ -194,6 +197,7 @@ impl Model {
             theme,
             is_mouse_enabled: false,
             screen: Screen::SignIn,
+            trials: 0,
             trail: Vec::new(),
             overlay: None,
             is_detail_open: false,
@@ -217,6 +221,7 @@ impl Model {
             Some(Overlay::Choose(_)) => Focus::Choose,
             Some(Overlay::Confirm(_)) => Focus::Confirm,
             Some(Overlay::Secret(_)) => Focus::Secret,
+            Some(Overlay::Trial(_)) => Focus::Trial,
         }
     }
 

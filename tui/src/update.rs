@@ -21,6 +21,7 @@ mod plans;
 mod shell;
 mod sign_in;
 mod trail;
+mod trial;
 mod upstreams;
 mod usage;
 

@@ -18,6 +18,7 @@ mod panes;
 mod plans;
 mod shell;
 mod sign_in;
+mod trial;
 mod upstreams;
 mod usage;
 pub mod widget;

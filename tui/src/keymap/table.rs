@@ -9,9 +9,9 @@ use tui_input::InputRequest::{
 use super::binding::{Binding, row};
 use crate::model::Action::{
     self, Back, Complete, Copy, CopyAgent, CopyRows, Credit, Detail, Field, First, Grant, Jump,
-    Last, Mark, Modify, Mouse, Move, New, Open, Page, Password, Pause, Quit, Range, Refresh,
-    Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort, Submit, Suspend, Tab,
-    ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc,
+    Last, Mark, Modify, Mouse, Move, New, NextModel, Open, OpenRecord, Page, Password, Pause, Quit,
+    Range, Refresh, Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort, Submit,
+    Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
@@ -44,15 +44,33 @@ const SCREENS: &[Focus] =
     &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
 /// Every focus.
 const EVERYWHERE: &[Focus] = &[
-    SIGN_IN, OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER,
-    Filter, Palette, Form, Choose, Confirm, Secret, Help,
+    SIGN_IN,
+    OVERVIEW,
+    KEYS,
+    MODELS,
+    USAGE,
+    LIVE,
+    ACCOUNTS,
+    UPSTREAMS,
+    PLANS,
+    AUDIT,
+    NODES,
+    LEDGER,
+    Filter,
+    Palette,
+    Form,
+    Choose,
+    Confirm,
+    Secret,
+    Focus::Trial,
+    Help,
 ];
 /// Screens with a row cursor.
 const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
 /// Lists in which the arrows at the side go to what belongs to a row, and back.
 const SIDEWAYS: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
 /// Where typed characters are text.
-const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette];
+const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette, Focus::Trial];
 /// Where the user moves between fields.
 const FORMS: &[Focus] = &[SIGN_IN, Form];
 
@@ -70,6 +88,12 @@ pub const TABLE: &[Binding] = &[
     row(&[Palette], &[(NONE, KeyCode::Tab)], Complete, "complete the command").hint("complete"),
     row(&[Palette], &[(NONE, Down), (CTRL, Char('n'))], Move(1), "next command"),
     row(&[Palette], &[(NONE, Up), (CTRL, Char('p'))], Move(-1), "previous command"),
+    row(&[Focus::Trial], &[(NONE, Enter)], Submit, "send the prompt").hint("send"),
+    row(&[Focus::Trial], &[(NONE, KeyCode::Tab)], Complete, "the other API: chat completions or Responses").hint("API"),
+    row(&[Focus::Trial], &[(CTRL, Char('n'))], NextModel, "the next model").hint("model"),
+    row(&[Focus::Trial], &[(CTRL, Char('o'))], OpenRecord, "open its record in the log").hint("record"),
+    row(&[Focus::Trial], &[(NONE, Up)], Move(-1), "scroll up"),
+    row(&[Focus::Trial], &[(NONE, Down)], Move(1), "scroll down"),
     row(TEXTS, &[(NONE, Backspace), (CTRL, Char('h'))], Action::Type(DeletePrevChar), "delete before the cursor"),
     row(TEXTS, &[(NONE, Delete), (CTRL, Char('d'))], Action::Type(DeleteNextChar), "delete under the cursor"),
     row(TEXTS, &[(CTRL, Char('w'))], Action::Type(DeletePrevWord), "delete the word"),
@@ -82,11 +106,13 @@ pub const TABLE: &[Binding] = &[
     row(TEXTS, &[(NONE, Home), (CTRL, Char('a'))], Action::Type(GoToStart), "start of the field"),
     row(TEXTS, &[(NONE, End), (CTRL, Char('e'))], Action::Type(GoToEnd), "end of the field"),
     row(&[Form, Filter, Palette], &[(NONE, Esc)], Back, "cancel").hint("cancel"),
+    row(&[Focus::Trial], &[(NONE, Esc)], Back, "stop and close").hint("close"),
 
     // confirmation, key secret
     row(&[Confirm], &[(NONE, Char('y'))], Action::Confirm, "yes").hint("yes"),
     row(&[Confirm], &[(NONE, Char('n')), (NONE, Esc), (NONE, Char('q'))], Back, "no").hint("no"),
     row(&[Secret], &[(NONE, Char('y')), (NONE, Char('c'))], Copy, "copy the key").hint("copy"),
+    row(&[Secret], &[(NONE, Char('t'))], Try, "try it with a model").hint("try"),
     row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; twice if the key was not copied").hint("close"),
 
     // what belongs to the selected row
@@ -103,6 +129,7 @@ pub const TABLE: &[Binding] = &[
     row(&[KEYS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
     row(&[MODELS], &[(NONE, Char('y'))], Copy, "copy a ready curl command").hint("copy curl"),
     row(&[MODELS], &[(NONE, Char('a'))], CopyAgent, "copy a coding agent's configuration").hint("agent"),
+    row(&[MODELS], &[(NONE, Char('t'))], Try, "try it").hint("try").command("try"),
     row(&[MODELS], &[(NONE, Char('n'))], New, "new model").hint("new").command("new"),
     row(&[MODELS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[MODELS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),

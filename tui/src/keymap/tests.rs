@@ -17,6 +17,7 @@ fn all() -> impl Iterator<Item = Focus> {
         Focus::Choose,
         Focus::Confirm,
         Focus::Secret,
+        Focus::Trial,
         Focus::Help,
     ])
 }

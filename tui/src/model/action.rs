@@ -66,6 +66,12 @@ pub enum Action {
     Detail,
     /// Opens what belongs to the selected row.
     Enter,
+    /// Tries the selected model, or a new key with a model.
+    Try,
+    /// Chooses the next model to try.
+    NextModel,
+    /// Opens the record of the request that tried a model.
+    OpenRecord,
     /// Opens the filter input.
     Filter,
     /// Opens the form that shows the requests before a time.

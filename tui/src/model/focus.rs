@@ -19,6 +19,8 @@ pub enum Focus {
     Confirm,
     /// The display of a new key's secret.
     Secret,
+    /// Trying a model.
+    Trial,
     /// The help.
     Help,
 }
@@ -28,6 +30,9 @@ pub enum Focus {
 impl Focus {
     /// Returns whether characters without a binding are text input.
     pub fn takes_text(self) -> bool {
-        matches!(self, Self::Screen(Screen::SignIn) | Self::Form | Self::Filter | Self::Palette)
+        matches!(
+            self,
+            Self::Screen(Screen::SignIn) | Self::Form | Self::Filter | Self::Palette | Self::Trial
+        )
     }
 }

@@ -161,8 +161,8 @@ impl Form {
                 !problem[..start].ends_with(is_letter) && !problem[end..].starts_with(is_letter)
             })
         };
-        let named = fields().find(has_quoted).or_else(|| fields().find(names));
-        let label = named.map(|field| field.label);
+        let found = fields().find(has_quoted).or_else(|| fields().find(names));
+        let label = found.map(|field| field.label);
         if let Some(index) = self.fields.iter().position(|field| Some(field.label) == label) {
             self.current = index;
         }

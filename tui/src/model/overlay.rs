@@ -8,6 +8,7 @@ use std::fmt;
 use super::change::Change;
 use super::form::Form;
 use super::trail::Related;
+use super::trial::Trial;
 
 /// The overlay above the screen.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub enum Overlay {
     Confirm(Confirm),
     /// The secret of a new key, which is shown only once.
     Secret(Secret),
+    /// Trying a model.
+    Trial(Box<Trial>),
 }
 
 /// The state of the command palette.

@@ -86,7 +86,8 @@ pub fn subscription(model: &Model) -> Subscription {
             &[Account, Limits, Keys, Models, Usage, Plans, Nodes, Minutes, Errors]
         }
         Screen::Overview => &[Account, Limits, Keys, Models, Usage, Plans, Minutes, Errors],
-        Screen::Keys => &[Account, Keys],
+        // A new key can be tried with a model.
+        Screen::Keys => &[Account, Keys, Models],
         // The health of a model derives from its upstreams, which only operators may see.
         Screen::Models if model.sees_all() => &[Account, Models, Upstreams, Health],
         Screen::Models => &[Account, Models],

@@ -11,7 +11,7 @@ use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
 use crate::model::{BaseUrl, Data, Model, Screen};
 
-use super::sign_in;
+use super::{sign_in, trial};
 
 /// Applies a message from the connection.
 pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
@@ -53,6 +53,7 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
             store_failure(&mut model.data, topic, fetch);
         }
         Message::LogReceived(batch) => model.data.log.append(batch),
+        Message::Trial(run, event) => trial::apply(model, run, event),
         Message::OlderReceived(page) => {
             if page.filter == model.data.usage.filter {
                 model.data.log.append_older(page);

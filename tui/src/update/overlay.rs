@@ -7,7 +7,7 @@ use crate::effect::Effect;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
 use crate::model::{Action, Model, Screen};
 
-use super::{form, list, palette, trail};
+use super::{form, list, palette, trail, trial};
 
 /// The maximum number of lines that the help scrolls down.
 const MAX_HELP_SCROLL: usize = 100;
@@ -54,7 +54,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Overlay::Choose(choice) => trail::choose(model, choice, action),
         Overlay::Form(open) => form::act(model, open, action),
         Overlay::Confirm(question) => confirm(model, question, action),
+        Overlay::Secret(secret) if action == Action::Try => {
+            trial::open_with_key(model, secret);
+            Vec::new()
+        }
         Overlay::Secret(secret) => show(model, secret, action),
+        Overlay::Trial(trial) => trial::act(model, trial, action),
     }
 }
 

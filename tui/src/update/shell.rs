@@ -49,7 +49,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
     Some(effects)
 }
 
-fn open(model: &mut Model, screen: Screen) {
+/// Opens a screen.
+pub(super) fn open(model: &mut Model, screen: Screen) {
     trail::leave(model);
     if model.screen != screen {
         model.screen = screen;

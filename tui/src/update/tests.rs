@@ -7,6 +7,7 @@ mod screens;
 mod sign_in;
 mod tables;
 mod trail;
+mod trial;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;

@@ -12,10 +12,10 @@ use crate::model::overlay::{Choice, Confirm, Overlay, Palette, Secret, SecretSta
 use crate::model::{Model, Screen};
 use crate::theme::Theme;
 
-use super::help;
 use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::fit;
+use super::{help, trial};
 
 /// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
@@ -35,6 +35,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
         }
         Some(Overlay::Choose(choice)) => choose(model.theme, choice, buffer, body),
         Some(Overlay::Confirm(question)) => confirm(model.theme, question, buffer, body),
+        Some(Overlay::Trial(open)) => trial::render(model, open, buffer, body),
         Some(Overlay::Secret(key)) => secret(model.theme, key, buffer, body),
     }
 }

@@ -80,7 +80,7 @@ impl<'a, T: ListEntry> Panes<'a, T> {
             let inside = frame(model.theme, "Detail · Esc closes", buffer, right);
             match self.list.current() {
                 Some(entry) => {
-                    detail(entry).render(model.theme, model.detail_scroll, buffer, inside)
+                    detail(entry).render(model.theme, model.detail_scroll, buffer, inside);
                 }
                 None => empty(model.theme, &FetchState::Ready, "nothing selected", buffer, inside),
             }

@@ -10,6 +10,7 @@ use tui::model::fetched::{FetchState, Fetched};
 use tui::model::record::LogBatch;
 use tui::model::sign_in::SignInRefusal;
 use tui::model::subscription::Topic;
+use tui::model::trial::TrialEvent;
 use tui::model::{Action, ConnectionState, Model, Screen};
 use tui::theme::{Palette, Theme};
 use tui::update::update;
@@ -68,6 +69,25 @@ fn the_way_to_a_screen_is_shown_and_goes_back() {
     act(&mut model, Action::Submit);
     fill(&mut model, Sample::Normal);
     check("ledger_of_account", &mut model);
+}
+
+#[test]
+fn a_model_is_tried() {
+    let mut model = open(Screen::Models, Sample::Normal);
+    act(&mut model, Action::Try);
+    check("trial_empty", &mut model);
+    write(&mut model, "Say hello to a newcomer.");
+    act(&mut model, Action::Submit);
+    let text = "Hello! 模型 ".repeat(40);
+    update(&mut model, Message::Trial(1, TrialEvent::Text(text)));
+    check("trial_running", &mut model);
+    update(&mut model, Message::Trial(1, TrialEvent::Done));
+    update(&mut model, Message::Trial(1, TrialEvent::Recorded(Box::new(record(1)))));
+    check("trial_done", &mut model);
+    act(&mut model, Action::Submit);
+    let problem = "HTTP 429: the balance is spent (insufficient_quota)".to_owned();
+    update(&mut model, Message::Trial(2, TrialEvent::Failed(problem)));
+    check("trial_failed", &mut model);
 }
 
 #[test]
