@@ -10,6 +10,7 @@ pub mod action;
 pub mod audit;
 pub mod catalogue;
 pub mod change;
+pub mod command_line;
 pub mod fetched;
 pub mod focus;
 pub mod form;

@@ -10,6 +10,7 @@ mod help;
 mod keys;
 mod ledger;
 mod live;
+mod live_now;
 mod models;
 mod nodes;
 mod overlay;

@@ -8,10 +8,10 @@ use tui_input::InputRequest::{
 
 use super::binding::{Binding, row};
 use crate::model::Action::{
-    self, Back, Complete, Copy, CopyAgent, CopyRows, Credit, Detail, Field, First, Grant, Jump,
-    Last, Mark, Modify, Mouse, Move, New, NextModel, Open, OpenRecord, Page, Password, Pause, Quit,
-    Range, Refresh, Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort, Submit,
-    Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
+    self, Back, Complete, Copy, CopyAgent, CopyCommand, CopyRows, Credit, Detail, Field, First,
+    Grant, Jump, Last, Mark, Modify, Mouse, Move, New, NextModel, Open, OpenRecord, Page, Password,
+    Pause, Quit, Range, Refresh, Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort,
+    Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
@@ -105,11 +105,13 @@ pub const TABLE: &[Binding] = &[
     row(TEXTS, &[(CTRL, Right)], Action::Type(GoToNextWord), "word to the right"),
     row(TEXTS, &[(NONE, Home), (CTRL, Char('a'))], Action::Type(GoToStart), "start of the field"),
     row(TEXTS, &[(NONE, End), (CTRL, Char('e'))], Action::Type(GoToEnd), "end of the field"),
+    row(&[Form], &[(CTRL, Char('y'))], CopyCommand, "copy the `ctl` command that does the same").hint("copy ctl"),
     row(&[Form, Filter, Palette], &[(NONE, Esc)], Back, "cancel").hint("cancel"),
     row(&[Focus::Trial], &[(NONE, Esc)], Back, "stop and close").hint("close"),
 
     // confirmation, key secret
     row(&[Confirm], &[(NONE, Char('y'))], Action::Confirm, "yes").hint("yes"),
+    row(&[Confirm], &[(NONE, Char('Y')), (CTRL, Char('y'))], CopyCommand, "copy the `ctl` command that does the same").hint("copy ctl"),
     row(&[Confirm], &[(NONE, Char('n')), (NONE, Esc), (NONE, Char('q'))], Back, "no").hint("no"),
     row(&[Secret], &[(NONE, Char('y')), (NONE, Char('c'))], Copy, "copy the key").hint("copy"),
     row(&[Secret], &[(NONE, Char('t'))], Try, "try it with a model").hint("try"),

@@ -102,6 +102,8 @@ pub enum Action {
     Copy,
     /// Copies the command that configures a coding agent for the selected model.
     CopyAgent,
+    /// Copies the `ctl` command that makes the change of the form or the question.
+    CopyCommand,
     /// Moves this many form fields forward; negative is backward.
     Field(isize),
     /// Switches between the sign-in form and the registration form.

@@ -96,7 +96,7 @@ pub fn subscription(model: &Model) -> Subscription {
             Range::Day => &[Account, Usage, Matching, Hours],
             Range::Week | Range::Month => &[Account, Usage, Matching],
         },
-        Screen::Live => &[Account, Minutes, Errors],
+        Screen::Live => &[Account, Minutes, Errors, Upstreams, Health],
         Screen::Accounts => &[Account, Accounts],
         // The models that an upstream serves are the way to its requests.
         Screen::Upstreams => &[Account, Upstreams, Health, Models],
@@ -109,9 +109,9 @@ pub fn subscription(model: &Model) -> Subscription {
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };
     let known = model.data.account.value.is_some();
     let usage = &model.data.usage;
-    // The overview shows 30 days and all requests, regardless of the settings of the usage screen.
+    // The overview and the live screen show 30 days and all requests, regardless of the settings of the usage screen.
     let (range, filter) = match model.screen {
-        Screen::Overview => (Range::Month, String::new()),
+        Screen::Overview | Screen::Live => (Range::Month, String::new()),
         _ => (usage.range, usage.filter.clone()),
     };
     let traffic = (follows && known).then_some(scope);

@@ -4,6 +4,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tui_input::InputRequest;
 
 use crate::effect::Effect;
+use crate::model::command_line::command_line;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
 use crate::model::{Action, Model, Screen};
 
@@ -83,6 +84,11 @@ pub(super) fn paste(model: &mut Model, text: &SecretString) {
 fn confirm(model: &mut Model, question: Confirm, action: Action) -> Vec<Effect> {
     match action {
         Action::Confirm => vec![Effect::Change(question.change)],
+        Action::CopyCommand => {
+            let command = command_line(&question.change);
+            model.overlay = Some(Overlay::Confirm(question));
+            command.map(|command| Effect::Copy(command.into())).into_iter().collect()
+        }
         Action::Back => Vec::new(),
         _ => {
             model.overlay = Some(Overlay::Confirm(question));

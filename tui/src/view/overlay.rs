@@ -7,6 +7,7 @@ use ratatui::widgets::{Clear, Paragraph, Widget, Wrap};
 use secrecy::ExposeSecret;
 
 use crate::keymap;
+use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form};
 use crate::model::overlay::{Choice, Confirm, Overlay, Palette, Secret, SecretState};
 use crate::model::{Model, Screen};
@@ -31,7 +32,9 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
             let rows = u16::try_from(open.fields.len()).unwrap_or(u16::MAX);
             let size = Constraint::Max(rows.saturating_add(6));
             let place = body.centered(Constraint::Max(72), size);
-            form(model.theme, open, Text::default(), buffer, place);
+            let command = open.command.as_deref().map(|it| format!("= {it}")).unwrap_or_default();
+            let remark = Text::styled(command, model.theme.faint());
+            form(model.theme, open, remark, buffer, place);
         }
         Some(Overlay::Choose(choice)) => choose(model.theme, choice, buffer, body),
         Some(Overlay::Confirm(question)) => confirm(model.theme, question, buffer, body),
@@ -146,9 +149,9 @@ fn choose(theme: Theme, choice: &Choice, buffer: &mut Buffer, area: Rect) {
 }
 
 fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
-    let area = area.centered(Constraint::Max(60), Constraint::Length(8));
-    let inside = popup(theme, "Are you sure?", buffer, area);
-    let text = Text::from_iter([
+    let command = command_line(&confirm.change);
+    let commands: Vec<_> = command.iter().flat_map(|it| it.lines()).collect();
+    let mut lines = vec![
         Line::default(),
         Line::styled(confirm.question.as_str(), theme.strong()),
         Line::raw(confirm.consequence.as_str()),
@@ -159,8 +162,18 @@ fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
             Span::styled("n", theme.accent()),
             Span::raw(" no"),
         ]),
-    ]);
-    Paragraph::new(text).wrap(Wrap { trim: true }).render(inside, buffer);
+    ];
+    if let [first, others @ ..] = commands.as_slice() {
+        let more = match others.len() {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        let text = format!("= {first}{more}");
+        lines.extend([Line::default(), Line::from(Span::styled(text, theme.faint()))]);
+    }
+    let area = area.centered(Constraint::Max(72), Constraint::Length(11));
+    let inside = popup(theme, "Are you sure?", buffer, area);
+    Paragraph::new(Text::from(lines)).wrap(Wrap { trim: true }).render(inside, buffer);
 }
 
 fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
