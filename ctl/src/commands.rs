@@ -3,7 +3,6 @@
 
 mod account;
 mod agent_config;
-mod api;
 mod audit;
 mod backup;
 mod catalogue;

@@ -3,9 +3,11 @@
 //!
 //! It contains no business rules and never imports the gateway. Start at [`run`]: `cli` is the
 //! command tree, `commands` has one file per noun, `output` is the only module that prints, and
-//! [`profile`] selects the gateway and the token (also for `tui`). [`complete`] answers a shell's
+//! [`profile`] selects the gateway and the token, and [`api`] sends requests to `/v1` (both also for
+//! `tui`). [`complete`] answers a shell's
 //! completion requests.
 
+pub mod api;
 mod cli;
 mod clock;
 mod commands;

@@ -16,6 +16,7 @@ mod problem;
 mod schedule;
 mod session;
 mod streams;
+mod trial;
 mod usage;
 
 use jiff::SignedDuration;
@@ -33,6 +34,7 @@ use std::time::Duration;
 pub use self::address::Address;
 use self::call::{SessionError, with_timeout};
 use self::pages::Pages;
+pub use self::trial::{TrialKey, try_model};
 use crate::clock;
 use crate::message::Message;
 use crate::model::ConnectionState;

@@ -9,11 +9,12 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use std::sync::Arc;
 
-use crate::connection::{self, Address, Connection, NewSession};
+use crate::connection::{self, Address, Connection, NewSession, TrialKey};
 use crate::message::Message;
 use crate::model::change::Change;
 use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Subscription;
+use crate::model::trial::TrialRequest;
 
 /// The maximum number of changes that wait to be sent. Further changes are refused.
 const CHANGE_QUEUE_CAPACITY: usize = 8;
@@ -54,6 +55,10 @@ pub enum Effect {
     Refresh,
     /// Sends a change to the gateway. Answered with `Changed`.
     Change(Change),
+    /// Sends a request that tries a model. Answered with `Trial`. Stops the one before.
+    Try(TrialRequest),
+    /// Stops the request that tries a model.
+    StopTrial,
     /// Copies the text to the terminal's clipboard.
     Copy(SecretString),
     /// Clears the screen and redraws every cell, so that no secret remains on it.
@@ -78,6 +83,8 @@ pub struct Runner {
     subscription: watch::Sender<Subscription>,
     refresh: Arc<Notify>,
     session: Option<Session>,
+    /// The request that tries a model.
+    trial: Option<AbortHandle>,
     tasks: JoinSet<()>,
 }
 
@@ -87,6 +94,8 @@ struct Session {
     token: SecretString,
     changes: mpsc::Sender<Change>,
     task: AbortHandle,
+    /// The key for trying models, once it is created.
+    trial_key: TrialKey,
 }
 
 // === impl Runner ===
@@ -109,6 +118,7 @@ impl Runner {
             subscription: watch::Sender::new(Subscription::default()),
             refresh: Arc::default(),
             session: None,
+            trial: None,
             tasks: JoinSet::new(),
         }
     }
@@ -150,6 +160,8 @@ impl Runner {
                     self.send(Message::Changed(Err(problem.to_owned())));
                 }
             }
+            Effect::Try(request) => self.try_model(request),
+            Effect::StopTrial => self.stop_trial(),
             terminal => return Some(terminal),
         }
         None
@@ -206,12 +218,33 @@ impl Runner {
             Arc::clone(&self.refresh),
         );
         let task = self.tasks.spawn(connection.run());
-        self.session = Some(Session { token, changes: sender, task });
+        let trial_key = TrialKey::default();
+        self.session = Some(Session { token, changes: sender, task, trial_key });
+    }
+
+    fn try_model(&mut self, request: TrialRequest) {
+        self.stop_trial();
+        let Some(session) = &self.session else { return };
+        let trial = connection::try_model(
+            self.gateway.clone(),
+            session.token.clone(),
+            session.trial_key.clone(),
+            request,
+            self.messages.clone(),
+        );
+        self.trial = Some(self.tasks.spawn(trial));
+    }
+
+    fn stop_trial(&mut self) {
+        if let Some(task) = self.trial.take() {
+            task.abort();
+        }
     }
 
     /// Ends the session locally and on the gateway. If the gateway is unreachable, the session
     /// expires there.
     fn sign_out(&mut self) {
+        self.stop_trial();
         if let Some(Session { token, task, .. }) = self.session.take() {
             task.abort();
             let gateway = self.gateway.clone();

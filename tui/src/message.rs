@@ -9,12 +9,14 @@ use crate::model::catalogue::CatalogueModel;
 use crate::model::change::ChangeOutcome;
 use crate::model::fetched::FetchState;
 use crate::model::keys::Key;
+use crate::model::ledger::LedgerEntry;
 use crate::model::nodes::Node;
 use crate::model::plans::Plan;
 use crate::model::record::{LogBatch, OlderPage};
 use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Topic;
 use crate::model::traffic::{ErrorCount, LimitUse, Traffic};
+use crate::model::trial::TrialEvent;
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::{Period, Range, Usage};
 use crate::model::{Action, ConnectionState};
@@ -59,6 +61,8 @@ pub enum Message {
     LogReceived(LogBatch),
     /// A page of requests older than those of the stream arrived.
     OlderReceived(OlderPage),
+    /// Something happened to the request with this number that tries a model.
+    Trial(u64, TrialEvent),
     /// The result of a requested [`Change`](crate::model::change::Change); the error text says what
     /// to do.
     Changed(Result<ChangeOutcome, String>),
@@ -110,8 +114,20 @@ pub enum Loaded {
     Health(Vec<Health>),
     /// All plans for operators, else the account's own plan.
     Plans(Vec<Plan>),
-    /// The audit log.
-    Audit(Vec<AuditEntry>),
+    /// The newest entries of the audit log.
+    Audit {
+        /// The account that they are about; `None` for all.
+        subject: Option<String>,
+        /// The entries.
+        entries: Vec<AuditEntry>,
+    },
+    /// The newest entries of the ledger.
+    Ledger {
+        /// The account that they are about; `None` for all.
+        subject: Option<String>,
+        /// The entries.
+        entries: Vec<LedgerEntry>,
+    },
     /// The gateways of the database.
     Nodes(Vec<Node>),
     /// The traffic of the last hour.

@@ -10,10 +10,12 @@ pub mod action;
 pub mod audit;
 pub mod catalogue;
 pub mod change;
+pub mod command_line;
 pub mod fetched;
 pub mod focus;
 pub mod form;
 pub mod keys;
+pub mod ledger;
 pub mod log;
 pub mod money;
 pub mod nodes;
@@ -26,6 +28,8 @@ pub mod sign_in;
 pub mod subscription;
 pub mod table;
 pub mod traffic;
+pub mod trail;
+pub mod trial;
 pub mod upstreams;
 pub mod usage;
 
@@ -41,6 +45,7 @@ use self::catalogue::CatalogueModel;
 use self::fetched::{Fetched, List};
 pub use self::focus::Focus;
 use self::keys::Key;
+use self::ledger::LedgerEntry;
 use self::log::RequestLog;
 use self::nodes::Node;
 use self::overlay::Overlay;
@@ -49,6 +54,7 @@ use self::plans::Plan;
 pub use self::screen::Screen;
 use self::sign_in::SignIn;
 use self::traffic::Traffic;
+use self::trail::Visit;
 use self::upstreams::{Health, Upstream};
 use self::usage::UsageScreen;
 
@@ -93,6 +99,10 @@ pub struct Model {
     pub is_mouse_enabled: bool,
     /// The open screen.
     pub screen: Screen,
+    /// The number of requests that were sent to try models.
+    pub trials: u64,
+    /// The steps from rows to what belongs to them that led to the open screen.
+    pub trail: Vec<Visit>,
     /// The overlay above the screen.
     pub overlay: Option<Overlay>,
     /// Whether the detail pane is open: beside the list, or in its place in a narrow terminal.
@@ -138,6 +148,8 @@ pub struct Data {
     pub plans: List<Plan>,
     /// The audit log.
     pub audit: List<AuditEntry>,
+    /// The ledger.
+    pub ledger: List<LedgerEntry>,
     /// The gateways of the database; empty on SQLite.
     pub nodes: List<Node>,
 }
@@ -186,6 +198,8 @@ impl Model {
             theme,
             is_mouse_enabled: false,
             screen: Screen::SignIn,
+            trials: 0,
+            trail: Vec::new(),
             overlay: None,
             is_detail_open: false,
             detail_scroll: 0,
@@ -205,8 +219,10 @@ impl Model {
             Some(Overlay::Palette(_)) => Focus::Palette,
             Some(Overlay::Filter { .. }) => Focus::Filter,
             Some(Overlay::Form(_)) => Focus::Form,
+            Some(Overlay::Choose(_)) => Focus::Choose,
             Some(Overlay::Confirm(_)) => Focus::Confirm,
             Some(Overlay::Secret(_)) => Focus::Secret,
+            Some(Overlay::Trial(_)) => Focus::Trial,
         }
     }
 

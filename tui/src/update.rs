@@ -20,6 +20,8 @@ mod parse;
 mod plans;
 mod shell;
 mod sign_in;
+mod trail;
+mod trial;
 mod upstreams;
 mod usage;
 
@@ -88,7 +90,7 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
         Screen::Accounts => accounts::act(model, action),
         Screen::Upstreams => upstreams::act(model, action),
         Screen::Plans => plans::act(model, action),
-        Screen::Audit => list::copy_id(model, action),
+        Screen::Audit | Screen::Ledger => list::copy_id(model, action),
         Screen::Nodes => nodes::act(model, action),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
     }

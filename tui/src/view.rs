@@ -8,7 +8,9 @@ mod accounts;
 mod audit;
 mod help;
 mod keys;
+mod ledger;
 mod live;
+mod live_now;
 mod models;
 mod nodes;
 mod overlay;
@@ -17,6 +19,7 @@ mod panes;
 mod plans;
 mod shell;
 mod sign_in;
+mod trial;
 mod upstreams;
 mod usage;
 pub mod widget;
@@ -53,6 +56,7 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Screen::Plans => plans::render(model, buffer, body),
         Screen::Audit => audit::render(model, buffer, body),
         Screen::Nodes => nodes::render(model, buffer, body),
+        Screen::Ledger => ledger::render(model, buffer, body),
     }
     if model.is_stale() {
         buffer.set_style(body, model.theme.faint());
@@ -82,6 +86,7 @@ pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action>
         Screen::Plans => panes::list_area(model, &model.data.plans, body),
         Screen::Audit => panes::list_area(model, &model.data.audit, body),
         Screen::Nodes => panes::list_area(model, &model.data.nodes, body),
+        Screen::Ledger => panes::list_area(model, &model.data.ledger, body),
         Screen::SignIn | Screen::Overview | Screen::Live => return None,
     };
     let rows = widget::table::body_area(widget::frame::inner_area(list))?;

@@ -11,9 +11,9 @@ use proto::v1::{Ability, GetModelRequest, ListModelsRequest, Model};
 use serde::Serialize;
 
 use self::configuration::Target;
-use super::api::BaseUrl;
-use super::{api, non_empty, required};
+use super::{non_empty, required};
 use crate::Shell;
+use crate::api::BaseUrl;
 use crate::cli::agent_config::{Agent, AgentConfig};
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record};
@@ -94,7 +94,7 @@ fn name(agent: Agent) -> String {
 
 /// Returns the base URL of the API, and prints a note if it is a guess.
 async fn base_url(shell: &mut Shell<'_>, given: Option<&str>) -> Result<String, Failure> {
-    let BaseUrl { url, is_guess } = api::base_url(given, &shell.gateway()?).await?;
+    let BaseUrl { url, is_guess } = crate::api::base_url(given, &shell.gateway()?).await?;
     if is_guess {
         let guess = format!("assuming that the API is at {url}; override it with --base-url URL");
         shell.output.note(&guess);

@@ -13,8 +13,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use tonic::Code;
 
-use super::api::{self, Api};
 use super::{login, required};
+use crate::api::{self, Api};
 use crate::cli::Quickstart;
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record};

@@ -32,6 +32,11 @@ impl Address {
         &self.server
     }
 
+    /// Returns the certificates to trust, in PEM; `None` for the authorities of the host.
+    pub(super) fn authorities(&self) -> Option<&[u8]> {
+        self.tls.authorities.as_deref()
+    }
+
     pub(super) async fn connect(&self, token: Option<&SecretString>) -> Result<client::Connection> {
         client::connect_with(&self.server, token, &self.tls).await
     }

@@ -14,6 +14,7 @@ use proto::v1;
 use crate::model::accounts::{Account, AccountStatus, Role};
 use crate::model::audit::AuditEntry;
 use crate::model::keys::Key;
+use crate::model::ledger::LedgerEntry;
 use crate::model::nodes::{Node, NodeState};
 use crate::model::plans::{Limits, Plan};
 
@@ -102,6 +103,25 @@ pub(super) fn audit(entry: v1::AuditEntry) -> AuditEntry {
         object: entry.object,
         account: present(entry.account),
         details: entry.details,
+    }
+}
+
+pub(super) fn ledger_entry(entry: v1::LedgerEntry) -> LedgerEntry {
+    LedgerEntry {
+        kind: match entry.kind() {
+            v1::EntryKind::Unspecified => None,
+            v1::EntryKind::Trial => Some("trial"),
+            v1::EntryKind::Credit => Some("credit"),
+            v1::EntryKind::Charge => Some("charge"),
+            v1::EntryKind::Correction => Some("correction"),
+            v1::EntryKind::Overrun => Some("overrun"),
+        },
+        id: entry.number.to_string(),
+        account: entry.account,
+        amount_usd: present(entry.amount_usd),
+        request: entry.request_id.and_then(present),
+        note: entry.note.and_then(present),
+        at: time(entry.created_at),
     }
 }
 

@@ -5,6 +5,7 @@ use proto::v1;
 use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::audit_service_client::AuditServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
+use proto::v1::ledger_service_client::LedgerServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::node_service_client::NodeServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
@@ -47,7 +48,7 @@ async fn answer(
     topic: Topic,
     subscription: Subscription,
 ) -> Result<Loaded, Status> {
-    let Subscription { range, filter, .. } = subscription;
+    let Subscription { range, filter, subject, .. } = subscription;
     match topic {
         Topic::Account => {
             let mut accounts = AccountServiceClient::new(channel.clone());
@@ -113,9 +114,21 @@ async fn answer(
         }
         Topic::Audit => {
             let mut audit = AuditServiceClient::new(channel);
-            let request = v1::ListAuditRequest { page_size: PAGE_SIZE, ..Default::default() };
+            let account = subject.clone().unwrap_or_default();
+            let request =
+                v1::ListAuditRequest { account, page_size: PAGE_SIZE, ..Default::default() };
             let answer = with_timeout(audit.list_audit(request)).await?;
-            Ok(Loaded::Audit(answer.entries.into_iter().map(convert::audit).collect()))
+            let entries = answer.entries.into_iter().map(convert::audit).collect();
+            Ok(Loaded::Audit { subject, entries })
+        }
+        Topic::Ledger => {
+            let mut ledger = LedgerServiceClient::new(channel);
+            let account = subject.clone().unwrap_or_default();
+            let request =
+                v1::ListEntriesRequest { account, page_size: PAGE_SIZE, page_token: String::new() };
+            let answer = with_timeout(ledger.list_entries(request)).await?;
+            let entries = answer.entries.into_iter().map(convert::ledger_entry).collect();
+            Ok(Loaded::Ledger { subject, entries })
         }
         Topic::Nodes => {
             let mut nodes = NodeServiceClient::new(channel);

@@ -92,7 +92,7 @@ impl Schedule {
 fn refresh_interval(topic: Topic) -> Duration {
     let seconds = match topic {
         Topic::Limits | Topic::Health | Topic::Nodes => 2,
-        Topic::Accounts | Topic::Audit | Topic::Errors | Topic::Keys => 10,
+        Topic::Accounts | Topic::Audit | Topic::Ledger | Topic::Errors | Topic::Keys => 10,
         Topic::Account | Topic::Usage | Topic::Matching | Topic::Upstreams => 30,
         Topic::Models | Topic::Plans | Topic::Hours => 60,
         // The traffic stream continues them.

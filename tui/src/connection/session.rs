@@ -128,6 +128,9 @@ impl Connection {
                     if (before.range, &before.filter) != (subscription.range, &subscription.filter) {
                         schedule.expedite_usage(Instant::now());
                     }
+                    if before.subject != subscription.subject {
+                        schedule.expedite(&[Topic::Audit, Topic::Ledger], Instant::now());
+                    }
                     if before.keys != subscription.keys {
                         schedule.expedite(&[Topic::Keys], Instant::now());
                     }

@@ -8,12 +8,12 @@ use tui_input::InputRequest::{
 
 use super::binding::{Binding, row};
 use crate::model::Action::{
-    self, Back, Complete, Copy, CopyAgent, CopyRows, Credit, Detail, Field, First, Grant, Jump,
-    Last, Mark, Modify, Mouse, Move, New, Open, Page, Password, Pause, Quit, Range, Refresh,
-    Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort, Submit, Suspend, Tab,
-    ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc,
+    self, Back, Complete, Copy, CopyAgent, CopyCommand, CopyRows, Credit, Detail, Field, First,
+    Grant, Jump, Last, Mark, Modify, Mouse, Move, New, NextModel, Open, OpenRecord, Page, Password,
+    Pause, Quit, Range, Refresh, Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort,
+    Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
 };
-use crate::model::Focus::{Confirm, Filter, Form, Help, Palette, Secret};
+use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
 
 use self::KeyCode::{
@@ -35,19 +35,42 @@ const UPSTREAMS: Focus = Focus::Screen(Screen::Upstreams);
 const PLANS: Focus = Focus::Screen(Screen::Plans);
 const AUDIT: Focus = Focus::Screen(Screen::Audit);
 const NODES: Focus = Focus::Screen(Screen::Nodes);
+const LEDGER: Focus = Focus::Screen(Screen::Ledger);
+/// The screens whose rows lead to others.
+const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
 
 /// All screens of a signed-in account.
 const SCREENS: &[Focus] =
-    &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES];
+    &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
 /// Every focus.
 const EVERYWHERE: &[Focus] = &[
-    SIGN_IN, OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, Filter,
-    Palette, Form, Confirm, Secret, Help,
+    SIGN_IN,
+    OVERVIEW,
+    KEYS,
+    MODELS,
+    USAGE,
+    LIVE,
+    ACCOUNTS,
+    UPSTREAMS,
+    PLANS,
+    AUDIT,
+    NODES,
+    LEDGER,
+    Filter,
+    Palette,
+    Form,
+    Choose,
+    Confirm,
+    Secret,
+    Focus::Trial,
+    Help,
 ];
 /// Screens with a row cursor.
-const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES];
+const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
+/// Lists in which the arrows at the side go to what belongs to a row, and back.
+const SIDEWAYS: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
 /// Where typed characters are text.
-const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette];
+const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette, Focus::Trial];
 /// Where the user moves between fields.
 const FORMS: &[Focus] = &[SIGN_IN, Form];
 
@@ -65,6 +88,12 @@ pub const TABLE: &[Binding] = &[
     row(&[Palette], &[(NONE, KeyCode::Tab)], Complete, "complete the command").hint("complete"),
     row(&[Palette], &[(NONE, Down), (CTRL, Char('n'))], Move(1), "next command"),
     row(&[Palette], &[(NONE, Up), (CTRL, Char('p'))], Move(-1), "previous command"),
+    row(&[Focus::Trial], &[(NONE, Enter)], Submit, "send the prompt").hint("send"),
+    row(&[Focus::Trial], &[(NONE, KeyCode::Tab)], Complete, "the other API: chat completions or Responses").hint("API"),
+    row(&[Focus::Trial], &[(CTRL, Char('n'))], NextModel, "the next model").hint("model"),
+    row(&[Focus::Trial], &[(CTRL, Char('o'))], OpenRecord, "open its record in the log").hint("record"),
+    row(&[Focus::Trial], &[(NONE, Up)], Move(-1), "scroll up"),
+    row(&[Focus::Trial], &[(NONE, Down)], Move(1), "scroll down"),
     row(TEXTS, &[(NONE, Backspace), (CTRL, Char('h'))], Action::Type(DeletePrevChar), "delete before the cursor"),
     row(TEXTS, &[(NONE, Delete), (CTRL, Char('d'))], Action::Type(DeleteNextChar), "delete under the cursor"),
     row(TEXTS, &[(CTRL, Char('w'))], Action::Type(DeletePrevWord), "delete the word"),
@@ -76,13 +105,25 @@ pub const TABLE: &[Binding] = &[
     row(TEXTS, &[(CTRL, Right)], Action::Type(GoToNextWord), "word to the right"),
     row(TEXTS, &[(NONE, Home), (CTRL, Char('a'))], Action::Type(GoToStart), "start of the field"),
     row(TEXTS, &[(NONE, End), (CTRL, Char('e'))], Action::Type(GoToEnd), "end of the field"),
+    row(&[Form], &[(CTRL, Char('y'))], CopyCommand, "copy the `ctl` command that does the same").hint("copy ctl"),
     row(&[Form, Filter, Palette], &[(NONE, Esc)], Back, "cancel").hint("cancel"),
+    row(&[Focus::Trial], &[(NONE, Esc)], Back, "stop and close").hint("close"),
 
     // confirmation, key secret
     row(&[Confirm], &[(NONE, Char('y'))], Action::Confirm, "yes").hint("yes"),
+    row(&[Confirm], &[(NONE, Char('Y')), (CTRL, Char('y'))], CopyCommand, "copy the `ctl` command that does the same").hint("copy ctl"),
     row(&[Confirm], &[(NONE, Char('n')), (NONE, Esc), (NONE, Char('q'))], Back, "no").hint("no"),
     row(&[Secret], &[(NONE, Char('y')), (NONE, Char('c'))], Copy, "copy the key").hint("copy"),
+    row(&[Secret], &[(NONE, Char('t'))], Try, "try it with a model").hint("try"),
     row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; twice if the key was not copied").hint("close"),
+
+    // what belongs to the selected row
+    row(&[Choose], &[(NONE, Enter), (NONE, Right), (NONE, Char('l'))], Submit, "open it").hint("open"),
+    row(&[Choose], &[(NONE, Down), (NONE, Char('j'))], Move(1), "next"),
+    row(&[Choose], &[(NONE, Up), (NONE, Char('k'))], Move(-1), "previous"),
+    row(&[Choose], &[(NONE, Esc), (NONE, Left), (NONE, Char('h')), (NONE, Char('q'))], Back, "cancel").hint("cancel"),
+    row(SOURCES, &[(NONE, Right), (NONE, Char('l'))], Action::Enter, "go to what belongs to it").hint("go in"),
+    row(SIDEWAYS, &[(NONE, Left), (NONE, Char('h'))], Back, "go back"),
 
     // actions on the selected row
     row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
@@ -90,6 +131,7 @@ pub const TABLE: &[Binding] = &[
     row(&[KEYS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
     row(&[MODELS], &[(NONE, Char('y'))], Copy, "copy a ready curl command").hint("copy curl"),
     row(&[MODELS], &[(NONE, Char('a'))], CopyAgent, "copy a coding agent's configuration").hint("agent"),
+    row(&[MODELS], &[(NONE, Char('t'))], Try, "try it").hint("try").command("try"),
     row(&[MODELS], &[(NONE, Char('n'))], New, "new model").hint("new").command("new"),
     row(&[MODELS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[MODELS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
@@ -107,7 +149,7 @@ pub const TABLE: &[Binding] = &[
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
     row(&[NODES], &[(NONE, Char('d'))], ToggleDraining, "drain it, or end that").hint("drain").command("drain"),
     row(&[NODES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
-    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES], &[(NONE, Char('y'))], Copy, "copy its id"),
+    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER], &[(NONE, Char('y'))], Copy, "copy its id"),
 
     // list navigation
     row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
@@ -128,7 +170,7 @@ pub const TABLE: &[Binding] = &[
     row(LISTS, &[], CopyRows(RowFormat::Json), "copy the marked rows, or this one, as JSON").command("copy-json"),
     row(LISTS, &[(NONE, Char('J'))], Scroll(1), "scroll the detail down"),
     row(LISTS, &[(NONE, Char('K'))], Scroll(-1), "scroll the detail up"),
-    row(LISTS, &[(NONE, Esc)], Back, "close the detail, then clear marks and filter"),
+    row(LISTS, &[(NONE, Esc)], Back, "close the detail, clear marks and filter, then go back"),
 
     // global
     row(SCREENS, &[(NONE, Char('1'))], Open(Screen::Overview), "overview").command("overview"),
@@ -141,6 +183,7 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[(NONE, Char('8'))], Open(Screen::Plans), "plans").command("plans"),
     row(SCREENS, &[(NONE, Char('9'))], Open(Screen::Audit), "audit").command("audit"),
     row(SCREENS, &[(NONE, Char('0'))], Open(Screen::Nodes), "nodes").command("nodes"),
+    row(SCREENS, &[], Open(Screen::Ledger), "the ledger").command("ledger"),
     row(SCREENS, &[(NONE, KeyCode::Tab)], Tab(1), "next screen").hint("next"),
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),
     row(SCREENS, &[(NONE, Char('r')), (CTRL, Char('l'))], Refresh, "refresh, or reconnect now").command("refresh"),

@@ -8,13 +8,16 @@ use crate::model::{Action, Focus, Screen};
 
 /// Returns every focus.
 fn all() -> impl Iterator<Item = Focus> {
-    let screens = [Screen::SignIn].into_iter().chain(Screen::TABS).map(Focus::Screen);
+    let screens =
+        [Screen::SignIn].into_iter().chain(Screen::TABS).chain([Screen::Ledger]).map(Focus::Screen);
     screens.chain([
         Focus::Filter,
         Focus::Palette,
         Focus::Form,
+        Focus::Choose,
         Focus::Confirm,
         Focus::Secret,
+        Focus::Trial,
         Focus::Help,
     ])
 }

@@ -64,6 +64,14 @@ pub enum Action {
     CopyRows(RowFormat),
     /// Toggles the detail pane.
     Detail,
+    /// Opens what belongs to the selected row.
+    Enter,
+    /// Tries the selected model, or a new key with a model.
+    Try,
+    /// Chooses the next model to try.
+    NextModel,
+    /// Opens the record of the request that tried a model.
+    OpenRecord,
     /// Opens the filter input.
     Filter,
     /// Opens the form that shows the requests before a time.
@@ -94,6 +102,8 @@ pub enum Action {
     Copy,
     /// Copies the command that configures a coding agent for the selected model.
     CopyAgent,
+    /// Copies the `ctl` command that makes the change of the form or the question.
+    CopyCommand,
     /// Moves this many form fields forward; negative is backward.
     Field(isize),
     /// Switches between the sign-in form and the registration form.

@@ -13,10 +13,14 @@ pub enum Focus {
     Palette,
     /// A form above a screen.
     Form,
+    /// A choice of what to open.
+    Choose,
     /// A confirmation question.
     Confirm,
     /// The display of a new key's secret.
     Secret,
+    /// Trying a model.
+    Trial,
     /// The help.
     Help,
 }
@@ -26,6 +30,9 @@ pub enum Focus {
 impl Focus {
     /// Returns whether characters without a binding are text input.
     pub fn takes_text(self) -> bool {
-        matches!(self, Self::Screen(Screen::SignIn) | Self::Form | Self::Filter | Self::Palette)
+        matches!(
+            self,
+            Self::Screen(Screen::SignIn) | Self::Form | Self::Filter | Self::Palette | Self::Trial
+        )
     }
 }

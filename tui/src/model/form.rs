@@ -24,6 +24,8 @@ pub struct Form {
     pub is_submitting: bool,
     /// The error and what to do about it.
     pub problem: Option<String>,
+    /// The `ctl` command that does the same, while the fields are valid.
+    pub command: Option<String>,
 }
 
 /// The operation that submitting a form performs.
@@ -92,7 +94,15 @@ impl Form {
     /// Returns a form with the focus on its first editable field.
     pub fn new(title: impl Into<String>, kind: FormKind, fields: Vec<Field>) -> Self {
         let current = fields.iter().position(|it| it.kind != FieldKind::Fixed).unwrap_or(0);
-        Self { title: title.into(), kind, fields, current, is_submitting: false, problem: None }
+        Self {
+            title: title.into(),
+            kind,
+            fields,
+            current,
+            is_submitting: false,
+            problem: None,
+            command: None,
+        }
     }
 
     /// Returns the field with this label.
@@ -161,8 +171,8 @@ impl Form {
                 !problem[..start].ends_with(is_letter) && !problem[end..].starts_with(is_letter)
             })
         };
-        let named = fields().find(has_quoted).or_else(|| fields().find(names));
-        let label = named.map(|field| field.label);
+        let found = fields().find(has_quoted).or_else(|| fields().find(names));
+        let label = found.map(|field| field.label);
         if let Some(index) = self.fields.iter().position(|field| Some(field.label) == label) {
             self.current = index;
         }

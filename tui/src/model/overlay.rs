@@ -7,6 +7,8 @@ use std::fmt;
 
 use super::change::Change;
 use super::form::Form;
+use super::trail::Related;
+use super::trial::Trial;
 
 /// The overlay above the screen.
 #[derive(Debug)]
@@ -25,12 +27,16 @@ pub enum Overlay {
         /// The filter to restore on cancel.
         before: String,
     },
+    /// A choice of what belongs to the selected row.
+    Choose(Choice),
     /// A form.
     Form(Box<Form>),
     /// A confirmation question.
     Confirm(Confirm),
     /// The secret of a new key, which is shown only once.
     Secret(Secret),
+    /// Trying a model.
+    Trial(Box<Trial>),
 }
 
 /// The state of the command palette.
@@ -39,6 +45,17 @@ pub struct Palette {
     /// The typed text.
     pub input: Input,
     /// The index of the selected command among the matching ones.
+    pub selected: usize,
+}
+
+/// A choice of what belongs to a row.
+#[derive(Debug)]
+pub struct Choice {
+    /// The name of the row.
+    pub name: String,
+    /// What belongs to it.
+    pub options: &'static [Related],
+    /// The index of the selected option.
     pub selected: usize,
 }
 

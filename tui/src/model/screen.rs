@@ -25,6 +25,8 @@ pub enum Screen {
     Audit,
     /// The gateways that share the database.
     Nodes,
+    /// The changes of balances. It has no tab.
+    Ledger,
 }
 
 impl Screen {
@@ -56,6 +58,7 @@ impl Screen {
             Self::Plans => "plans",
             Self::Audit => "audit",
             Self::Nodes => "nodes",
+            Self::Ledger => "ledger",
         }
     }
 

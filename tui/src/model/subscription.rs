@@ -36,6 +36,8 @@ pub enum Topic {
     Audit,
     /// The gateways of the database.
     Nodes,
+    /// The ledger.
+    Ledger,
     /// The traffic of the last hour; a stream.
     Traffic,
     /// The request log; a stream.
@@ -64,6 +66,8 @@ pub struct Subscription {
     pub keys: Scope,
     /// The filter expression of the request log and of the totals, as typed by the user.
     pub filter: String,
+    /// The account whose ledger and audit entries are fetched; `None` for all that may be seen.
+    pub subject: Option<String>,
     /// The number of pages of older requests to fetch after the newest ones.
     pub older_pages: usize,
 }
@@ -71,8 +75,8 @@ pub struct Subscription {
 /// Returns the subscription for the open screen.
 pub fn subscription(model: &Model) -> Subscription {
     use Topic::{
-        Account, Accounts, Audit, Errors, Health, Hours, Keys, Limits, Matching, Minutes, Models,
-        Nodes, Plans, Upstreams, Usage,
+        Account, Accounts, Audit, Errors, Health, Hours, Keys, Ledger, Limits, Matching, Minutes,
+        Models, Nodes, Plans, Upstreams, Usage,
     };
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
@@ -82,7 +86,8 @@ pub fn subscription(model: &Model) -> Subscription {
             &[Account, Limits, Keys, Models, Usage, Plans, Nodes, Minutes, Errors]
         }
         Screen::Overview => &[Account, Limits, Keys, Models, Usage, Plans, Minutes, Errors],
-        Screen::Keys => &[Account, Keys],
+        // A new key can be tried with a model.
+        Screen::Keys => &[Account, Keys, Models],
         // The health of a model derives from its upstreams, which only operators may see.
         Screen::Models if model.sees_all() => &[Account, Models, Upstreams, Health],
         Screen::Models => &[Account, Models],
@@ -91,25 +96,28 @@ pub fn subscription(model: &Model) -> Subscription {
             Range::Day => &[Account, Usage, Matching, Hours],
             Range::Week | Range::Month => &[Account, Usage, Matching],
         },
-        Screen::Live => &[Account, Minutes, Errors],
+        Screen::Live => &[Account, Minutes, Errors, Upstreams, Health],
         Screen::Accounts => &[Account, Accounts],
-        Screen::Upstreams => &[Account, Upstreams, Health],
+        // The models that an upstream serves are the way to its requests.
+        Screen::Upstreams => &[Account, Upstreams, Health, Models],
         Screen::Plans => &[Account, Plans],
         Screen::Audit => &[Account, Audit],
         Screen::Nodes => &[Account, Nodes],
+        Screen::Ledger => &[Account, Ledger],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };
     let known = model.data.account.value.is_some();
     let usage = &model.data.usage;
-    // The overview shows 30 days and all requests, regardless of the settings of the usage screen.
+    // The overview and the live screen show 30 days and all requests, regardless of the settings of the usage screen.
     let (range, filter) = match model.screen {
-        Screen::Overview => (Range::Month, String::new()),
+        Screen::Overview | Screen::Live => (Range::Month, String::new()),
         _ => (usage.range, usage.filter.clone()),
     };
     let traffic = (follows && known).then_some(scope);
+    let subject = model.trail.last().and_then(|visit| visit.subject.clone());
     let older_pages = model.data.log.older.wanted;
-    Subscription { topics, range, traffic, keys: scope, filter, older_pages }
+    Subscription { topics, range, traffic, keys: scope, filter, subject, older_pages }
 }
 
 // === impl Subscription ===
@@ -122,6 +130,7 @@ impl Default for Subscription {
             traffic: None,
             keys: Scope::Account,
             filter: String::new(),
+            subject: None,
             older_pages: 0,
         }
     }

@@ -7,6 +7,7 @@ use crate::effect::Effect;
 use crate::model::accounts::Role;
 use crate::model::catalogue::{CatalogueModel, Deployment, Price};
 use crate::model::change::{Change, CredentialDraft, UpstreamDraft};
+use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form, FormKind};
 use crate::model::overlay::Overlay;
 use crate::model::plans::{Limits, Plan};
@@ -32,13 +33,26 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
             }
         },
         Action::Submit => send(&mut form).into_iter().collect(),
+        Action::CopyCommand => match form.command.clone() {
+            Some(command) => vec![Effect::Copy(command.into())],
+            None => Vec::new(),
+        },
         action => {
             edit(&mut form, action);
+            form.command = command(&form);
             Vec::new()
         }
     };
     model.overlay = Some(Overlay::Form(form));
     effects
+}
+
+/// Returns the `ctl` command that does the same as the form, if its fields are valid.
+fn command(form: &Form) -> Option<String> {
+    match effect(form) {
+        Ok(Effect::Change(change)) => command_line(&change),
+        _ => None,
+    }
 }
 
 /// Moves between fields and edits the focused one. Does nothing while the form is submitting.

@@ -11,7 +11,7 @@ use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
 use crate::model::{BaseUrl, Data, Model, Screen};
 
-use super::sign_in;
+use super::{sign_in, trial};
 
 /// Applies a message from the connection.
 pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
@@ -45,13 +45,15 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::ConnectionChanged(connection) => model.connection = connection,
         Message::Loaded(loaded) => {
             model.is_refreshing = false;
-            store(&mut model.data, *loaded);
+            let subject = model.trail.last().and_then(|visit| visit.subject.clone());
+            store(&mut model.data, *loaded, subject.as_ref());
         }
         Message::NotLoaded(topic, fetch) => {
             model.is_refreshing = false;
             store_failure(&mut model.data, topic, fetch);
         }
         Message::LogReceived(batch) => model.data.log.append(batch),
+        Message::Trial(run, event) => trial::apply(model, run, event),
         Message::OlderReceived(page) => {
             if page.filter == model.data.usage.filter {
                 model.data.log.append_older(page);
@@ -83,7 +85,8 @@ fn changed(model: &mut Model, ChangeOutcome { notice, key }: ChangeOutcome) {
     }
 }
 
-fn store(data: &mut Data, loaded: Loaded) {
+/// Stores fetched data. Entries about another account than `subject` were requested earlier.
+fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
     match loaded {
         Loaded::Account(account) => data.account.set(account),
         Loaded::Limits(limits) => data.overview.limits.set(limits),
@@ -119,7 +122,16 @@ fn store(data: &mut Data, loaded: Loaded) {
             attach_health(&mut data.upstreams.entries, &data.health);
         }
         Loaded::Plans(plans) => data.plans.set(plans),
-        Loaded::Audit(entries) => data.audit.set(entries),
+        Loaded::Audit { subject: about, entries } => {
+            if about.as_ref() == subject {
+                data.audit.set(entries);
+            }
+        }
+        Loaded::Ledger { subject: about, entries } => {
+            if about.as_ref() == subject {
+                data.ledger.set(entries);
+            }
+        }
         Loaded::Nodes(nodes) => data.nodes.set(nodes),
         Loaded::Traffic(traffic) => data.traffic.set(traffic),
     }
@@ -150,6 +162,7 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Plans => &mut data.plans.fetch,
         Topic::Audit => &mut data.audit.fetch,
         Topic::Nodes => &mut data.nodes.fetch,
+        Topic::Ledger => &mut data.ledger.fetch,
         Topic::Traffic => &mut data.traffic.fetch,
         Topic::Log => {
             // The existing records belong to the previous filter.

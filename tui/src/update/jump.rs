@@ -46,9 +46,10 @@ fn parse(model: &Model, form: &Form, text: &str) -> Result<Timestamp, FieldError
         return now.checked_sub(ago).map_err(|_| invalid());
     }
     let today = now.to_zoned(model.zone.clone()).date();
-    let (date, time) = text.split_once([' ', 'T']).unwrap_or(match text.contains(':') {
-        true => ("", text),
-        false => (text, "00:00"),
+    let (date, time) = text.split_once([' ', 'T']).unwrap_or(if text.contains(':') {
+        ("", text)
+    } else {
+        (text, "00:00")
     });
     let date = match date.trim() {
         "" => today,

@@ -10,6 +10,8 @@ use crate::model::overlay::Overlay;
 use crate::model::table::{TableState, Tabular, to_csv, to_json};
 use crate::model::{Action, Model, RowFormat, Screen};
 
+use super::trail;
+
 /// The maximum number of lines that the detail pane scrolls down.
 const MAX_DETAIL_SCROLL: usize = 500;
 
@@ -118,6 +120,10 @@ impl Selectable for RequestLog {
 /// Handles actions common to all lists. Returns whether `action` was one of them.
 pub(super) fn act(model: &mut Model, action: Action) -> bool {
     let page = model.page();
+    if let Action::Enter = action {
+        trail::enter(model);
+        return true;
+    }
     if let Action::Filter = action {
         if rows(model).is_some() {
             let before = filter(model).to_owned();
@@ -141,7 +147,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     if let Action::Back = action {
         if model.is_detail_open {
             model.is_detail_open = false;
-        } else if !clear_marks(model) {
+        } else if !clear_marks(model) && !trail::back(model) {
             set_filter(model, "");
         }
         return true;
@@ -203,6 +209,23 @@ pub(super) fn copy_rows(model: &mut Model, format: RowFormat) -> Option<Vec<Effe
     (count > 0).then(|| vec![Effect::Copy(SecretString::from(text))])
 }
 
+/// Returns the id of the selected row.
+pub(super) fn selected_id(model: &Model) -> Option<&str> {
+    let data = &model.data;
+    match model.screen {
+        Screen::Keys => Selectable::id(&data.keys),
+        Screen::Models => Selectable::id(&data.models),
+        Screen::Usage => Selectable::id(&data.log),
+        Screen::Accounts => Selectable::id(&data.accounts),
+        Screen::Upstreams => Selectable::id(&data.upstreams),
+        Screen::Plans => Selectable::id(&data.plans),
+        Screen::Audit => Selectable::id(&data.audit),
+        Screen::Nodes => Selectable::id(&data.nodes),
+        Screen::Ledger => Selectable::id(&data.ledger),
+        Screen::SignIn | Screen::Overview | Screen::Live => None,
+    }
+}
+
 /// Returns the filter of the open list.
 pub(super) fn filter(model: &Model) -> &str {
     let data = &model.data;
@@ -215,6 +238,7 @@ pub(super) fn filter(model: &Model) -> &str {
         Screen::Plans => &data.plans.filter,
         Screen::Audit => &data.audit.filter,
         Screen::Nodes => &data.nodes.filter,
+        Screen::Ledger => &data.ledger.filter,
         Screen::SignIn | Screen::Overview | Screen::Live => "",
     }
 }
@@ -236,6 +260,7 @@ pub(super) fn set_filter(model: &mut Model, filter: &str) {
         Screen::Plans => data.plans.set_filter(filter),
         Screen::Audit => data.audit.set_filter(filter),
         Screen::Nodes => data.nodes.set_filter(filter),
+        Screen::Ledger => data.ledger.set_filter(filter),
         Screen::Usage | Screen::SignIn | Screen::Overview | Screen::Live => {}
     }
 }
@@ -252,6 +277,7 @@ fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
         Screen::Plans => Some(&mut data.plans),
         Screen::Audit => Some(&mut data.audit),
         Screen::Nodes => Some(&mut data.nodes),
+        Screen::Ledger => Some(&mut data.ledger),
         Screen::SignIn | Screen::Overview | Screen::Live => None,
     }
 }

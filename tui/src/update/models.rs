@@ -9,10 +9,16 @@ use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
 use crate::model::{Action, Model};
 
+use super::trial;
+
 /// Adds a model; edits or removes the selected one, or copies commands for it.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     if !model.allows(action) {
         model.set_problem("only operators can change the catalogue");
+        return Vec::new();
+    }
+    if action == Action::Try {
+        trial::open(model);
         return Vec::new();
     }
     let current = model.data.models.current().cloned();

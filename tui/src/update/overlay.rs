@@ -4,10 +4,11 @@ use secrecy::{ExposeSecret, SecretString};
 use tui_input::InputRequest;
 
 use crate::effect::Effect;
+use crate::model::command_line::command_line;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
 use crate::model::{Action, Model, Screen};
 
-use super::{form, list, palette};
+use super::{form, list, palette, trail, trial};
 
 /// The maximum number of lines that the help scrolls down.
 const MAX_HELP_SCROLL: usize = 100;
@@ -51,9 +52,15 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             model.overlay = Some(Overlay::Filter { input, before });
             Vec::new()
         }
+        Overlay::Choose(choice) => trail::choose(model, choice, action),
         Overlay::Form(open) => form::act(model, open, action),
         Overlay::Confirm(question) => confirm(model, question, action),
+        Overlay::Secret(secret) if action == Action::Try => {
+            trial::open_with_key(model, secret);
+            Vec::new()
+        }
         Overlay::Secret(secret) => show(model, secret, action),
+        Overlay::Trial(trial) => trial::act(model, trial, action),
     }
 }
 
@@ -77,6 +84,11 @@ pub(super) fn paste(model: &mut Model, text: &SecretString) {
 fn confirm(model: &mut Model, question: Confirm, action: Action) -> Vec<Effect> {
     match action {
         Action::Confirm => vec![Effect::Change(question.change)],
+        Action::CopyCommand => {
+            let command = command_line(&question.change);
+            model.overlay = Some(Overlay::Confirm(question));
+            command.map(|command| Effect::Copy(command.into())).into_iter().collect()
+        }
         Action::Back => Vec::new(),
         _ => {
             model.overlay = Some(Overlay::Confirm(question));

@@ -5,6 +5,8 @@ use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Overlay, Palette};
 use crate::model::{Action, Model, Screen};
 
+use super::trail;
+
 /// Switches screens and opens overlays. Returns `None` for other actions.
 pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
     let mut effects = Vec::new();
@@ -47,7 +49,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
     Some(effects)
 }
 
-fn open(model: &mut Model, screen: Screen) {
+/// Opens a screen.
+pub(super) fn open(model: &mut Model, screen: Screen) {
+    trail::leave(model);
     if model.screen != screen {
         model.screen = screen;
         model.is_detail_open = false;

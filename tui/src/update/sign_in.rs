@@ -50,10 +50,13 @@ pub(super) fn leave(model: &mut Model, reason: Option<String>) {
     model.data = Data::default();
     model.connection = ConnectionState::Idle;
     model.screen = Screen::SignIn;
+    model.trail.clear();
     // The secret of a new key cannot be fetched again: keep it until the user closes it.
-    if !matches!(model.overlay, Some(Overlay::Secret(_))) {
-        model.overlay = None;
-    }
+    model.overlay = match model.overlay.take() {
+        Some(Overlay::Secret(secret)) => Some(Overlay::Secret(secret)),
+        Some(Overlay::Trial(trial)) => trial.secret.map(Overlay::Secret),
+        _ => None,
+    };
     model.is_detail_open = false;
     model.is_refreshing = false;
     model.sign_in = SignIn::default();

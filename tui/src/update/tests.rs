@@ -6,6 +6,8 @@ mod nodes;
 mod screens;
 mod sign_in;
 mod tables;
+mod trail;
+mod trial;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
@@ -250,7 +252,8 @@ fn each_screen_subscribes_to_its_data() {
         "operators watch the whole gateway"
     );
     let effects = press(&mut model, KeyCode::Char('7'));
-    assert_eq!(subscribed(&effects).topics, [Topic::Account, Topic::Upstreams, Topic::Health]);
+    let topics = [Topic::Account, Topic::Upstreams, Topic::Health, Topic::Models];
+    assert_eq!(subscribed(&effects).topics, topics);
     assert_eq!(subscribed(&effects).traffic, None);
     let effects = press(&mut model, KeyCode::Char('3'));
     let topics = [Topic::Account, Topic::Models, Topic::Upstreams, Topic::Health];

@@ -11,18 +11,30 @@ use crate::model::fetched::FetchState;
 use crate::model::traffic::{ErrorCount, Minute};
 use crate::model::usage::Period;
 
+use super::live_now;
 use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
 use super::widget::frame::frame;
 use super::widget::status::{empty, stale};
 use super::widget::text::{UNKNOWN, ago, count, duration, rate, short_count};
 
+/// The least height at which there is room for who uses what.
+const MIN_HEIGHT_OF_NOW: u16 = 26;
+
 /// Draws the traffic of the gateway.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
-    let [top, middle, bottom] =
-        Layout::vertical([Constraint::Length(3), Constraint::Fill(3), Constraint::Fill(2)])
-            .areas(area);
+    let now = if area.height >= MIN_HEIGHT_OF_NOW { 2 } else { 0 };
+    let [top, middle, bottom, lowest] = Layout::vertical([
+        Constraint::Length(3),
+        Constraint::Fill(3),
+        Constraint::Fill(2),
+        Constraint::Fill(now),
+    ])
+    .areas(area);
+    if now > 0 {
+        live_now::render(model, buffer, lowest);
+    }
     let tiles: [Rect; 6] = Layout::horizontal([Constraint::Fill(1); 6]).areas(top);
     let traffic = model.data.traffic.value.as_ref();
     let ttft = traffic.and_then(|it| it.ttft);

@@ -7,15 +7,16 @@ use ratatui::widgets::{Clear, Paragraph, Widget, Wrap};
 use secrecy::ExposeSecret;
 
 use crate::keymap;
+use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form};
-use crate::model::overlay::{Confirm, Overlay, Palette, Secret, SecretState};
+use crate::model::overlay::{Choice, Confirm, Overlay, Palette, Secret, SecretState};
 use crate::model::{Model, Screen};
 use crate::theme::Theme;
 
-use super::help;
 use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::fit;
+use super::{help, trial};
 
 /// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
@@ -31,9 +32,13 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
             let rows = u16::try_from(open.fields.len()).unwrap_or(u16::MAX);
             let size = Constraint::Max(rows.saturating_add(6));
             let place = body.centered(Constraint::Max(72), size);
-            form(model.theme, open, Text::default(), buffer, place);
+            let command = open.command.as_deref().map(|it| format!("= {it}")).unwrap_or_default();
+            let remark = Text::styled(command, model.theme.faint());
+            form(model.theme, open, remark, buffer, place);
         }
+        Some(Overlay::Choose(choice)) => choose(model.theme, choice, buffer, body),
         Some(Overlay::Confirm(question)) => confirm(model.theme, question, buffer, body),
+        Some(Overlay::Trial(open)) => trial::render(model, open, buffer, body),
         Some(Overlay::Secret(key)) => secret(model.theme, key, buffer, body),
     }
 }
@@ -131,10 +136,22 @@ fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
     }
 }
 
+fn choose(theme: Theme, choice: &Choice, buffer: &mut Buffer, area: Rect) {
+    let height = u16::try_from(choice.options.len() + 2).unwrap_or(u16::MAX);
+    let area = area.centered(Constraint::Max(44), Constraint::Max(height));
+    let inside = popup(theme, &format!("Go to, for `{}`", choice.name), buffer, area);
+    for ((index, option), row) in choice.options.iter().enumerate().zip(inside.rows()) {
+        Line::raw(option.name()).render(row, buffer);
+        if index == choice.selected {
+            buffer.set_style(row, theme.cursor());
+        }
+    }
+}
+
 fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
-    let area = area.centered(Constraint::Max(60), Constraint::Length(8));
-    let inside = popup(theme, "Are you sure?", buffer, area);
-    let text = Text::from_iter([
+    let command = command_line(&confirm.change);
+    let commands: Vec<_> = command.iter().flat_map(|it| it.lines()).collect();
+    let mut lines = vec![
         Line::default(),
         Line::styled(confirm.question.as_str(), theme.strong()),
         Line::raw(confirm.consequence.as_str()),
@@ -145,8 +162,18 @@ fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
             Span::styled("n", theme.accent()),
             Span::raw(" no"),
         ]),
-    ]);
-    Paragraph::new(text).wrap(Wrap { trim: true }).render(inside, buffer);
+    ];
+    if let [first, others @ ..] = commands.as_slice() {
+        let more = match others.len() {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        let text = format!("= {first}{more}");
+        lines.extend([Line::default(), Line::from(Span::styled(text, theme.faint()))]);
+    }
+    let area = area.centered(Constraint::Max(72), Constraint::Length(11));
+    let inside = popup(theme, "Are you sure?", buffer, area);
+    Paragraph::new(Text::from(lines)).wrap(Wrap { trim: true }).render(inside, buffer);
 }
 
 fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {

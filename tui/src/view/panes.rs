@@ -44,6 +44,12 @@ pub(super) fn split(model: &Model, area: Rect, shares: [u16; 2]) -> (Rect, Rect)
     }
 }
 
+/// Returns the title after the names of the rows that led to the screen.
+pub(super) fn with_trail(model: &Model, title: &str) -> String {
+    let steps = model.trail.iter().flat_map(|it| [it.from.name(), " › ", &it.name, " › "]);
+    steps.chain([title]).collect()
+}
+
 /// Returns the area of the list, the index of the selected row, and the number of rows.
 pub(super) fn list_area<T: ListEntry>(
     model: &Model,
@@ -74,7 +80,7 @@ impl<'a, T: ListEntry> Panes<'a, T> {
             let inside = frame(model.theme, "Detail · Esc closes", buffer, right);
             match self.list.current() {
                 Some(entry) => {
-                    detail(entry).render(model.theme, model.detail_scroll, buffer, inside)
+                    detail(entry).render(model.theme, model.detail_scroll, buffer, inside);
                 }
                 None => empty(model.theme, &FetchState::Ready, "nothing selected", buffer, inside),
             }
@@ -99,9 +105,10 @@ impl<'a, T: ListEntry> Panes<'a, T> {
             0 => of,
             marked => format!("{of} · {marked} marked"),
         };
+        let title = with_trail(model, title);
         let title = match list.fetch {
             FetchState::Ready => format!("{title} · {count}{of}"),
-            _ if list.entries.is_empty() => title.to_owned(),
+            _ if list.entries.is_empty() => title,
             _ => format!("{title} · {count}{of}{}", stale(&list.fetch)),
         };
         let hidden = hidden_columns(columns, &list.table, inner_area(area).width);

@@ -58,7 +58,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         let inside = frame(model.theme, "Request · Esc closes", buffer, detail_area);
         match model.data.log.current() {
             Some(record) => {
-                detail(model, record).render(model.theme, model.detail_scroll, buffer, inside)
+                detail(model, record).render(model.theme, model.detail_scroll, buffer, inside);
             }
             None => empty(model.theme, &FetchState::Ready, "nothing selected", buffer, inside),
         }
@@ -231,8 +231,10 @@ fn token_shares(model: &Model, sums: &[(String, Totals)], buffer: &mut Buffer, a
 
 fn title(model: &Model) -> String {
     let log = &model.data.log;
+    let drilled = model.trail.last().map_or("", |visit| &visit.filter);
     let filter = match model.data.usage.filter.as_str() {
         "" => String::new(),
+        filter if filter == drilled => String::new(),
         filter => format!(" · /{filter}"),
     };
     let row = count(u64::try_from(log.selected + 1).ok());
@@ -257,7 +259,8 @@ fn title(model: &Model) -> String {
         0 => String::new(),
         skipped => format!(" · {} skipped", count(Some(skipped))),
     };
-    format!("Requests{filter} · {position}{skipped}")
+    let title = panes::with_trail(model, "Requests");
+    format!("{title}{filter} · {position}{skipped}")
 }
 
 /// Draws the log, newest first.

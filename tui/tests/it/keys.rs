@@ -154,11 +154,12 @@ proptest! {
 
     #[test]
     fn keys_clicks_messages_and_sizes_never_panic(
-        place in 0..=Screen::TABS.len(),
+        place in 0..=Screen::TABS.len() + 1,
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let mut model = match Screen::TABS.get(place) {
             Some(screen) => open(*screen, Sample::Normal),
+            None if place == Screen::TABS.len() => open(Screen::Ledger, Sample::Normal),
             None => sign_in(),
         };
         for step in steps {

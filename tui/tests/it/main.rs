@@ -2,6 +2,7 @@
 
 // `cfg(test)` is always true here. It makes clippy allow `unwrap` in helpers.
 #[cfg(test)]
+mod commands;
 mod connection;
 #[cfg(test)]
 mod fake;

@@ -87,7 +87,11 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     load(model, Loaded::Upstreams(many.clone().map(|it| data::upstream(it, state)).collect()));
     load(model, Loaded::Health(many.clone().map(|it| data::health(it, state)).collect()));
     load(model, Loaded::Plans(many.clone().map(|it| data::plan(it, state)).collect()));
-    load(model, Loaded::Audit(many.clone().map(|it| data::entry(it, state)).collect()));
+    let subject = model.trail.last().and_then(|visit| visit.subject.clone());
+    let entries = many.clone().map(|it| data::entry(it, state)).collect();
+    load(model, Loaded::Audit { subject: subject.clone(), entries });
+    let entries = many.clone().map(|it| data::ledger_entry(it, state)).collect();
+    load(model, Loaded::Ledger { subject, entries });
     // Their tab exists only if there are any, and leaves no room for the names of all tabs.
     if model.screen == Screen::Nodes {
         load(model, Loaded::Nodes(many.map(|it| data::node(it, state)).collect()));
@@ -112,6 +116,7 @@ fn fail(model: &mut Model) {
         Topic::Upstreams,
         Topic::Plans,
         Topic::Audit,
+        Topic::Ledger,
         Topic::Nodes,
         Topic::Log,
     ] {

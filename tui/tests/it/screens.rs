@@ -10,6 +10,7 @@ use tui::model::fetched::{FetchState, Fetched};
 use tui::model::record::LogBatch;
 use tui::model::sign_in::SignInRefusal;
 use tui::model::subscription::Topic;
+use tui::model::trial::TrialEvent;
 use tui::model::{Action, ConnectionState, Model, Screen};
 use tui::theme::{Palette, Theme};
 use tui::update::update;
@@ -35,7 +36,7 @@ fn offline() -> ConnectionState {
 
 #[test]
 fn every_screen_in_every_state() {
-    for screen in Screen::TABS {
+    for screen in Screen::TABS.into_iter().chain([Screen::Ledger]) {
         for state in [Sample::Empty, Sample::Normal, Sample::Error, Sample::Full] {
             let name = format!("{}_{state:?}", screen.name()).to_lowercase();
             check(&name, &mut open(screen, state));
@@ -51,6 +52,55 @@ fn the_detail_covers_a_narrow_screen() {
         act(&mut model, Action::Detail);
         check(&format!("{}_detail", screen.name()), &mut model);
     }
+}
+
+#[test]
+fn the_way_to_a_screen_is_shown_and_goes_back() {
+    let mut model = open(Screen::Accounts, Sample::Normal);
+    act(&mut model, Action::Move(1));
+    act(&mut model, Action::Enter);
+    check("choose", &mut model);
+    act(&mut model, Action::Submit);
+    fill(&mut model, Sample::Normal);
+    check("requests_of_account", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Enter);
+    act(&mut model, Action::Move(2));
+    act(&mut model, Action::Submit);
+    fill(&mut model, Sample::Normal);
+    check("ledger_of_account", &mut model);
+}
+
+#[test]
+fn a_model_is_tried() {
+    let mut model = open(Screen::Models, Sample::Normal);
+    act(&mut model, Action::Try);
+    check("trial_empty", &mut model);
+    write(&mut model, "Say hello to a newcomer.");
+    act(&mut model, Action::Submit);
+    let text = "Hello! 模型 ".repeat(40);
+    update(&mut model, Message::Trial(1, TrialEvent::Text(text)));
+    check("trial_running", &mut model);
+    update(&mut model, Message::Trial(1, TrialEvent::Done));
+    update(&mut model, Message::Trial(1, TrialEvent::Recorded(Box::new(record(1)))));
+    check("trial_done", &mut model);
+    act(&mut model, Action::Submit);
+    let problem = "HTTP 429: the balance is spent (insufficient_quota)".to_owned();
+    update(&mut model, Message::Trial(2, TrialEvent::Failed(problem)));
+    check("trial_failed", &mut model);
+}
+
+#[test]
+fn rows_are_sorted_marked_and_scrolled_sideways() {
+    let mut model = open(Screen::Keys, Sample::Normal);
+    act(&mut model, Action::Sort(1));
+    act(&mut model, Action::Reverse);
+    act(&mut model, Action::Mark);
+    act(&mut model, Action::Sideways(2));
+    check("keys_arranged", &mut model);
+    act(&mut model, Action::Mark);
+    act(&mut model, Action::Remove);
+    check("confirm_several", &mut model);
 }
 
 #[test]

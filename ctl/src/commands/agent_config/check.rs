@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http_body_util::BodyExt as _;
 use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::turn::{self, Call, Reply, Wire};
 use crate::Shell;
+use crate::api::{Api, EventStream, excerpt};
 use crate::cli::agent_config::Agent;
-use crate::commands::api::{self, Api, excerpt};
 use crate::error::{Exit, Failure};
 use crate::output::{Format, Record, StreamState};
 
@@ -121,22 +120,11 @@ impl AgentClient {
     /// # Errors
     /// The request is refused, a timeout expires, or the stream breaks or ends with a failure.
     async fn send(&self, body: &Value) -> Result<Reply, Failure> {
-        let answer = api::ensure_success(self.api.post(self.path, &self.key, body).await?).await?;
-        let mut body = answer.into_body();
+        let answer = self.api.post(self.path, &self.key, body).await?;
+        let mut events = EventStream::of(answer, IDLE_TIMEOUT).await?;
         let mut reply = Reply::new(self.wire);
-        let mut unread = Vec::new();
-        let idle = |_| failed(format!("no data received for {} s", IDLE_TIMEOUT.as_secs()));
-        while let Some(frame) = timeout(IDLE_TIMEOUT, body.frame()).await.map_err(idle)? {
-            let frame =
-                frame.map_err(|error| failed(format!("the stream was interrupted: {error}")))?;
-            unread.extend_from_slice(&frame.into_data().unwrap_or_default());
-            while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = unread.drain(..=end).collect();
-                let line = String::from_utf8_lossy(&line);
-                if let Some(data) = line.trim_end().strip_prefix("data:") {
-                    reply.push_event(data.trim_start());
-                }
-            }
+        while let Some(data) = events.next().await? {
+            reply.push_event(&data);
         }
         match (&reply.failure, reply.is_complete) {
             (Some(reason), _) => Err(failed(format!("the answer failed: {reason}"))),

@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
+use crate::api::excerpt;
 use crate::cli::agent_config::Agent;
-use crate::commands::api::excerpt;
 
 /// The name of the offered tool.
 pub(super) const TOOL: &str = "shell";

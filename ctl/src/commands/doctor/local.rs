@@ -11,7 +11,7 @@ use proto::v1::WhoAmIRequest;
 use proto::v1::account_service_client::AccountServiceClient;
 
 use super::{Diagnosis, Report};
-use crate::commands::api::{Api, BaseUrl, base_url};
+use crate::api::{Api, BaseUrl, base_url};
 use crate::commands::{enum_name, required};
 use crate::error::Failure;
 use crate::profile::{Endpoint, ProfileFile, TokenSource, is_local};

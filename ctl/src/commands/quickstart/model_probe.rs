@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::PROMPT;
 use crate::Shell;
-use crate::commands::api::{self, Api};
+use crate::api::{self, Api};
 use crate::error::{Exit, Failure};
 
 /// The maximum number of models to try, one after the other.

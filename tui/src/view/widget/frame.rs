@@ -19,19 +19,21 @@ pub fn frame(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect
     inner_area(area).intersection(buffer.area)
 }
 
-/// Draws a box with a note at the right end of its top border, if there is room for both.
+/// Draws a box with the first of the notes that has room beside the title, at the right end of its
+/// top border.
 pub fn frame_with_note(
     theme: Theme,
     title: &str,
-    note: &str,
+    notes: &[String],
     buffer: &mut Buffer,
     area: Rect,
 ) -> Rect {
     let inside = frame(theme, title, buffer, area);
-    let note = Span::styled(format!(" {note} "), theme.faint());
-    let has_room = Span::raw(title).width() + note.width() + 6 <= usize::from(area.width);
-    if let (true, true, Some(row)) = (note.width() > 2, has_room, area.rows().next()) {
+    let room = usize::from(area.width).saturating_sub(Span::raw(title).width() + 8);
+    let note = notes.iter().find(|note| Span::raw(note.as_str()).width() <= room);
+    if let (Some(note), Some(row)) = (note, area.rows().next()) {
         let row = Rect { width: row.width.saturating_sub(2), ..row };
+        let note = Span::styled(format!(" {note} "), theme.faint());
         Line::from(note).right_aligned().render(row, buffer);
     }
     inside

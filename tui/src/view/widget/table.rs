@@ -85,8 +85,7 @@ impl Table<'_> {
         let heads = self.columns.iter().map(|column| self.head(column));
         self.line(heads, &spans, buffer, Rect { height: 1, ..area });
         let first = first_visible_row(self.selected.unwrap_or(0), self.count, body.height);
-        let mut lines: Vec<_> =
-            rows.skip(first).take(body.height.into()).map(|item| cells(item)).collect();
+        let mut lines: Vec<_> = rows.skip(first).take(body.height.into()).map(cells).collect();
         self.align_decimals(&mut lines);
         for ((row, cells), place) in (first..).zip(lines).zip(body.rows()) {
             self.line(cells.into_iter(), &spans, buffer, place);
@@ -152,12 +151,16 @@ fn fraction(cell: &Span<'_>) -> usize {
     cell.content.find('.').map_or(0, |point| cell.content.len() - point)
 }
 
-/// Returns a note on the columns that are not visible in `width`; empty if all are.
-pub fn hidden_columns(columns: &[Column], state: &TableState, width: u16) -> String {
+/// Returns notes on the columns that are not visible in `width`, the longest first; none if all are.
+pub fn hidden_columns(columns: &[Column], state: &TableState, width: u16) -> Vec<String> {
     let spans = visible_spans(columns, state, width);
     match spans.iter().filter(|span| span.is_none()).count() {
-        0 => String::new(),
-        hidden => format!("{hidden} of {} columns hidden, Ctrl-→", columns.len()),
+        0 => Vec::new(),
+        hidden => vec![
+            format!("{hidden} of {} columns hidden, Ctrl-→", columns.len()),
+            format!("{hidden} columns hidden"),
+            format!("+{hidden}"),
+        ],
     }
 }
 

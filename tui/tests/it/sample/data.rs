@@ -5,6 +5,7 @@ use tui::model::accounts::{Account, AccountStatus, Role};
 use tui::model::audit::AuditEntry;
 use tui::model::catalogue::{Ability, CatalogueModel, Deployment, Modality, Price};
 use tui::model::keys::Key;
+use tui::model::ledger::LedgerEntry;
 use tui::model::nodes::{Node, NodeState};
 use tui::model::plans::{Limits, Plan};
 use tui::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
@@ -183,6 +184,19 @@ pub(super) fn health(index: usize, state: Sample) -> Health {
                 ..CredentialHealth::default()
             },
         ],
+    }
+}
+
+pub(super) fn ledger_entry(index: usize, state: Sample) -> LedgerEntry {
+    let kinds = ["charge", "credit", "trial"];
+    LedgerEntry {
+        id: (1_000 - index).to_string(),
+        account: name("ada", 0, state),
+        kind: Some(kinds[index % 3]),
+        amount_usd: Some(["-0.000012500", "2.5", "5"][index % 3].to_owned()),
+        request: index.is_multiple_of(3).then(|| format!("0193-{index}")),
+        note: (index % 3 == 1).then(|| name("a gift", 0, state)),
+        at: ago(1_000 * index),
     }
 }
 

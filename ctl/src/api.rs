@@ -1,4 +1,7 @@
-//! A client of the gateway's OpenAI-compatible API, for commands that test the settings they print.
+//! A client of the gateway's OpenAI-compatible API, for commands that test the settings they print,
+//! and for trying a model in `tui`. [`EventStream`] reads streamed responses.
+
+mod events;
 
 use std::time::Duration;
 
@@ -20,6 +23,8 @@ use tokio::time::timeout;
 use tonic::Code;
 use trust::{TlsProblem, Trust};
 
+pub use self::events::EventStream;
+
 use crate::connect;
 use crate::error::{Exit, Failure};
 use crate::profile::Endpoint;
@@ -30,7 +35,8 @@ const MAX_ERROR_BYTES: usize = 1 << 20;
 const BASE_URL_ADVICE: &str = "give --base-url http://HOST:PORT/v1 or https://HOST/v1";
 
 /// A client of the API at one address.
-pub(super) struct Api {
+#[derive(Debug)]
+pub struct Api {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     base_url: String,
     /// The timeout for the response head.
@@ -45,13 +51,26 @@ impl Api {
     ///
     /// # Errors
     /// The authorities cannot be read.
-    pub(super) fn new(
+    pub(crate) fn new(
         base_url: &str,
         endpoint: &Endpoint,
         response_timeout: Duration,
     ) -> Result<Self, Failure> {
-        let trust = Trust::of(endpoint.authorities()?.as_deref())
-            .map_err(|error| Failure::new(Exit::Failed, error))?;
+        Self::with_authorities(base_url, endpoint.authorities()?.as_deref(), response_timeout)
+    }
+
+    /// Creates a client of the API at `base_url` that trusts these certificates in PEM, or the
+    /// authorities of the host and the public ones. `response_timeout` is the timeout for the
+    /// response head.
+    ///
+    /// # Errors
+    /// There is no certificate in `authorities`.
+    pub fn with_authorities(
+        base_url: &str,
+        authorities: Option<&[u8]>,
+        response_timeout: Duration,
+    ) -> Result<Self, Failure> {
+        let trust = Trust::of(authorities).map_err(|error| Failure::new(Exit::Failed, error))?;
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(trust.client_config())
             .https_or_http()
@@ -62,7 +81,7 @@ impl Api {
     }
 
     /// Checks that the server has a `/models` endpoint; a refusal for the lack of a key suffices.
-    pub(super) async fn probe(&self) -> Result<(), Failure> {
+    pub(crate) async fn probe(&self) -> Result<(), Failure> {
         let uri = self.uri("models")?;
         let answer = self.send(Request::get(uri), Bytes::new()).await?;
         let status = answer.status();
@@ -74,7 +93,10 @@ impl Api {
     }
 
     /// Sends a request with `key` and returns the response, whatever its status.
-    pub(super) async fn post(
+    ///
+    /// # Errors
+    /// The URL or the key is invalid, or there is no response in time.
+    pub async fn post(
         &self,
         path: &str,
         key: &SecretString,
@@ -128,7 +150,7 @@ impl Api {
 }
 
 /// Returns a successful response; converts any other to a failure with its error message.
-pub(super) async fn ensure_success(
+pub(crate) async fn ensure_success(
     answer: Response<Incoming>,
 ) -> Result<Response<Incoming>, Failure> {
     if answer.status().is_success() {
@@ -147,10 +169,10 @@ pub(super) async fn ensure_success(
 }
 
 /// The base URL of the API.
-pub(super) struct BaseUrl {
-    pub(super) url: String,
+pub(crate) struct BaseUrl {
+    pub(crate) url: String,
     /// Whether neither the user nor the gateway specified the URL.
-    pub(super) is_guess: bool,
+    pub(crate) is_guess: bool,
 }
 
 /// Returns the base URL of the API of the gateway at `endpoint`: the given one, else the one that
@@ -158,7 +180,7 @@ pub(super) struct BaseUrl {
 ///
 /// # Errors
 /// The given URL is invalid, or the gateway cannot be reached.
-pub(super) async fn base_url(given: Option<&str>, endpoint: &Endpoint) -> Result<BaseUrl, Failure> {
+pub(crate) async fn base_url(given: Option<&str>, endpoint: &Endpoint) -> Result<BaseUrl, Failure> {
     if let Some(url) = given {
         let parsed = url.parse::<Uri>().ok();
         let scheme = parsed.as_ref().and_then(Uri::scheme_str);
@@ -185,7 +207,7 @@ pub(super) async fn base_url(given: Option<&str>, endpoint: &Endpoint) -> Result
 }
 
 /// Returns the beginning of a text, in quotes.
-pub(super) fn excerpt(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     const MAX_CHARS: usize = 160;
     let more = if text.chars().count() > MAX_CHARS { "…" } else { "" };
     format!("{:?}{more}", text.chars().take(MAX_CHARS).collect::<String>())

@@ -1,0 +1,153 @@
+//! Trying a model: a prompt, the streamed answer, and the record of the request.
+
+use secrecy::SecretString;
+use tui_input::Input;
+
+use super::overlay::Secret;
+use super::record::Record;
+
+/// The maximum size of a displayed answer, in bytes.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
+
+/// The state of the overlay for trying a model.
+#[derive(Debug)]
+pub struct Trial {
+    /// The number of the current request. Events of earlier ones are ignored.
+    pub run: u64,
+    /// The model id.
+    pub model: String,
+    /// The API of the request.
+    pub api: TrialApi,
+    /// The prompt.
+    pub prompt: Input,
+    /// The state of the request.
+    pub state: TrialState,
+    /// The answer as far as it has arrived.
+    pub answer: String,
+    /// Whether the answer was longer than what is kept of it.
+    pub is_cut: bool,
+    /// The number of lines that the answer is scrolled up from its end.
+    pub scroll: usize,
+    /// The record of the request.
+    pub record: Option<Box<Record>>,
+    /// The display of a new key below, which comes back when the trial is closed.
+    pub secret: Option<Secret>,
+}
+
+/// The API of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialApi {
+    /// Chat completions.
+    Chat,
+    /// Responses.
+    Responses,
+}
+
+/// The state of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TrialState {
+    /// The prompt is typed.
+    Asking,
+    /// The request was sent.
+    Running,
+    /// The answer is complete.
+    Done,
+    /// The request failed; the text says why.
+    Failed(String),
+}
+
+/// A request to send.
+#[derive(Clone, Debug)]
+pub struct TrialRequest {
+    /// Its number.
+    pub run: u64,
+    /// The base URL of the API.
+    pub base_url: String,
+    /// The model id.
+    pub model: String,
+    /// The API.
+    pub api: TrialApi,
+    /// The prompt.
+    pub prompt: String,
+    /// The key to use; without one, a key of its own is created.
+    pub key: Option<SecretString>,
+}
+
+/// What happened to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TrialEvent {
+    /// A piece of the answer arrived.
+    Text(String),
+    /// The answer is complete.
+    Done,
+    /// The request failed; the text says why.
+    Failed(String),
+    /// The record was written.
+    Recorded(Box<Record>),
+}
+
+// === impl TrialApi ===
+
+impl TrialApi {
+    /// Returns the display name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat completions",
+            Self::Responses => "Responses",
+        }
+    }
+
+    /// Returns the other API.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Chat => Self::Responses,
+            Self::Responses => Self::Chat,
+        }
+    }
+}
+
+// === impl Trial ===
+
+impl Trial {
+    /// Returns a trial of `model` without a prompt.
+    pub fn new(model: String, secret: Option<Secret>) -> Self {
+        Self {
+            run: 0,
+            model,
+            api: TrialApi::Chat,
+            prompt: Input::default(),
+            state: TrialState::Asking,
+            answer: String::new(),
+            is_cut: false,
+            scroll: 0,
+            record: None,
+            secret,
+        }
+    }
+
+    /// Starts the request with this number.
+    pub fn start(&mut self, run: u64) {
+        self.run = run;
+        self.state = TrialState::Running;
+        self.answer.clear();
+        self.is_cut = false;
+        self.scroll = 0;
+        self.record = None;
+    }
+
+    /// Applies an event of the current request.
+    pub fn apply(&mut self, event: TrialEvent) {
+        match event {
+            TrialEvent::Text(text) => {
+                self.is_cut |= self.answer.len() + text.len() > MAX_ANSWER_BYTES;
+                if !self.is_cut {
+                    self.answer.push_str(&text);
+                }
+            }
+            TrialEvent::Done => self.state = TrialState::Done,
+            TrialEvent::Failed(problem) => self.state = TrialState::Failed(problem),
+            TrialEvent::Recorded(record) => self.record = Some(record),
+        }
+    }
+}

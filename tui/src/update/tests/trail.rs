@@ -1,0 +1,92 @@
+//! Tests of the ways from a row to what belongs to it, and back.
+
+use super::*;
+use crate::model::catalogue::{CatalogueModel, Deployment};
+use crate::model::upstreams::Upstream;
+
+fn operator(screen: char) -> Model {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char(screen));
+    model
+}
+
+#[test]
+fn an_account_leads_to_its_requests_and_back() {
+    let mut model = operator('6');
+    let accounts = ["ada", "bob"].map(|name| account(name, Role::Member));
+    load(&mut model, Loaded::Accounts(accounts.into()));
+    model.data.usage.filter = "status:failed".to_owned();
+    press(&mut model, KeyCode::Down);
+    press(&mut model, KeyCode::Right);
+    let effects = press(&mut model, KeyCode::Enter);
+    assert_eq!(subscribed(&effects).filter, "account:bob");
+    // A filter typed on the way is cleared first.
+    write(&mut model, "/ cost>1");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(model.data.usage.filter, "account:bob cost>1");
+    press(&mut model, KeyCode::Esc);
+    assert_eq!((model.screen, model.data.usage.filter.as_str()), (Screen::Usage, "account:bob"));
+    press(&mut model, KeyCode::Esc);
+    assert_eq!(
+        (model.screen, model.data.usage.filter.as_str()),
+        (Screen::Accounts, "status:failed")
+    );
+    assert_eq!(model.data.accounts.current().unwrap().name, "bob");
+}
+
+#[test]
+fn ways_lead_on_and_another_screen_forgets_them() {
+    let mut model = operator('6');
+    load(&mut model, Loaded::Accounts(vec![account("ada", Role::Member)]));
+    press(&mut model, KeyCode::Char('l'));
+    press(&mut model, KeyCode::Char('j'));
+    press(&mut model, KeyCode::Char('l'));
+    assert_eq!((model.screen, model.data.keys.filter.as_str()), (Screen::Keys, "ada"));
+    load(&mut model, Loaded::Keys(vec![key("k1")]));
+    let effects = press(&mut model, KeyCode::Char('l'));
+    assert_eq!(subscribed(&effects).filter, "key:k1");
+    assert_eq!(model.trail.len(), 2);
+    press(&mut model, KeyCode::Char('2'));
+    assert_eq!((model.trail.len(), model.data.keys.filter.as_str()), (0, ""));
+    assert_eq!(model.data.usage.filter, "");
+}
+
+#[test]
+fn the_ledger_of_an_account_ignores_entries_of_others() {
+    use crate::model::ledger::LedgerEntry;
+    let mut model = operator('6');
+    load(&mut model, Loaded::Accounts(vec![account("ada", Role::Member)]));
+    press(&mut model, KeyCode::Right);
+    press(&mut model, KeyCode::Down);
+    press(&mut model, KeyCode::Down);
+    let effects = press(&mut model, KeyCode::Enter);
+    assert_eq!(subscribed(&effects).subject.as_deref(), Some("ada"));
+    let entries = || vec![LedgerEntry::default()];
+    load(&mut model, Loaded::Ledger { subject: None, entries: entries() });
+    assert!(model.data.ledger.entries.is_empty(), "requested before");
+    load(&mut model, Loaded::Ledger { subject: Some("ada".to_owned()), entries: entries() });
+    assert_eq!(model.data.ledger.entries.len(), 1);
+    let effects = press(&mut model, KeyCode::Left);
+    assert_eq!((subscribed(&effects).subject.as_deref(), model.screen), (None, Screen::Accounts));
+    assert!(model.data.ledger.entries.is_empty());
+}
+
+#[test]
+fn an_upstream_leads_to_the_failures_of_its_models() {
+    let mut model = operator('7');
+    let upstream = |name: &str| Upstream { name: name.to_owned(), ..Upstream::default() };
+    load(&mut model, Loaded::Upstreams(vec![upstream("local"), upstream("spare")]));
+    let serves = |id: &str, upstream: &str| CatalogueModel {
+        id: id.to_owned(),
+        deployments: Deployment::parse(upstream).into_iter().collect(),
+        ..CatalogueModel::default()
+    };
+    load(&mut model, Loaded::Models(vec![serves("a", "local"), serves("b", "local:x")]));
+    let effects = press(&mut model, KeyCode::Right);
+    assert_eq!(subscribed(&effects).filter, "status:failed model:a,b");
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Down);
+    press(&mut model, KeyCode::Right);
+    assert_eq!(model.screen, Screen::Upstreams);
+    assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("spare")));
+}

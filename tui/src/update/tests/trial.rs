@@ -1,0 +1,90 @@
+//! Tests of trying a model.
+
+use super::*;
+use crate::model::catalogue::CatalogueModel;
+use crate::model::record::Record;
+use crate::model::trial::{TrialApi, TrialEvent, TrialRequest, TrialState};
+
+fn models() -> Model {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('3'));
+    let entry = |id: &str| CatalogueModel { id: id.to_owned(), ..CatalogueModel::default() };
+    load(&mut model, Loaded::Models(vec![entry("a"), entry("b")]));
+    model
+}
+
+fn sent(effects: &[Effect]) -> &TrialRequest {
+    match effects {
+        [Effect::Try(request)] => request,
+        other => panic!("not sent: {other:?}"),
+    }
+}
+
+fn trial(model: &Model) -> (&str, &TrialState) {
+    match &model.overlay {
+        Some(Overlay::Trial(trial)) => (&trial.answer, &trial.state),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_prompt_is_sent_and_its_answer_follows() {
+    let mut model = models();
+    press(&mut model, KeyCode::Down);
+    press(&mut model, KeyCode::Char('t'));
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "nothing to ask");
+    write(&mut model, "Say hi q");
+    press(&mut model, KeyCode::Tab);
+    let effects = press(&mut model, KeyCode::Enter);
+    let request = sent(&effects);
+    assert_eq!((request.model.as_str(), request.prompt.as_str()), ("b", "Say hi q"));
+    assert_eq!((request.api, request.run), (TrialApi::Responses, 1));
+    assert!(press(&mut model, KeyCode::Enter).is_empty(), "already sent");
+    for event in [TrialEvent::Text("Hi".to_owned()), TrialEvent::Text("!".to_owned())] {
+        update(&mut model, Message::Trial(1, event));
+    }
+    assert_eq!(trial(&model), ("Hi!", &TrialState::Running));
+    update(&mut model, Message::Trial(1, TrialEvent::Done));
+    let effects = press(&mut model, KeyCode::Enter);
+    assert_eq!(sent(&effects).run, 2);
+    update(&mut model, Message::Trial(1, TrialEvent::Text("late".to_owned())));
+    assert_eq!(trial(&model), ("", &TrialState::Running));
+    assert!(matches!(&*press(&mut model, KeyCode::Esc), [Effect::StopTrial]));
+    assert!(model.overlay.is_none());
+}
+
+#[test]
+fn a_new_key_can_be_tried_and_comes_back() {
+    let mut model = models();
+    let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
+    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made) };
+    update(&mut model, Message::Changed(Ok(done)));
+    press(&mut model, KeyCode::Char('t'));
+    write(&mut model, "Say hi");
+    let effects = press(&mut model, KeyCode::Enter);
+    assert_eq!(sent(&effects).model, "a");
+    assert!(sent(&effects).key.is_some());
+    assert!(!format!("{model:?}{effects:?}").contains("sk-tg-secret"));
+    press(&mut model, KeyCode::Esc);
+    assert!(matches!(model.overlay, Some(Overlay::Secret(_))));
+}
+
+#[test]
+fn the_record_of_a_trial_opens_in_the_log() {
+    use crate::model::record::LogBatch;
+    let mut model = models();
+    let record = |id: &str| Record { id: id.to_owned(), ..Record::default() };
+    let records = vec![record("mine"), record("other")];
+    let batch = LogBatch { restarted: true, records, dropped: 0, live: true };
+    update(&mut model, Message::LogReceived(batch));
+    press(&mut model, KeyCode::Char('t'));
+    write(&mut model, "Say hi");
+    press(&mut model, KeyCode::Enter);
+    update(&mut model, Message::Trial(1, TrialEvent::Done));
+    update(&mut model, Message::Trial(1, TrialEvent::Recorded(Box::new(record("mine")))));
+    let key = Event::Key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL));
+    let message = keymap::message(model.focus(), &key).unwrap();
+    update(&mut model, message);
+    assert_eq!((model.screen, model.is_detail_open), (Screen::Usage, true));
+    assert_eq!(model.data.log.current().unwrap().id, "mine");
+}

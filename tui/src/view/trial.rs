@@ -1,0 +1,97 @@
+//! The overlay for trying a model.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use crate::model::Model;
+use crate::model::record::Record;
+use crate::model::trial::{Trial, TrialState};
+
+use super::widget::field;
+use super::widget::frame::popup;
+use super::widget::text::{UNKNOWN, count, dollars, duration, fit, wrap};
+
+/// The maximum width.
+const MAX_WIDTH: u16 = 110;
+
+/// Draws the prompt, the answer, and the record of the request, over most of `area`.
+pub(super) fn render(model: &Model, trial: &Trial, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let height = area.height.saturating_sub(2);
+    let place = area.centered(Constraint::Max(MAX_WIDTH), Constraint::Max(height));
+    let title = format!("Try `{}` · {}", trial.model, trial.api.name());
+    let inside = popup(theme, &title, buffer, place);
+    let [prompt, gap, middle, bottom] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ])
+    .areas(inside);
+    let [sign, text] =
+        Layout::horizontal([Constraint::Length(2), Constraint::Fill(1)]).areas(prompt);
+    Line::from(Span::styled(">", theme.accent())).render(sign, buffer);
+    if trial.prompt.value().is_empty() {
+        let hint = Span::styled("what to ask, then Enter", theme.faint());
+        Line::from(hint).render(text, buffer);
+    }
+    if trial.state == TrialState::Running {
+        field::line(theme, trial.prompt.value(), None, buffer, text);
+    } else {
+        field::typed(theme, &trial.prompt, buffer, text);
+    }
+    let rule = "─".repeat(gap.width.into());
+    Line::from(Span::styled(rule, theme.border())).render(gap, buffer);
+    answer(model, trial, buffer, middle);
+    let line = Span::styled(fit(&state(trial), bottom.width.into()), theme.faint());
+    Line::from(line).render(bottom, buffer);
+}
+
+/// Draws the end of the answer, or the lines above it if the user scrolled up.
+fn answer(model: &Model, trial: &Trial, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let mut lines: Vec<_> =
+        wrap(&trial.answer, area.width.into()).into_iter().map(Span::raw).collect();
+    if trial.is_cut {
+        lines.push(Span::styled("… the rest is too long to show", theme.faint()));
+    }
+    if let TrialState::Failed(problem) = &trial.state {
+        let wrapped = wrap(problem, area.width.into()).into_iter();
+        lines.extend(wrapped.map(|line| Span::styled(line, theme.bad())));
+    }
+    let room = usize::from(area.height);
+    let last_first = lines.len().saturating_sub(room);
+    let first = last_first.saturating_sub(trial.scroll);
+    for (line, row) in lines.into_iter().skip(first).zip(area.rows()) {
+        Line::from(line).render(row, buffer);
+    }
+}
+
+/// Describes the request in one line.
+fn state(trial: &Trial) -> String {
+    match (&trial.state, &trial.record) {
+        (_, Some(record)) => figures(record),
+        (TrialState::Asking, None) if trial.secret.is_some() => "with the new key".to_owned(),
+        (TrialState::Asking, None) => {
+            "a key `tui trial` is made for it, which ends in an hour and may spend $1".to_owned()
+        }
+        (TrialState::Running, None) => "answering…".to_owned(),
+        (TrialState::Done, None) => "waiting for the record…".to_owned(),
+        (TrialState::Failed(_), None) => "it failed".to_owned(),
+    }
+}
+
+/// Formats what the request used.
+fn figures(record: &Record) -> String {
+    let status = record.status.map_or(UNKNOWN, |status| status.name());
+    format!(
+        "{status} · {} in, {} out · first token {} · {} · {} · Ctrl-O opens the record",
+        count(record.tokens.input),
+        count(record.tokens.output),
+        duration(record.ttft_ms),
+        duration(record.duration_ms),
+        dollars(record.cost_usd.as_deref()),
+    )
+}
