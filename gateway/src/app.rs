@@ -200,7 +200,7 @@ pub async fn run(
         None => Some(store.consumption(now).await.context("reading what was used")?),
     };
     if let Some(used) = &used {
-        resume_spend_caps(&ledger, &prepared.snapshot.keys, used);
+        resume_spending(&ledger, &prepared.snapshot.keys, used);
     }
     let directory = Arc::new(Directory::new(prepared.snapshot));
     let traffic = Arc::<Traffic>::default();
@@ -520,11 +520,11 @@ async fn hand_over(
     shutdown.cancel();
 }
 
-/// Sets what keys with a spending cap may still spend.
-fn resume_spend_caps(ledger: &Ledger, keys: &[Key], used: &Consumption) {
+/// Sets what keys have spent.
+fn resume_spending(ledger: &Ledger, keys: &[Key], used: &Consumption) {
     let spent: HashMap<_, _> = used.spent.iter().map(|(key, spent)| (key, *spent)).collect();
     for key in keys {
-        ledger.resume_spend_cap(key, spent.get(&key.origin).copied().unwrap_or_default());
+        ledger.resume_spending(key, spent.get(&key.origin).copied().unwrap_or_default());
     }
 }
 

@@ -24,6 +24,8 @@ enum Rule {
     Own,
     /// It answers members as if the object did not exist, and serves all other roles.
     Hidden,
+    /// It answers members as if the object did not exist, and needs the role operator.
+    HiddenOperator,
     /// It answers members as if the object did not exist, and refuses all other roles with the code.
     Private(Code),
     /// It needs the role support.
@@ -45,10 +47,12 @@ impl Rule {
         };
         let least = match self {
             Self::Open | Self::Own => 0,
-            Self::Hidden | Self::Private(_) if rank == 0 => return Some(Code::NotFound),
+            Self::Hidden | Self::HiddenOperator | Self::Private(_) if rank == 0 => {
+                return Some(Code::NotFound);
+            }
             Self::Private(code) => return Some(code),
             Self::Hidden | Self::Support => 1,
-            Self::Operator => 2,
+            Self::Operator | Self::HiddenOperator => 2,
             Self::Owner => 3,
         };
         (rank < least).then_some(Code::PermissionDenied)

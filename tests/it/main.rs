@@ -40,6 +40,7 @@ mod hold_growth;
 mod http2_frames;
 mod input_bounds;
 mod isolation;
+mod key_settings;
 mod ledger;
 mod limits;
 mod metrics;

@@ -17,6 +17,10 @@ pub(crate) enum KeyCommand {
     /// List keys, newest first, including revoked keys
     #[command(after_help = "Example:\n  ctl key list")]
     List(List),
+    /// Change the given fields of a key, from the next request on
+    #[command(after_help = "Example:\n  ctl key set 9f2c41d0 --rpm 120 --spend-cap 20\n  \
+        ctl key set 9f2c41d0 --rpm 0 --no-spend-cap --no-expiry --model ''")]
+    Set(Set),
     /// Replace a key with a new one that has the same settings; both work during the overlap.
     /// The secret is shown only once (--quiet prints only the secret)
     #[command(after_help = "Example:\n  ctl key rotate 9f2c41d0 --overlap 24h\n  \
@@ -54,6 +58,57 @@ pub(crate) struct Create {
     /// is the usage reported by the upstream [default: cancel the upstream request]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) drain: Option<u64>,
+}
+
+/// Arguments of `ctl key set`.
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// Public id of the key
+    pub(crate) id: String,
+    /// New label
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) limits: LimitFlags,
+    /// Maximum total spending, in US dollars; may be less than what was spent
+    #[arg(long, value_name = "USD", allow_hyphen_values = true, conflicts_with = "no_spend_cap")]
+    pub(crate) spend_cap: Option<String>,
+    /// Remove the spending cap
+    #[arg(long)]
+    pub(crate) no_spend_cap: bool,
+    /// Expiry: a duration from now (30d, 12h, 90m) or an RFC 3339 time
+    #[arg(long, value_name = "WHEN", value_parser = value::when, conflicts_with = "no_expiry")]
+    pub(crate) expires: Option<When>,
+    /// Let the key never expire
+    #[arg(long)]
+    pub(crate) no_expiry: bool,
+    /// Model that the key may use; repeatable; replaces the list; an empty value allows all models
+    /// of the plan
+    #[arg(long = "model", value_name = "ID", value_delimiter = ',')]
+    pub(crate) models: Option<Vec<String>>,
+    #[command(flatten)]
+    pub(crate) translation: TranslationFlags,
+    /// When the client disconnects, keep reading the answer for up to SECONDS
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600), conflicts_with = "no_drain")]
+    pub(crate) drain: Option<u64>,
+    /// When the client disconnects, cancel the upstream request
+    #[arg(long)]
+    pub(crate) no_drain: bool,
+}
+
+/// How `/v1/responses` handles features that the upstream lacks; without a flag, this does not change.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct TranslationFlags {
+    /// On /v1/responses, accept minor losses and report them
+    #[arg(long)]
+    pub(crate) lenient: bool,
+    /// On /v1/responses, refuse features that the upstream cannot reproduce exactly
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// On /v1/responses, drop hosted tools (such as web search) instead of refusing the request
+    #[arg(long)]
+    pub(crate) omit_hosted_tools: bool,
 }
 
 /// Arguments of `ctl key list`.

@@ -2,9 +2,10 @@
 
 use proto::client::Connection;
 use proto::v1::key_service_client::KeyServiceClient;
+use proto::v1::update_key_request::Expiry;
 use proto::v1::{
-    ClientGone, CreateKeyRequest, Key, ListKeysRequest, RevokeKeyRequest, RotateKeyRequest,
-    Translation,
+    ClientGone, CreateKeyRequest, Key, KeyModels, ListKeysRequest, RevokeKeyRequest,
+    RotateKeyRequest, Translation, UpdateKeyRequest,
 };
 use serde::Serialize;
 use tonic::Code;
@@ -12,7 +13,7 @@ use tonic::Code;
 use super::limits::LimitFields;
 use super::{non_empty, require_listed, required, rfc3339, without_empty};
 use crate::Shell;
-use crate::cli::key::{Create, KeyCommand, List, Revoke, Rotate};
+use crate::cli::key::{Create, KeyCommand, List, Revoke, Rotate, Set, TranslationFlags};
 use crate::error::Failure;
 use crate::output::Record;
 
@@ -48,6 +49,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: KeyCommand) -> Result<()
     match command {
         KeyCommand::Create(input) => create(shell, input).await,
         KeyCommand::List(input) => list(shell, input).await,
+        KeyCommand::Set(input) => set(shell, input).await,
         KeyCommand::Rotate(input) => rotate(shell, input).await,
         KeyCommand::Revoke(input) => revoke(shell, input).await,
     }
@@ -75,6 +77,39 @@ async fn create(shell: &mut Shell<'_>, input: Create) -> Result<(), Failure> {
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let answer = client.create_key(request).await?.into_inner();
     print_new_key(shell, answer.key, answer.secret)
+}
+
+async fn set(shell: &mut Shell<'_>, input: Set) -> Result<(), Failure> {
+    let expires_at =
+        input.expires.map(|expires| expires.after(shell.environment.now)).transpose()?;
+    let never = input.no_expiry.then_some(Expiry::Never(true));
+    let client_gone = input.drain.map(|_| ClientGone::Drain);
+    let client_gone = client_gone.or_else(|| input.no_drain.then_some(ClientGone::Cancel));
+    let request = UpdateKeyRequest {
+        id: input.id,
+        label: input.label,
+        limits: input.limits.for_update(),
+        spend_cap_usd: input.spend_cap.or_else(|| input.no_spend_cap.then(String::new)),
+        models: input.models.map(|models| KeyModels { models: without_empty(models) }),
+        expiry: expires_at.map(Expiry::ExpiresAt).or(never),
+        translation: chosen(&input.translation).map(i32::from),
+        client_gone: client_gone.map(i32::from),
+        drain_seconds: input.drain.unwrap_or_default(),
+    };
+    let mut client = KeyServiceClient::new(shell.connect().await?);
+    let answer = client.update_key(request).await?.into_inner();
+    shell.output.one(&KeyRecord::from(required(answer.key, "key")?))
+}
+
+/// Returns the translation of a flag; `None` without one.
+fn chosen(flags: &TranslationFlags) -> Option<Translation> {
+    [
+        (flags.lenient, Translation::Lenient),
+        (flags.strict, Translation::Strict),
+        (flags.omit_hosted_tools, Translation::OmitHostedTools),
+    ]
+    .into_iter()
+    .find_map(|(is_given, translation)| is_given.then_some(translation))
 }
 
 async fn rotate(shell: &mut Shell<'_>, input: Rotate) -> Result<(), Failure> {

@@ -38,6 +38,7 @@ const LINES: &[&str] = &[
     "plan set free --rpm 1",
     "key create ci",
     "key list",
+    "key set 9f2c41d0 --rpm 1",
     "key rotate 9f2c41d0",
     "key revoke 9f2c41d0",
     "model list",

@@ -37,6 +37,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "key",
     "key create",
     "key list",
+    "key set",
     "key rotate",
     "key revoke",
     "model",

@@ -73,3 +73,34 @@ async fn rotate_sends_the_overlap() {
     assert_eq!((&*quiet.out, &*quiet.err), ("sk-tg-33cc44dd-secret\n", ""));
     insta::assert_snapshot!(user.ctl("key rotate 9f2c41d0").await.ok());
 }
+
+#[tokio::test]
+async fn set_sends_only_the_given_fields() {
+    let (fake, user) = signed_in().await;
+    for (flags, sent) in [
+        ("--rpm 0 --tpm 9", "limits: Some(Limits { rpm: Some(0), tpm: Some(9),"),
+        ("--limit-mode observe", "observe: Some(true) })"),
+        ("--label laptop", r#"label: Some("laptop"), limits: None"#),
+        ("--spend-cap 5", r#"spend_cap_usd: Some("5"), models: None"#),
+        ("--no-spend-cap", r#"spend_cap_usd: Some("")"#),
+        ("--model a,b", r#"models: Some(KeyModels { models: ["a", "b"] })"#),
+        ("--model=", "models: Some(KeyModels { models: [] })"),
+        ("--no-expiry", "expiry: Some(Never(true))"),
+        (
+            "--expires 2030-01-01T00:00:00Z",
+            "expiry: Some(ExpiresAt(Timestamp { seconds: 1893456000,",
+        ),
+        ("--strict", "translation: Some(Strict), client_gone: None"),
+        ("--lenient", "translation: Some(Lenient)"),
+        ("--drain 30", "client_gone: Some(Drain), drain_seconds: 30"),
+        ("--no-drain", "client_gone: Some(Cancel), drain_seconds: 0"),
+    ] {
+        user.ctl(&format!("key set 9f2c41d0 {flags}")).await.ok();
+        let message = fake.last().message;
+        assert!(message.contains(sent) && message.contains(r#"id: "9f2c41d0""#), "{message}");
+    }
+    for flags in ["--spend-cap 5 --no-spend-cap", "--expires 1d --no-expiry", "--strict --lenient"]
+    {
+        assert_eq!(user.ctl(&format!("key set 9f2c41d0 {flags}")).await.code, 2, "{flags}");
+    }
+}

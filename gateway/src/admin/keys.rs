@@ -45,6 +45,16 @@ impl KeyService for Keys {
         Ok(Response::new(v1::ListKeysResponse { keys }))
     }
 
+    async fn update_key(
+        &self,
+        request: Request<v1::UpdateKeyRequest>,
+    ) -> RpcResult<v1::UpdateKeyResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let (id, change) = convert::key_change(request.into_inner()).map_err(invalid)?;
+        let key = self.control.update_key(&caller, &id, change).await?;
+        Ok(Response::new(v1::UpdateKeyResponse { key: Some(convert::key(key)) }))
+    }
+
     async fn rotate_key(
         &self,
         request: Request<v1::RotateKeyRequest>,

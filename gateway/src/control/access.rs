@@ -37,6 +37,8 @@ pub enum Permission {
     SuspendAccounts,
     /// To revoke the keys of other accounts.
     RevokeKeys,
+    /// To change the settings of the keys of other accounts.
+    ChangeKeys,
     /// To register accounts in every registration mode, and to invite.
     AddAccounts,
     /// To rename, close, reopen and delete accounts.
@@ -70,6 +72,7 @@ impl Permission {
             Self::ReadAll => (Role::Support, "see other accounts and the state of the gateway"),
             Self::SuspendAccounts => (Role::Support, "suspend and resume accounts"),
             Self::RevokeKeys => (Role::Support, "revoke the keys of other accounts"),
+            Self::ChangeKeys => (Role::Operator, "change the keys of other accounts"),
             Self::AddAccounts => (Role::Operator, "invite and register accounts"),
             Self::EndAccounts => (Role::Operator, "rename, close, reopen and delete accounts"),
             Self::ResetPasswords => (Role::Operator, "reset the passwords of accounts"),

@@ -34,7 +34,10 @@ impl Control {
             self.directory.put_account(account);
             self.ledger.balance_changed(id);
         }
-        changes.keys.into_iter().for_each(|key| self.directory.put_key(key));
+        for key in changes.keys {
+            self.ledger.set_spend_cap(&key);
+            self.directory.put_key(key);
+        }
         self.store.mark_applied(changes.newest);
         Ok(())
     }

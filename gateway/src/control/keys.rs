@@ -84,11 +84,7 @@ impl Control {
         check_spend_cap(request.spend_cap)?;
         let models = self.resolve_models(caller, &request.models)?;
         let now = self.clock.now();
-        if request.expires_at.is_some_and(|end| end <= now) {
-            return Err(
-                ValidationError::new("expires_at", "`expires_at` must be in the future").into()
-            );
-        }
+        check_expiry(request.expires_at, now)?;
         let text = self.new_key_text();
         let key = Key {
             origin: text.id.clone(),
@@ -163,18 +159,9 @@ impl Control {
         caller: &Caller,
         id: &str,
     ) -> Result<KeyView, ControlError> {
-        let found = self.store.find_key(&KeyId::new(id)).await?;
-        let key = found
-            .map(|(key, _)| key)
-            .filter(|key| caller.can_see(key.account))
-            .ok_or_else(|| ControlError::missing("key", id))?;
+        let (key, _) = self.visible_key(caller, &KeyId::new(id)).await?;
+        self.require_on_key(caller, &key, Permission::RevokeKeys)?;
         let (id, account) = (key.id.clone(), key.account);
-        if account != caller.account.id {
-            caller.require(Permission::RevokeKeys)?;
-            if let Some(owner) = self.directory.find_account(account) {
-                caller.require_on(&owner, Permission::RevokeKeys)?;
-            }
-        }
         let revoked = self.write(Some(caller), move |control| async move {
             if key.revoked_at.is_none() {
                 let label = format!("label `{}`", key.label);
@@ -210,6 +197,33 @@ impl Control {
             }
             outcome => outcome,
         }
+    }
+
+    /// Finds a key that `caller` may see, with the time of its last use.
+    pub(super) async fn visible_key(
+        &self,
+        caller: &Caller,
+        id: &KeyId,
+    ) -> Result<(Key, Option<Timestamp>), ControlError> {
+        let found = self.store.find_key(id).await?;
+        let visible = found.filter(|(key, _)| caller.can_see(key.account));
+        visible.ok_or_else(|| ControlError::missing("key", id.as_str()))
+    }
+
+    /// Refuses an act on a key of another account without `permission`, or with a smaller role than that
+    /// of its account.
+    pub(super) fn require_on_key(
+        &self,
+        caller: &Caller,
+        key: &Key,
+        permission: Permission,
+    ) -> Result<(), ControlError> {
+        if key.account == caller.account.id {
+            return Ok(());
+        }
+        caller.require(permission)?;
+        let owner = self.directory.find_account(key.account);
+        owner.map_or(Ok(()), |owner| caller.require_on(&owner, permission))
     }
 
     /// Generates the id, secret and digest of a new key.
@@ -266,7 +280,7 @@ pub(super) fn secret_already_shown(key: &str) -> ControlError {
     ))
 }
 
-fn check_client_gone(client_gone: ClientGone) -> Result<(), ValidationError> {
+pub(super) fn check_client_gone(client_gone: ClientGone) -> Result<(), ValidationError> {
     match client_gone {
         ClientGone::Drain(limit) if limit.is_zero() || limit > MAX_DRAIN => {
             let most = MAX_DRAIN.as_secs();
@@ -277,7 +291,7 @@ fn check_client_gone(client_gone: ClientGone) -> Result<(), ValidationError> {
     }
 }
 
-fn check_spend_cap(cap: Option<Nanos>) -> Result<(), ValidationError> {
+pub(super) fn check_spend_cap(cap: Option<Nanos>) -> Result<(), ValidationError> {
     if cap.is_some_and(|cap| cap <= Nanos::ZERO || cap > MAX_BALANCE) {
         let message = format!(
             "`spend_cap_usd` must be above 0 and at most {MAX_BALANCE}; leave it out for no cap"
@@ -287,7 +301,19 @@ fn check_spend_cap(cap: Option<Nanos>) -> Result<(), ValidationError> {
     Ok(())
 }
 
-fn check_label(label: &str) -> Result<String, ValidationError> {
+/// Refuses an expiry that is not after `now`.
+pub(super) fn check_expiry(
+    expires_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), ValidationError> {
+    if expires_at.is_some_and(|end| end <= now) {
+        let message = "`expires_at` must be in the future";
+        return Err(ValidationError::new("expires_at", message));
+    }
+    Ok(())
+}
+
+pub(super) fn check_label(label: &str) -> Result<String, ValidationError> {
     let label = label.trim();
     if label.is_empty() || label.chars().count() > MAX_LABEL_CHARS {
         let message = format!("`label` must have 1 to {MAX_LABEL_CHARS} characters");

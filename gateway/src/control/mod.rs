@@ -21,6 +21,7 @@ mod filter;
 mod follow;
 pub mod health;
 pub mod invites;
+pub mod key_update;
 pub mod keys;
 pub mod ledger;
 pub mod limit_use;

@@ -1,4 +1,4 @@
-//! The balance of an account, or the rest of a key's spending cap, in memory.
+//! The balance of an account, or of a key, in memory.
 //!
 //! A hold is taken in one atomic step that cannot overspend, so concurrent requests never spend more than
 //! there is. There is no lock: each of the two amounts is an atomic.
@@ -11,7 +11,7 @@ use crate::shared_pool::{LocalPool, Phase, PoolState, Shortages};
 use domain::allocation::{self, Allocation, AllocationRequest, Pool};
 use domain::money::Nanos;
 
-/// The money of one account, or the amount that the keys of one origin may still spend. Invariant: `total`
+/// The money of one account, or the spending cap of the keys of one origin minus what they have spent. Invariant: `total`
 /// equals `spendable` plus all holds, except during a concurrent operation, because the two amounts are
 /// changed one after the other.
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ pub(super) struct Balance {
     spendable: AtomicI64,
     /// The number of requests that wait for money to be released.
     waiting: AtomicUsize,
+    /// The spending cap that was set last; zero if there never was one, and for an account.
+    cap: AtomicI64,
     /// The pool that this balance is a part of; `None` if it is all there is.
     shared: Option<Box<SharedPool>>,
 }
@@ -29,8 +31,6 @@ pub(super) struct Balance {
 #[derive(Debug)]
 struct SharedPool {
     pool: Pool,
-    /// The spending cap; `None` for the balance of an account.
-    cap: Option<Nanos>,
     state: PoolState,
     shortages: Arc<Shortages>,
 }
@@ -64,19 +64,42 @@ impl Balance {
             total: AtomicI64::new(balance.0),
             spendable: AtomicI64::new(balance.0),
             waiting: AtomicUsize::new(0),
+            cap: AtomicI64::new(0),
             shared: None,
         }
     }
 
     /// Creates an empty part of `pool`, which is bounded by `cap` if it is a spending cap.
-    pub(super) fn of_pool(pool: Pool, cap: Option<Nanos>, shortages: Arc<Shortages>) -> Self {
-        let shared = SharedPool { pool, cap, state: PoolState::default(), shortages };
-        Self { shared: Some(Box::new(shared)), ..Self::default() }
+    pub(super) fn of_pool(pool: Pool, cap: Nanos, shortages: Arc<Shortages>) -> Self {
+        let shared = SharedPool { pool, state: PoolState::default(), shortages };
+        let cap = AtomicI64::new(cap.0);
+        Self { cap, shared: Some(Box::new(shared)), ..Self::default() }
     }
 
-    /// Creates the balance of a key that has spent `spent` of its cap.
+    /// Creates the balance of a key that has spent `spent`, which may be more than its cap.
     pub(super) fn of_spend_cap(cap: Nanos, spent: Nanos) -> Self {
-        Self::new((cap + -spent).max(Nanos::ZERO))
+        Self { cap: AtomicI64::new(cap.0), ..Self::new(cap + -spent) }
+    }
+
+    /// Replaces the spending cap.
+    pub(super) fn set_cap(self: &Arc<Self>, cap: Nanos) {
+        let before = self.cap.swap(cap.0, Ordering::Relaxed);
+        let Some(shared) = &self.shared else { return self.change(Nanos(cap.0 - before)) };
+        shared.state.reopen();
+        // If the pool has become too small, the store recalls what gateways have of it.
+        if cap.0 < before && shared.state.request(0) == Some(true) {
+            shared.shortages.push(self.clone());
+        }
+    }
+
+    /// Counts a payment that was made without regard to this balance, which may become negative. A part of a
+    /// shared pool does not: the store subtracts the payment from the pool.
+    pub(super) fn count(&self, paid: Nanos) {
+        if self.shared.is_some() {
+            self.pay(paid);
+        } else {
+            self.change(-paid);
+        }
     }
 
     /// Returns the total, held money included.
@@ -174,7 +197,9 @@ impl Balance {
 impl LocalPool for Balance {
     fn take_request(&self) -> Option<AllocationRequest> {
         self.shared.as_ref().map(|shared| {
-            shared.state.take_request(shared.pool.clone(), shared.cap.map(|cap| cap.0))
+            let cap = || self.cap.load(Ordering::Relaxed);
+            let limit = matches!(shared.pool, Pool::SpendCap(_)).then(cap);
+            shared.state.take_request(shared.pool.clone(), limit)
         })
     }
 

@@ -1,7 +1,8 @@
-//! The balances that a request is paid from: its account's, and its key's if the key has a spending cap.
+//! The balances that a request is paid from: its account's and its key's.
 //!
-//! A cap is a balance that contains what the key may still spend. Each hold and each payment applies to both,
-//! so that neither is overspent.
+//! The balance of a key is its spending cap minus what it has spent. With a cap, each hold and each payment
+//! applies to both balances, so that neither is overspent. Without one, only payments are counted, so that
+//! a cap that is set later covers them.
 
 use std::sync::Arc;
 
@@ -12,15 +13,23 @@ use domain::money::Nanos;
 #[derive(Clone, Debug)]
 pub(super) struct Funds {
     pub(super) account: Arc<Balance>,
-    /// The amount that the key may still spend; `None` if it has no spending cap.
-    pub(super) spend_cap: Option<Arc<Balance>>,
+    pub(super) key: KeyFunds<Arc<Balance>>,
+}
+
+/// The balance of a key, or money held in it.
+#[derive(Clone, Debug)]
+pub(super) enum KeyFunds<T> {
+    /// The key has a spending cap.
+    Capped(T),
+    /// The key has no spending cap.
+    Uncapped(Arc<Balance>),
 }
 
 /// Money held in each balance. Dropping it releases the money.
 #[derive(Debug)]
 pub(super) struct FundsHold {
     account: BalanceHold,
-    spend_cap: Option<BalanceHold>,
+    key: KeyFunds<BalanceHold>,
 }
 
 /// A request that waits for money to be released.
@@ -45,36 +54,51 @@ pub enum InsufficientFunds {
     Requested,
 }
 
+// === impl KeyFunds ===
+
+impl<T> KeyFunds<T> {
+    /// Returns what bounds the key's spending; `None` without a spending cap.
+    fn cap(&self) -> Option<&T> {
+        match self {
+            Self::Capped(cap) => Some(cap),
+            Self::Uncapped(_) => None,
+        }
+    }
+}
+
 // === impl Funds ===
 
 impl Funds {
     /// Returns the amount that both balances cover beside all holds.
     pub(super) fn spendable(&self) -> Nanos {
         let account = self.account.spendable();
-        self.spend_cap.as_ref().map_or(account, |cap| cap.spendable().min(account))
+        self.key.cap().map_or(account, |cap| cap.spendable().min(account))
     }
 
     /// Holds `amount`, or returns `None` if there is less.
     pub(super) fn hold(&self, amount: Nanos) -> Option<FundsHold> {
         let account = self.account.hold(amount)?;
-        let spend_cap = match &self.spend_cap {
-            Some(cap) => Some(cap.hold(amount)?),
-            None => None,
+        let key = match &self.key {
+            KeyFunds::Capped(cap) => KeyFunds::Capped(cap.hold(amount)?),
+            KeyFunds::Uncapped(balance) => KeyFunds::Uncapped(balance.clone()),
         };
-        Some(FundsHold { account, spend_cap })
+        Some(FundsHold { account, key })
     }
 
     /// Pays a cost without a hold, as far as all balances cover it.
     pub(super) fn pay(&self, cost: Nanos) -> Payment {
-        let spend_cap = self.spend_cap.as_ref().map(Balance::hold_nothing);
-        FundsHold { account: self.account.hold_nothing(), spend_cap }.settle(cost)
+        let key = match &self.key {
+            KeyFunds::Capped(cap) => KeyFunds::Capped(cap.hold_nothing()),
+            KeyFunds::Uncapped(balance) => KeyFunds::Uncapped(balance.clone()),
+        };
+        FundsHold { account: self.account.hold_nothing(), key }.settle(cost)
     }
 
     /// Registers a request that waits for money. While the guard lives, requests that hold more than they need
     /// release the rest. Returns `None` if `max_waiters` wait already.
     pub(super) fn register_waiter(&self, max_waiters: usize) -> Option<FundsWait> {
         let account = self.account.register_waiter(max_waiters)?;
-        let spend_cap = match &self.spend_cap {
+        let spend_cap = match self.key.cap() {
             Some(cap) => Some(cap.register_waiter(max_waiters)?),
             None => None,
         };
@@ -85,14 +109,14 @@ impl Funds {
     /// whether more may be obtained, so that it is worth waiting.
     pub(super) fn request(&self, amount: Nanos) -> bool {
         let from_account = self.account.request(amount);
-        let from_cap = self.spend_cap.as_ref().is_some_and(|cap| cap.request(amount));
+        let from_cap = self.key.cap().is_some_and(|cap| cap.request(amount));
         from_account || from_cap
     }
 
     /// Requests more ahead of need from pools that are shared with other gateways.
     pub(super) fn request_ahead(&self) {
         self.account.request_ahead();
-        if let Some(cap) = &self.spend_cap {
+        if let Some(cap) = self.key.cap() {
             cap.request_ahead();
         }
     }
@@ -102,7 +126,7 @@ impl Funds {
         if !suffices(self.account.total_of_pool()) {
             return InsufficientFunds::Spent;
         }
-        match &self.spend_cap {
+        match self.key.cap() {
             Some(cap) if !suffices(cap.total_of_pool()) => InsufficientFunds::CapSpent,
             Some(cap) if !suffices(cap.spendable()) => InsufficientFunds::CapHeld,
             _ => InsufficientFunds::Held,
@@ -115,7 +139,7 @@ impl Funds {
 impl FundsHold {
     /// Holds `more` in addition; all of it or nothing.
     pub(super) fn grow(&mut self, more: Nanos) -> bool {
-        let Some(cap) = &mut self.spend_cap else { return self.account.grow(more) };
+        let KeyFunds::Capped(cap) = &mut self.key else { return self.account.grow(more) };
         if !cap.grow(more) {
             return false;
         }
@@ -129,7 +153,7 @@ impl FundsHold {
     /// Releases `less` of the hold.
     pub(super) fn shrink(&mut self, less: Nanos) {
         self.account.shrink(less);
-        if let Some(cap) = &mut self.spend_cap {
+        if let KeyFunds::Capped(cap) = &mut self.key {
             cap.shrink(less);
         }
     }
@@ -137,20 +161,20 @@ impl FundsHold {
     /// Returns the amount that both balances cover beside all holds.
     pub(super) fn spendable(&self) -> Nanos {
         let account = self.account.balance().spendable();
-        self.spend_cap.as_ref().map_or(account, |cap| cap.balance().spendable().min(account))
+        self.key.cap().map_or(account, |cap| cap.balance().spendable().min(account))
     }
 
     /// Returns whether a request waits for money that this one may release.
     pub(super) fn has_waiters(&self) -> bool {
         self.account.balance().has_waiters()
-            || self.spend_cap.as_ref().is_some_and(|cap| cap.balance().has_waiters())
+            || self.key.cap().is_some_and(|cap| cap.balance().has_waiters())
     }
 
     /// Requests more from pools that are shared with other gateways, if less than `more` is spendable beside the
     /// hold.
     pub(super) fn request(&self, more: Nanos) {
         self.account.balance().request(more);
-        if let Some(cap) = &self.spend_cap {
+        if let Some(cap) = self.key.cap() {
             cap.balance().request(more);
         }
     }
@@ -162,20 +186,29 @@ impl FundsHold {
             let balance = hold.balance();
             balance.total() + -balance.spendable() > hold.amount() || balance.may_obtain_more()
         };
-        is_shared(&self.account) || self.spend_cap.as_ref().is_some_and(is_shared)
+        is_shared(&self.account) || self.key.cap().is_some_and(is_shared)
     }
 
     /// Registers a request that waits for money. While the guard lives, other requests release the money that
     /// they do not need.
     pub(super) fn register_waiter(&self) -> Option<FundsWait> {
-        let account = self.account.balance().clone();
-        Funds { account, spend_cap: self.spend_cap.as_ref().map(|cap| cap.balance().clone()) }
-            .register_waiter(usize::MAX)
+        let key = match &self.key {
+            KeyFunds::Capped(cap) => KeyFunds::Capped(cap.balance().clone()),
+            KeyFunds::Uncapped(balance) => KeyFunds::Uncapped(balance.clone()),
+        };
+        Funds { account: self.account.balance().clone(), key }.register_waiter(usize::MAX)
     }
 
     /// Pays a cost as far as all balances cover it, and releases the rest.
     pub(super) fn settle(self, cost: Nanos) -> Payment {
-        let Some(cap) = self.spend_cap else { return self.account.settle(cost) };
+        let cap = match self.key {
+            KeyFunds::Capped(cap) => cap,
+            KeyFunds::Uncapped(balance) => {
+                let payment = self.account.settle(cost);
+                balance.count(payment.charged);
+                return payment;
+            }
+        };
         let balance = cap.balance().clone();
         let allowed = cap.settle(cost).charged;
         let Payment { charged, overrun } = self.account.settle(allowed);
@@ -194,12 +227,12 @@ mod tests {
     fn funds(balance: i64, cap: i64) -> Funds {
         Funds {
             account: Arc::new(Balance::new(Nanos(balance))),
-            spend_cap: Some(Arc::new(Balance::new(Nanos(cap)))),
+            key: KeyFunds::Capped(Arc::new(Balance::new(Nanos(cap)))),
         }
     }
 
     fn left(funds: &Funds) -> (i64, i64) {
-        (funds.account.total().0, funds.spend_cap.as_ref().unwrap().total().0)
+        (funds.account.total().0, funds.key.cap().unwrap().total().0)
     }
 
     #[test]
@@ -237,10 +270,29 @@ mod tests {
         let poor = funds(6, 10);
         let mut held = poor.hold(Nanos(4)).unwrap();
         assert!(!held.grow(Nanos(3)));
-        assert_eq!(poor.spend_cap.as_ref().unwrap().spendable(), Nanos(6));
+        assert_eq!(poor.key.cap().unwrap().spendable(), Nanos(6));
         assert!(held.grow(Nanos(2)));
         drop(held);
         assert_eq!((poor.spendable(), left(&poor)), (Nanos(6), (6, 10)));
+    }
+
+    #[test]
+    fn a_cap_that_is_set_later_covers_what_was_spent_before() {
+        let balance = Arc::new(Balance::of_spend_cap(Nanos::ZERO, Nanos(3)));
+        let account = Arc::new(Balance::new(Nanos(100)));
+        let uncapped = Funds { account: account.clone(), key: KeyFunds::Uncapped(balance.clone()) };
+        let under_way = uncapped.hold(Nanos(9)).unwrap();
+        assert_eq!(uncapped.pay(Nanos(20)), Payment { charged: Nanos(20), overrun: Nanos(0) });
+        balance.set_cap(Nanos(50));
+        let capped = Funds { account, key: KeyFunds::Capped(balance.clone()) };
+        assert_eq!(capped.spendable(), Nanos(50 - 3 - 20));
+        under_way.settle(Nanos(9));
+        assert_eq!((capped.spendable(), capped.account.total()), (Nanos(18), Nanos(71)));
+        balance.set_cap(Nanos(10));
+        assert_eq!(capped.spendable(), Nanos(-22), "below what was spent");
+        assert!(capped.hold(Nanos(1)).is_none());
+        balance.set_cap(Nanos(33));
+        assert_eq!(capped.spendable(), Nanos(1));
     }
 
     #[test]

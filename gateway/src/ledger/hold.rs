@@ -149,7 +149,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::balance::Balance;
-    use super::super::funds::Funds;
+    use super::super::funds::{Funds, KeyFunds};
     use super::*;
 
     const PRICE: Price = Price {
@@ -167,7 +167,8 @@ mod tests {
     }
 
     fn funds(balance: i64) -> Funds {
-        Funds { account: Arc::new(Balance::new(Nanos(balance))), spend_cap: None }
+        let account = Arc::new(Balance::new(Nanos(balance)));
+        Funds { account, key: KeyFunds::Uncapped(Arc::default()) }
     }
 
     #[test]

@@ -40,7 +40,7 @@ use domain::model::Model;
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 use domain::usage::Tokens;
-use funds::Funds;
+use funds::{Funds, KeyFunds};
 use journal::{Journal, JournalWriteError, Open, SyncError};
 use recorder::{RecordReceiver, RecordSender};
 use store::{Cursor, DiskFault, Store, StoreError};
@@ -62,8 +62,9 @@ pub type DiskSync = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// All balances, and the queue of changes to the store.
 pub struct Ledger {
     balances: papaya::HashMap<AccountId, Arc<Balance>, RandomState>,
-    /// The amounts that keys with a spending cap may still spend, by [`Key::origin`].
-    spend_caps: papaya::HashMap<KeyId, Arc<Balance>, RandomState>,
+    /// The spending caps of keys minus what they have spent, by [`Key::origin`]. A key without a cap is counted,
+    /// too, so that a cap that is set later covers what was spent before.
+    key_balances: papaya::HashMap<KeyId, Arc<Balance>, RandomState>,
     calibration: Calibration,
     aggregator: Aggregator,
     recorder: RecordSender,
@@ -131,12 +132,12 @@ impl Ledger {
         let task =
             RecorderTask { receiver, journal: journal.clone(), store: store.clone(), observer };
         let calibration = Calibration::default();
-        let spend_caps = papaya::HashMap::default();
+        let key_balances = papaya::HashMap::default();
         let aggregator = Aggregator::default();
         (
             Self {
                 balances: map,
-                spend_caps,
+                key_balances,
                 calibration,
                 aggregator,
                 recorder,
@@ -161,11 +162,20 @@ impl Ledger {
         self.balances.pin().get(&account).map_or(Nanos::ZERO, |balance| balance.total())
     }
 
-    /// Sets the amount that the keys of this [origin](Key::origin) have `spent`, if they have a spending cap.
-    pub fn resume_spend_cap(&self, key: &Key, spent: Nanos) {
+    /// Sets the amount that the keys of this [origin](Key::origin) have `spent`.
+    pub fn resume_spending(&self, key: &Key, spent: Nanos) {
+        if key.spend_cap.is_some() || spent != Nanos::ZERO {
+            let cap = key.spend_cap.unwrap_or_default();
+            let balance = Arc::new(Balance::of_spend_cap(cap, spent));
+            self.key_balances.pin().insert(key.origin.clone(), balance);
+        }
+    }
+
+    /// Applies the spending cap of a changed key. Must be called before requests can find the key. If the key has
+    /// no cap any more, requests that found it earlier are still bounded by the last one.
+    pub fn set_spend_cap(&self, key: &Key) {
         if let Some(cap) = key.spend_cap {
-            let left = Arc::new(Balance::of_spend_cap(cap, spent));
-            self.spend_caps.pin().insert(key.origin.clone(), left);
+            self.key_balance(key).set_cap(cap);
         }
     }
 
@@ -173,7 +183,7 @@ impl Ledger {
     pub fn spend_cap_in_use(&self, key: &Key) -> Option<Nanos> {
         let cap = key.spend_cap?;
         let left =
-            self.spend_caps.pin().get(&key.origin).map_or(cap, |balance| balance.spendable());
+            self.key_balances.pin().get(&key.origin).map_or(cap, |balance| balance.spendable());
         Some(cap + -left)
     }
 
@@ -432,7 +442,10 @@ impl Ledger {
     }
 
     fn funds(&self, key: &Key) -> Funds {
-        Funds { account: self.account_balance(key.account), spend_cap: self.spend_cap(key) }
+        let balance = self.key_balance(key);
+        let is_capped = key.spend_cap.is_some();
+        let of_key = if is_capped { KeyFunds::Capped } else { KeyFunds::Uncapped };
+        Funds { account: self.account_balance(key.account), key: of_key(balance) }
     }
 
     /// Lets requests of an account ask for a part of its shared balance again, after it was changed in the store.
@@ -452,17 +465,21 @@ impl Ledger {
         }
     }
 
-    /// Returns the balance that contains the amount that a key may still spend. A key without a balance is
-    /// new and has spent nothing.
-    fn spend_cap(&self, key: &Key) -> Option<Arc<Balance>> {
-        let cap = key.spend_cap?;
-        let caps = self.spend_caps.pin();
-        if let Some(balance) = caps.get(&key.origin) {
-            return Some(balance.clone());
+    /// Returns the balance of a key. A key without one has spent nothing.
+    fn key_balance(&self, key: &Key) -> Arc<Balance> {
+        let balances = self.key_balances.pin();
+        if let Some(balance) = balances.get(&key.origin) {
+            return balance.clone();
         }
-        let pool = || Pool::SpendCap(key.origin.clone());
-        let rest = || Arc::new(self.new_balance(cap, pool, Some(cap)));
-        Some(caps.get_or_insert_with(key.origin.clone(), rest).clone())
+        let cap = key.spend_cap.unwrap_or_default();
+        let balance = || match &self.shortages {
+            Some(shortages) => {
+                let pool = Pool::SpendCap(key.origin.clone());
+                Balance::of_pool(pool, cap, shortages.clone())
+            }
+            None => Balance::of_spend_cap(cap, Nanos::ZERO),
+        };
+        balances.get_or_insert_with(key.origin.clone(), || Arc::new(balance())).clone()
     }
 
     fn account_balance(&self, account: AccountId) -> Arc<Balance> {
@@ -470,17 +487,13 @@ impl Ledger {
         if let Some(balance) = balances.get(&account) {
             return balance.clone();
         }
-        let pool = || Pool::Balance(account);
-        let balance = || Arc::new(self.new_balance(Nanos::ZERO, pool, None));
-        balances.get_or_insert_with(account, balance).clone()
-    }
-
-    /// Creates a balance of `amount`, or an empty part of a shared pool.
-    fn new_balance(&self, amount: Nanos, pool: impl Fn() -> Pool, cap: Option<Nanos>) -> Balance {
-        match &self.shortages {
-            Some(shortages) => Balance::of_pool(pool(), cap, shortages.clone()),
-            None => Balance::new(amount),
-        }
+        let balance = || match &self.shortages {
+            Some(shortages) => {
+                Balance::of_pool(Pool::Balance(account), Nanos::ZERO, shortages.clone())
+            }
+            None => Balance::default(),
+        };
+        balances.get_or_insert_with(account, || Arc::new(balance())).clone()
     }
 }
 

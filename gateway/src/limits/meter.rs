@@ -95,6 +95,16 @@ impl SubjectCounts {
         }
     }
 
+    /// Aligns this gateway's part of the monthly quota with a change of `limits`. Must be called after
+    /// [`Self::roll`].
+    pub(super) fn align_quota(&mut self, limits: &Limits) {
+        let used = self.month.committed();
+        let is_enforced = limits.monthly_tokens.is_some() && !limits.observe;
+        let Some(shares) = &mut self.shares else { return };
+        let share = shares.get_mut(LimitKind::MonthlyTokens);
+        if is_enforced { share.begin_quota(used) } else { share.end_quota() }
+    }
+
     /// Returns the limits that a request arriving now would exceed.
     pub(super) fn exceeded(
         &self,

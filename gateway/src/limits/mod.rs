@@ -39,8 +39,8 @@ pub use receive::ReceiveGuard;
 
 /// The usage counters of the whole gateway.
 ///
-/// Accounts and models are counted even without limits, so that a limit that is set later covers the whole
-/// month. The limits of a key never change.
+/// Accounts, models and keys are counted even without limits, so that a limit that is set later covers the
+/// whole month and the requests in progress.
 #[derive(Default)]
 pub struct Limiter {
     accounts: Map<AccountId>,
@@ -195,12 +195,12 @@ impl Limiter {
     }
 
     fn meters(&self, subject: &LimitedSubjects<'_>) -> permit::Meters {
-        let has_limits = *subject.key.1 != Limits::default();
         [
-            Some(self.account_meter(subject.account.0)),
-            Some(self.meter(&self.models, subject.model.0, LimitSubject::Model)),
-            has_limits.then(|| self.key_meter(subject.key.0)),
+            self.account_meter(subject.account.0),
+            self.meter(&self.models, subject.model.0, LimitSubject::Model),
+            self.key_meter(subject.key.0),
         ]
+        .map(Some)
     }
 
     fn account_meter(&self, account: AccountId) -> Arc<SubjectMeter> {
@@ -250,6 +250,7 @@ fn check_limits(
     {
         let Some(counts) = counts else { continue };
         counts.roll(now.wall);
+        counts.align_quota(limits);
         let exceeded = counts.exceeded(limits, demand, now).into_iter().flatten();
         for Excess { kind, limit, cause, lacking } in exceeded {
             if limits.observe {

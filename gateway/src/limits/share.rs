@@ -39,6 +39,8 @@ pub(super) struct Share {
     granted: u64,
     /// The whole limit, when something was last requested.
     limit: u64,
+    /// Whether a monthly quota is enforced.
+    is_enforced: bool,
     state: PoolState,
 }
 
@@ -100,6 +102,19 @@ impl Shares {
 // === impl Share ===
 
 impl Share {
+    /// Records that a monthly quota is enforced. What was `used` before it was is no part of a grant: the store
+    /// subtracts it from the quota. It therefore counts as granted.
+    pub(super) fn begin_quota(&mut self, used: u64) {
+        if !std::mem::replace(&mut self.is_enforced, true) {
+            self.granted = self.granted.max(used);
+        }
+    }
+
+    /// Records that no monthly quota is enforced.
+    pub(super) fn end_quota(&mut self) {
+        self.is_enforced = false;
+    }
+
     /// Returns the granted amount.
     pub(super) const fn granted(&self) -> u64 {
         self.granted

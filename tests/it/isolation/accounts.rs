@@ -189,6 +189,14 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.keys().list_keys(v1::ListKeysRequest::default()).await));
             Rule::Own
         }
+        "KeyService/UpdateKey" => {
+            // roles that may change it leave its label, which the other calls look for
+            let label = Some("private-label".to_owned());
+            let id = victim.key.id.clone();
+            let request = v1::UpdateKeyRequest { id, label, ..Default::default() };
+            all.push(shown(caller.keys().update_key(request).await));
+            Rule::HiddenOperator
+        }
         "KeyService/RotateKey" => {
             let id = victim.key.id.clone();
             let request = v1::RotateKeyRequest { id, overlap_seconds: 0 };

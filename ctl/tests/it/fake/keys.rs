@@ -41,6 +41,12 @@ impl KeyService for FakeGateway {
         answer(ListKeysResponse { keys: vec![key("9f2c41d0", "ci"), key("11aa22bb", "laptop")] })
     }
 
+    async fn update_key(&self, request: Request<UpdateKeyRequest>) -> Answer<UpdateKeyResponse> {
+        let input = self.record("UpdateKey", request)?;
+        let key = key(&input.id, input.label.as_deref().unwrap_or("ci"));
+        answer(UpdateKeyResponse { key: Some(key) })
+    }
+
     async fn rotate_key(&self, request: Request<RotateKeyRequest>) -> Answer<RotateKeyResponse> {
         self.record("RotateKey", request)?;
         answer(RotateKeyResponse {

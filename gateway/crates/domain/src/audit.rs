@@ -91,6 +91,8 @@ actions! {
     SessionRevokeOthers = "session.revoke_others",
     /// A key was created.
     KeyCreate = "key.create",
+    /// The settings of a key were changed.
+    KeyUpdate = "key.update",
     /// A key was replaced by a new one.
     KeyRotate = "key.rotate",
     /// A key was revoked.

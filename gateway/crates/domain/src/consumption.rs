@@ -11,8 +11,8 @@ pub struct Consumption {
     pub accounts: Vec<(AccountId, u64)>,
     /// Tokens per model, since the queried time.
     pub models: Vec<(ModelId, u64)>,
-    /// Tokens per key with a monthly quota, since the queried time.
+    /// Tokens per key, since the queried time.
     pub keys: Vec<(KeyId, u64)>,
-    /// The lifetime charges of each key with a spending cap.
+    /// The lifetime charges of each key that has any.
     pub spent: Vec<(KeyId, Nanos)>,
 }

@@ -322,6 +322,9 @@ pub trait Identities: Send + Sync {
         &self,
         account: Option<AccountId>,
     ) -> Result<Vec<(Key, Option<Timestamp>)>, StoreError>;
+    /// Replaces the settings of keys: label, limits, spending cap, models, translation, handling of
+    /// disconnects and expiry. [`StoreError::NotFound`] if one of them does not exist or is revoked.
+    async fn update_keys(&self, keys: &[Key], audit: &AuditEntry) -> Result<(), StoreError>;
     /// Sets the end and the successor of `old`, and adds the successor. [`StoreError::NotFound`] if
     /// there is no such key, or it was revoked or rotated before.
     async fn rotate_key(

@@ -18,8 +18,8 @@ pub(super) use diagnostics::finding;
 pub(super) use ledger::{entry, verdict};
 pub(super) use node::node;
 pub(super) use request::{
-    amount, audit_filter, invite_request, model_change, new_key, new_model, new_plan, new_upstream,
-    role, upstream_change,
+    amount, audit_filter, invite_request, key_change, model_change, new_key, new_model, new_plan,
+    new_upstream, role, upstream_change,
 };
 pub(super) use response::{
     account, audit_entry, expose_secret, invite, key, model, plan, route, session, time, upstream,

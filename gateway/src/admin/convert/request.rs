@@ -7,6 +7,7 @@ use proto::v1;
 
 use crate::control::audit::AuditQuery;
 use crate::control::invites::InviteRequest;
+use crate::control::key_update::{FieldChange, KeyChange};
 use crate::control::keys::NewKey;
 use crate::control::models::{CachedPrice, ModelChange, NewDeployment};
 use crate::control::plans::NewPlan;
@@ -32,6 +33,38 @@ pub(in super::super) fn new_key(request: v1::CreateKeyRequest) -> Result<NewKey,
         client_gone: client_gone(request.client_gone, request.drain_seconds)?,
         expires_at: request.expires_at.map(|end| time("expires_at", &end)).transpose()?,
     })
+}
+
+pub(in super::super) fn key_change(
+    request: v1::UpdateKeyRequest,
+) -> Result<(String, KeyChange), ValidationError> {
+    use v1::update_key_request::Expiry;
+    let spend_cap = match request.spend_cap_usd.as_deref() {
+        None => FieldChange::Keep,
+        Some("") => FieldChange::Remove,
+        Some(text) => FieldChange::Set(amount("spend_cap_usd", text)?),
+    };
+    let expires_at = match request.expiry {
+        None => FieldChange::Keep,
+        Some(Expiry::Never(_)) => FieldChange::Remove,
+        Some(Expiry::ExpiresAt(end)) => FieldChange::Set(time("expires_at", &end)?),
+    };
+    let drain_seconds = request.drain_seconds;
+    let client_gone = match request.client_gone {
+        None if drain_seconds == 0 => None,
+        number => Some(client_gone(number.unwrap_or_default(), drain_seconds)?),
+    };
+    let change = KeyChange {
+        label: request.label,
+        observe_limits: observe(request.limits.as_ref()),
+        limits: limits(request.limits),
+        spend_cap,
+        models: request.models.map(|list| list.models),
+        translation: request.translation.map(translation).transpose()?,
+        client_gone,
+        expires_at,
+    };
+    Ok((request.id, change))
 }
 
 fn translation(number: i32) -> Result<Translation, ValidationError> {

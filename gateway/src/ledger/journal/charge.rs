@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::ledger::balance::{Balance, Payment};
-use crate::ledger::funds::Funds;
+use crate::ledger::funds::{Funds, KeyFunds};
 use domain::allocation::Pool;
 use domain::id::{AccountId, KeyId};
 use domain::money::Nanos;
@@ -40,7 +40,9 @@ pub(super) async fn charge(
         let account = balances.account(record.account).await?;
         let spend_cap = balances.spend_cap(&record.key).await?;
         let cost = record.cost.unwrap_or_default();
-        let Payment { charged, overrun } = Funds { account, spend_cap }.pay(cost);
+        let uncapped = || KeyFunds::Uncapped(Arc::default());
+        let key = spend_cap.map_or_else(uncapped, KeyFunds::Capped);
+        let Payment { charged, overrun } = Funds { account, key }.pay(cost);
         record.cost = Some(charged);
         // The record may have an overrun already: the cost of implausible usage.
         record.overrun = record.overrun + overrun;

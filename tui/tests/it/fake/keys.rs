@@ -33,6 +33,13 @@ impl KeyService for Backend {
         Ok(Response::new(ListKeysResponse { keys: self.read(|state| state.keys.clone()) }))
     }
 
+    async fn update_key(
+        &self,
+        _: Request<proto::v1::UpdateKeyRequest>,
+    ) -> Result<Response<proto::v1::UpdateKeyResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
     async fn rotate_key(
         &self,
         request: Request<RotateKeyRequest>,

@@ -189,6 +189,28 @@ async fn found(store: &dyn Store, id: &KeyId) -> Option<Key> {
     store.find_key(id).await.unwrap().map(|(key, _)| key)
 }
 
+/// All settings of a key can change; of several keys, all change or none.
+async fn keys_are_updated(store: &dyn Store, kept: &Key, revoked: &Key) {
+    let limits = Limits { rpm: Some(1), monthly_tokens: Some(9), ..Limits::default() };
+    let changed = Key {
+        label: "other".to_owned(),
+        limits,
+        spend_cap: Some(Nanos(5)),
+        models: Vec::new(),
+        translation: Translation::OmitHostedTools,
+        client_gone: ClientGone::Drain(Duration::from_mins(2)),
+        expires_at: Some(at(70)),
+        ..kept.clone()
+    };
+    let both = [changed.clone(), revoked.clone()];
+    expect_not_found(store.update_keys(&both, &audit_entry("u")).await);
+    assert_eq!(found(store, &kept.id).await.as_ref(), Some(kept));
+    store.update_keys(std::slice::from_ref(&changed), &audit_entry("u")).await.unwrap();
+    assert_eq!(found(store, &kept.id).await, Some(changed));
+    store.update_keys(std::slice::from_ref(kept), &audit_entry("u")).await.unwrap();
+    assert_eq!(found(store, &kept.id).await.as_ref(), Some(kept));
+}
+
 /// A rotation writes both keys or neither.
 async fn keys_are_rotated(store: &dyn Store, old: &Key) {
     let new = key("a3", ALICE, 5);
@@ -245,7 +267,7 @@ async fn keys_are_added_and_revoked(store: &dyn Store) {
     let [a1, a2, b1] = keys.map(|key| (key, None));
     let all = [b1.clone(), a2.clone(), a1.clone()];
     assert_eq!(store.keys(None).await.unwrap(), all);
-    assert_eq!(store.keys(Some(ALICE)).await.unwrap(), [a2, a1.clone()]);
+    assert_eq!(store.keys(Some(ALICE)).await.unwrap(), [a2.clone(), a1.clone()]);
     // One of Alice's two keys is revoked; Bob's expires at minute 9,000.
     let usable =
         async |account, minute| store.count_usable_keys(account, at(minute)).await.unwrap();
@@ -254,6 +276,7 @@ async fn keys_are_added_and_revoked(store: &dyn Store) {
     let mut kept = store.load().await.unwrap().keys;
     kept.sort_by_key(|key| key.created_at);
     assert_eq!(kept, [a1.0.clone(), b1.0], "without the revoked one");
+    keys_are_updated(store, &a1.0, &a2.0).await;
     keys_are_rotated(store, &a1.0).await;
 }
 

@@ -23,11 +23,10 @@ impl ConsumptionTotals for PostgresStore {
             FROM key_days WHERE day >= $1 AND model IS NOT NULL GROUP BY model";
         let keys = "SELECT keys.origin, saturated(sum(input::numeric + output)) \
             FROM key_days JOIN keys ON keys.id = key_days.key \
-            WHERE day >= $1 AND keys.monthly_tokens IS NOT NULL GROUP BY keys.origin";
+            WHERE day >= $1 GROUP BY keys.origin";
         let day = day_of(month_start(at));
         let spent = "SELECT keys.origin, saturated(sum(cost)) \
-            FROM key_days JOIN keys ON keys.id = key_days.key \
-            WHERE keys.spend_cap IS NOT NULL GROUP BY keys.origin";
+            FROM key_days JOIN keys ON keys.id = key_days.key GROUP BY keys.origin";
         let spent = tx.query(spent, &[]).await?;
         Ok(Consumption {
             accounts: tokens(&tx, accounts, day).await?,

@@ -235,6 +235,16 @@ impl Identities for PostgresStore {
         keys::list(&connection.view().await?, account).await
     }
 
+    async fn update_keys(&self, keys: &[Key], audit: &AuditEntry) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let mut tx = self.begin_change(&mut connection).await?;
+        for key in keys {
+            keys::update(&tx, key).await?;
+            tx.changes(ChangedObject::Key(key.id.clone()));
+        }
+        tx.commit_audited(audit).await
+    }
+
     async fn rotate_key(
         &self,
         old: &Key,

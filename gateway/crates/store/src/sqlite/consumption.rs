@@ -32,9 +32,9 @@ impl ConsumptionTotals for SqliteStore {
     }
 }
 
-/// Returns the tokens of accounts and keys since `month`, and the charges of keys with a cap.
+/// Returns the tokens of accounts and keys since `month`, and the charges of keys.
 fn of_keys(tx: &Connection, month: i64) -> Result<Consumption, StoreError> {
-    let sql = "SELECT account, origin, used_tokens, monthly_tokens IS NOT NULL, used_month, id FROM keys \
+    let sql = "SELECT account, origin, used_tokens, used_month, id FROM keys \
         WHERE used_month >= ?";
     let mut select = tx.prepare(sql)?;
     let mut rows = select.query(parameters![month])?;
@@ -42,17 +42,15 @@ fn of_keys(tx: &Connection, month: i64) -> Result<Consumption, StoreError> {
     while let Some(row) = rows.next()? {
         // The row of the key has only the tokens of the last month, which a clock that was ahead for a
         // moment began too early.
-        let tokens = if row.column::<i64>(4)? > month {
-            tokens_by_day(tx, &row.column(5)?, month)?
+        let tokens = if row.column::<i64>(3)? > month {
+            tokens_by_day(tx, &row.column(4)?, month)?
         } else {
             row.column::<Count>(2)?.0
         };
         add(&mut accounts, row.column::<AccountId>(0)?, tokens);
-        if row.column(3)? {
-            add(&mut keys, row.column::<KeyId>(1)?, tokens);
-        }
+        add(&mut keys, row.column::<KeyId>(1)?, tokens);
     }
-    let mut select = tx.prepare("SELECT origin, spent FROM keys WHERE spend_cap IS NOT NULL")?;
+    let mut select = tx.prepare("SELECT origin, spent FROM keys WHERE spent <> 0")?;
     let mut rows = select.query([])?;
     let mut spent = HashMap::<_, Nanos>::new();
     while let Some(row) = rows.next()? {

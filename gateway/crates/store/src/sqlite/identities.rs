@@ -218,6 +218,12 @@ impl Identities for SqliteStore {
         self.read(move |tx| keys::list(tx, account)).await
     }
 
+    async fn update_keys(&self, keys: &[Key], audit: &AuditEntry) -> Result<(), StoreError> {
+        let keys = keys.to_owned();
+        self.write_audited(audit, move |tx| keys.iter().try_for_each(|key| keys::update(tx, key)))
+            .await
+    }
+
     async fn rotate_key(
         &self,
         old: &Key,

@@ -113,6 +113,31 @@ pub(super) fn revoke(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), S
     }
 }
 
+/// Replaces the settings of a key that is not revoked.
+pub(super) fn update(tx: &Connection, key: &Key) -> Result<(), StoreError> {
+    let sql = "UPDATE keys SET label = ?2, rpm = ?3, tpm = ?4, concurrency = ?5, \
+        monthly_tokens = ?6, observe = ?7, spend_cap = ?8, models = ?9, translation = ?10, \
+        drain_seconds = ?11, expires_at = ?12 WHERE id = ?1 AND revoked_at IS NULL";
+    let values = parameters![
+        key.id,
+        key.label,
+        key.limits.rpm.map(Count),
+        key.limits.tpm.map(Count),
+        key.limits.concurrency.map(Count),
+        key.limits.monthly_tokens.map(Count),
+        key.limits.observe,
+        key.spend_cap,
+        List::of(key.models.iter().map(ModelId::as_str)),
+        key.translation,
+        objects::drain_seconds(key.client_gone),
+        key.expires_at.map(At)
+    ];
+    match tx.prepare_cached(sql)?.execute(values)? {
+        0 => Err(StoreError::NotFound),
+        _ => Ok(()),
+    }
+}
+
 /// Sets the end and the successor of `old`, and adds the successor.
 pub(super) fn rotate(tx: &Connection, old: &Key, new: &Key) -> Result<(), StoreError> {
     insert(tx, new)?;
