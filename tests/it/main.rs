@@ -78,3 +78,4 @@ mod upstream_bounds;
 mod upstream_proxy;
 mod usage_bounds;
 mod version;
+mod year;
