@@ -81,3 +81,4 @@ mod upstream_bounds;
 mod upstream_proxy;
 mod usage_bounds;
 mod version;
+mod year;

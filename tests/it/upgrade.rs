@@ -8,7 +8,7 @@ use tests::process::{self, Gateway};
 use tests::with_timeout;
 
 /// Returns the migrations of SQLite, in their order, as (name, statements).
-fn migrations() -> Vec<(String, String)> {
+pub(super) fn migrations() -> Vec<(String, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let dir = dir.parent().unwrap().join("gateway/crates/store/src/sqlite/migrations");
     let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()).collect();

@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gateway::clock::Clock;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// A clock that advances only through [`advance`](Self::advance). Clones share the same time.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
     start: Timestamp,
     elapsed: Arc<Mutex<Duration>>,
+    wall_ahead: Arc<Mutex<SignedDuration>>,
 }
 
 impl ManualClock {
@@ -19,18 +20,25 @@ impl ManualClock {
     /// # Panics
     /// If `start` is not a valid timestamp.
     pub fn at(start: &str) -> Self {
-        Self { start: start.parse().unwrap(), elapsed: Arc::default() }
+        Self { start: start.parse().unwrap(), elapsed: Arc::default(), wall_ahead: Arc::default() }
     }
 
     /// Advances the wall clock and the monotonic clock.
     pub fn advance(&self, by: Duration) {
         *self.elapsed.lock().unwrap_or_else(PoisonError::into_inner) += by;
     }
+
+    /// Sets the wall clock to a wrong time, this much ahead of the right one. The monotonic clock does not change.
+    pub fn set_wall_ahead(&self, by: SignedDuration) {
+        *self.wall_ahead.lock().unwrap_or_else(PoisonError::into_inner) = by;
+    }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        self.start + self.monotonic()
+        self.start
+            + self.monotonic()
+            + *self.wall_ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn monotonic(&self) -> Duration {

@@ -1,0 +1,44 @@
+//! A year of a team on one gateway, within seconds: accounts come and go, keys and certificates rotate, months end,
+//! the database is upgraded, backed up, restored and swept, and the clock is wrong once. Nothing is lost, and the
+//! audit log says who did each step.
+
+mod first_schema;
+mod operations;
+mod proofs;
+mod team;
+
+use jiff::SignedDuration;
+use tests::ManualClock;
+
+use self::team::{OPERATOR, Year};
+
+#[tokio::test]
+async fn the_ledger_the_usage_and_the_audit_log_of_a_year_agree() {
+    let clock = ManualClock::at("2026-01-01T09:00:00Z");
+    let mut year = Year::begin(&clock).await;
+    year.rehearse_rollback().await;
+    for month in 1..=12 {
+        year.use_last_months_key().await;
+        year.rotate_the_founders_key().await;
+        year.welcome(month).await;
+        year.part(month).await;
+        match month {
+            2 => year.grant_deputy().await,
+            3 | 9 => year.rotate_certificate().await,
+            7 => year.revoke_deputy().await,
+            _ => {}
+        }
+        year = year.restart_under_a_stream().await;
+        year.check_retention().await;
+        match month {
+            6 => year = year.move_to_another_host().await,
+            8 => year = year.start_with_the_clock_ahead(SignedDuration::from_hours(400 * 24)).await,
+            _ => {}
+        }
+        year.advance_to_the_next_month();
+    }
+    assert_eq!(year.actor, OPERATOR);
+    year.check_sums().await;
+    year.check_audit().await;
+    year.check_backups();
+}
