@@ -209,8 +209,8 @@ pub(crate) enum Command {
     Restore(Restore),
     /// Read the gateway's settings, certificates and credential files again (operators only)
     #[command(after_help = "Example:\n  ctl reload\n\n\
-        New connections get the new certificate. Changed settings are only validated and named: they take effect \
-        with the next start.")]
+        New connections get the new certificate. Changed settings are validated and named: those of registration, \
+        trial credit, CORS and retention apply at once, the others with the next start.")]
     Reload,
     /// Show the versions of ctl and of the gateway
     #[command(after_help = "Example:\n  ctl version\n  ctl version -o json")]

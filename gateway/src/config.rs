@@ -7,6 +7,7 @@ mod address;
 mod backup;
 mod edge;
 mod environment_proxies;
+mod live;
 mod migrate;
 mod responses;
 mod restore;
@@ -39,9 +40,10 @@ use domain::money::Nanos;
 use domain::node::NodeName;
 pub use edge::{EdgeConfig, EdgeSettings};
 pub use migrate::{MigrateArgs, Migration};
+pub use live::LiveSettings;
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 pub use restore::RestoreArgs;
-pub use source::{SettingsSource, StartSettings};
+pub use source::{RereadSettings, SettingsInUse, SettingsSource};
 pub use store::{DurabilitySetting, StoreConfig};
 
 /// The default listen address of the API.
@@ -77,6 +79,7 @@ pub struct Settings {
     /// [default: the XDG data home, `tollgate` in it]
     #[arg(long, value_name = "DIR", env = "TOLLGATE_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
+    #[serde(serialize_with = "source::serialize_path")]
     /// Database: `sqlite` in the data directory, or the URL of a PostgreSQL database,
     /// `postgres://USER@HOST/DATABASE`, which several gateways may share [default: sqlite]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true, value_parser = store::secret_parser())]
@@ -85,6 +88,7 @@ pub struct Settings {
     /// File with the password of the PostgreSQL database, unless the URL has one
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE")]
     pub store_password_file: Option<PathBuf>,
+    #[serde(serialize_with = "source::serialize_path")]
     /// Name of this gateway among those of a PostgreSQL database [default: the host name]
     #[arg(long, value_name = "NAME", env = "TOLLGATE_NODE_NAME")]
     pub node_name: Option<String>,
@@ -117,13 +121,16 @@ pub struct Settings {
     /// a trusted network, or behind a proxy that terminates TLS
     #[arg(long, env = "TOLLGATE_ALLOW_PLAINTEXT", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub allow_plaintext: Option<bool>,
+    #[serde(serialize_with = "source::serialize_path")]
     /// Origins whose web pages may use the API (CORS), such as `https://app.example`, or `*` for all; repeatable
     /// [default: none]
     #[arg(long, value_name = "ORIGIN", env = "TOLLGATE_CORS_ORIGINS", value_delimiter = ',')]
+    #[serde(serialize_with = "source::serialize_path")]
     pub cors_origins: Option<Vec<String>>,
     /// Which callers may register accounts [default: open if the admin plane is on a loopback address, else
     /// invite]
     #[arg(long, value_name = "MODE", env = "TOLLGATE_REGISTRATION")]
+    #[serde(serialize_with = "source::serialize_path")]
     pub registration: Option<RegistrationMode>,
     /// Maximum registrations per client address and hour; 0 for no limit [default: 10]
     #[arg(long, value_name = "N", env = "TOLLGATE_REGISTRATIONS_PER_HOUR")]
@@ -193,6 +200,7 @@ pub struct Settings {
     #[command(flatten)]
     pub edge: EdgeSettings,
     /// The settings of `/v1/responses`.
+    #[serde(serialize_with = "source::serialize_path")]
     #[command(flatten)]
     pub responses: ResponsesSettings,
 }
@@ -268,8 +276,8 @@ pub struct Config {
     pub edge: EdgeConfig,
     /// The configuration of `/v1/responses`.
     pub responses: ResponsesConfig,
-    /// Where the settings came from, to read them again; `None` if they cannot be read again.
-    pub start_settings: Option<StartSettings>,
+    /// The settings and where they came from; `None` if they cannot be read again.
+    pub in_use: Option<SettingsInUse>,
 }
 
 impl Settings {
@@ -474,7 +482,7 @@ impl Settings {
             )),
             edge: self.edge.resolve()?,
             responses: self.responses.resolve()?,
-            start_settings: None,
+            in_use: None,
         })
     }
 }

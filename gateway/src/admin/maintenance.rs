@@ -73,3 +73,4 @@ fn unreadable(error: &std::io::Error) -> Status {
     tracing::error!(error = cause, "cannot read the copy of a backup");
     Status::unavailable("the copy of the database cannot be read; try again")
 }
+            applied: reloaded.applied,

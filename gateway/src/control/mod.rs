@@ -55,11 +55,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio_util::task::TaskTracker;
 
 use crate::backups::BackupStatus;
 use crate::clock::{Clock, Entropy};
-use crate::config::StartSettings;
+use crate::config::{LiveSettings, SettingsInUse};
 use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
@@ -91,16 +92,17 @@ pub struct Control {
     credentials: Arc<Credentials>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    registration: Registration,
+    registration: ArcSwap<Registration>,
     registration_limiter: RegistrationLimiter,
     sign_ins: SignInTracker,
-    trial_daily: Nanos,
+    trial_daily: ArcSwap<Nanos>,
     operator_token: [u8; 32],
     tasks: TaskTracker,
     passwords: Passwords,
     data_dir: PathBuf,
     tls: Option<Arc<ServerTls>>,
-    start_settings: Option<StartSettings>,
+    settings_in_use: ArcSwapOption<SettingsInUse>,
+    apply_settings: ApplySettings,
     api: ApiAddress,
     upstream_clients: Arc<UpstreamClients>,
     limiter: Arc<Limiter>,
@@ -143,8 +145,10 @@ pub struct Parts {
     pub data_dir: PathBuf,
     /// The TLS of the gateway's listeners.
     pub tls: Option<Arc<ServerTls>>,
-    /// The settings of the start, to compare them with the present ones; `None` if they cannot be read again.
-    pub start_settings: Option<StartSettings>,
+    /// The settings in use, which a reload compares with the present ones; `None` if they cannot be read again.
+    pub settings_in_use: Option<SettingsInUse>,
+    /// Applies settings outside of the control plane.
+    pub apply_settings: ApplySettings,
     /// The address of the API.
     pub api: ApiAddress,
     /// The HTTP clients of the upstreams.
@@ -159,6 +163,9 @@ pub struct Parts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiAddress {
     /// The configured base URL.
+/// Applies changed settings. Must not block.
+pub type ApplySettings = Arc<dyn Fn(&LiveSettings) + Send + Sync>;
+
     pub public_url: Option<String>,
     /// The listen address; uses TLS if the gateway has a certificate.
     pub listen: SocketAddr,
@@ -189,15 +196,16 @@ impl Control {
             credentials: parts.credentials,
             clock: parts.clock,
             entropy: parts.entropy,
-            registration: parts.registration,
+            registration: ArcSwap::from_pointee(parts.registration),
             registration_limiter: RegistrationLimiter::new(parts.registrations_per_hour),
             sign_ins: SignInTracker::default(),
-            trial_daily: parts.trial_daily,
+            trial_daily: ArcSwap::from_pointee(parts.trial_daily),
             operator_token: parts.operator_token,
             tasks: parts.tasks,
             data_dir: parts.data_dir,
             tls: parts.tls,
-            start_settings: parts.start_settings,
+            settings_in_use: ArcSwapOption::new(parts.settings_in_use.map(Arc::new)),
+            apply_settings: parts.apply_settings,
             api: parts.api,
             upstream_clients: parts.upstream_clients,
             limiter: parts.limiter,

@@ -108,3 +108,4 @@ impl MaintenanceService for FakeGateway {
         })
     }
 }
+            applied: vec!["registration".to_owned()],

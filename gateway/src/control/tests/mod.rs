@@ -115,7 +115,8 @@ impl Bench {
             tasks: TaskTracker::new(),
             data_dir: dir.path().to_path_buf(),
             tls: None,
-            start_settings: None,
+            settings_in_use: None,
+            apply_settings: Arc::new(|_| {}),
             api: ApiAddress { public_url: None, listen: ([127, 0, 0, 1], 8080).into() },
             upstream_clients: Arc::new(UpstreamClients::new(
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),
