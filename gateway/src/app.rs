@@ -181,7 +181,8 @@ pub async fn run(
         claims.release_earlier_claims().await.context("releasing claims of idempotency keys")?;
     }
     let dir = &config.data_dir;
-    let prepared = bootstrap::prepare(dir, &*store, &*clock, &seams.entropy, &seed).await;
+    let prepared =
+        bootstrap::prepare(dir, &config.seal_key, &*store, &*clock, &seams.entropy, &seed).await;
     if prepared.is_err() {
         // A node that has never served must not look as if it was killed.
         backend.close().await;
@@ -321,7 +322,6 @@ pub async fn run(
         tasks: tasks.clone(),
         cut_off: cut_off.clone(),
     };
-    let control = Arc::new(Control::new(Parts {
     let bodies = BodyReceiver::new(config.max_body_bytes, body_memory, config.edge.body_pace);
     let edge = Arc::new(EdgeState::new(bodies, config.cors.clone(), verbose_health(schema)));
     let (live_edge, live_retention) = (edge.clone(), retention_settings);
@@ -329,6 +329,7 @@ pub async fn run(
         live_edge.set_cors(settings.cors.clone());
         live_retention.store(Arc::new(settings.retention));
     });
+    let control = Arc::new(Control::new(Parts {
         store,
         schema,
         backups,
@@ -344,6 +345,7 @@ pub async fn run(
         operator_token: prepared.operator_token,
         tasks: tasks.clone(),
         data_dir: config.data_dir.clone(),
+        seal_key: config.seal_key.clone(),
         tls: tls.clone(),
         settings_in_use: config.in_use.clone(),
         apply_settings,

@@ -63,6 +63,7 @@ const LINES: &[&str] = &[
     "ledger verify",
     "backup COPY",
     "reload",
+    "seal rotate",
     "version",
     "doctor",
 ];

@@ -74,6 +74,8 @@ pub(crate) const COMMANDS: &[&str] = &[
     "backup",
     "restore",
     "reload",
+    "seal",
+    "seal rotate",
     "version",
     "apply",
     "export",

@@ -37,6 +37,7 @@ mod report_aggregator;
 mod roles;
 mod rotation;
 pub mod routes;
+pub mod seal_rotation;
 pub mod sessions;
 mod sign_in;
 pub mod tail;
@@ -54,8 +55,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::Mutex;
 use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::backups::BackupStatus;
@@ -64,7 +65,7 @@ use crate::config::{LiveSettings, SettingsInUse};
 use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
-use crate::secrets::Credentials;
+use crate::secrets::{Credentials, SealKeySource};
 use crate::tls::ServerTls;
 use crate::upstream::UpstreamClients;
 use domain::money::Nanos;
@@ -100,6 +101,7 @@ pub struct Control {
     tasks: TaskTracker,
     passwords: Passwords,
     data_dir: PathBuf,
+    seal_key: SealKeySource,
     tls: Option<Arc<ServerTls>>,
     settings_in_use: ArcSwapOption<SettingsInUse>,
     apply_settings: ApplySettings,
@@ -143,6 +145,8 @@ pub struct Parts {
     pub tasks: TaskTracker,
     /// The directory of the database and the secrets.
     pub data_dir: PathBuf,
+    /// Where the key of stored secrets comes from.
+    pub seal_key: SealKeySource,
     /// The TLS of the gateway's listeners.
     pub tls: Option<Arc<ServerTls>>,
     /// The settings in use, which a reload compares with the present ones; `None` if they cannot be read again.
@@ -159,13 +163,13 @@ pub struct Parts {
     pub traffic: Arc<Traffic>,
 }
 
+/// Applies changed settings. Must not block.
+pub type ApplySettings = Arc<dyn Fn(&LiveSettings) + Send + Sync>;
+
 /// The address at which clients reach the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiAddress {
     /// The configured base URL.
-/// Applies changed settings. Must not block.
-pub type ApplySettings = Arc<dyn Fn(&LiveSettings) + Send + Sync>;
-
     pub public_url: Option<String>,
     /// The listen address; uses TLS if the gateway has a certificate.
     pub listen: SocketAddr,
@@ -203,6 +207,7 @@ impl Control {
             operator_token: parts.operator_token,
             tasks: parts.tasks,
             data_dir: parts.data_dir,
+            seal_key: parts.seal_key,
             tls: parts.tls,
             settings_in_use: ArcSwapOption::new(parts.settings_in_use.map(Arc::new)),
             apply_settings: parts.apply_settings,
