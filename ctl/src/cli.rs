@@ -16,6 +16,7 @@ pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod request;
 pub(crate) mod route;
+pub(crate) mod seal;
 pub(crate) mod session;
 pub(crate) mod traffic;
 pub(crate) mod upstream;
@@ -210,9 +211,12 @@ pub(crate) enum Command {
     Restore(Restore),
     /// Read the gateway's settings, certificates and credential files again (operators only)
     #[command(after_help = "Example:\n  ctl reload\n\n\
-        New connections get the new certificate. Changed settings are only validated and named: they take effect \
-        with the next start.")]
+        New connections get the new certificate. Changed settings are validated and named: those of registration, \
+        trial credit, CORS and retention apply at once, the others with the next start.")]
     Reload,
+    /// Replace the key that encrypts stored secrets (operators only)
+    #[command(subcommand)]
+    Seal(seal::SealCommand),
     /// Show the versions of ctl and of the gateway
     #[command(after_help = "Example:\n  ctl version\n  ctl version -o json")]
     Version,

@@ -22,6 +22,7 @@ mod reload;
 mod request;
 mod restore;
 mod route;
+mod seal;
 mod session;
 mod traffic;
 mod upstream;
@@ -67,6 +68,7 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Backup(input) => backup::run(shell, input).await,
         Command::Restore(input) => restore::run(shell, &input),
         Command::Reload => reload::run(shell).await,
+        Command::Seal(command) => seal::run(shell, command).await,
         Command::Version => version::run(shell).await,
         Command::Quickstart(input) => quickstart::run(shell, input).await,
         Command::AgentConfig(input) => agent_config::run(shell, input).await,

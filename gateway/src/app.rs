@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::json;
@@ -32,7 +33,7 @@ use crate::admin;
 use crate::backups::BackupTask;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
-use crate::config::{Config, StoreConfig};
+use crate::config::{Config, LiveSettings, StoreConfig};
 use crate::connections::{Acceptor, ConnectionLimits, ConnectionSlots, descriptors};
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
@@ -56,7 +57,7 @@ use crate::metrics::{self, Exporter, RequestMetrics};
 use crate::pipeline::AppState;
 use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
-use crate::retention::RetentionTask;
+use crate::retention::{RetentionSettings, RetentionTask};
 use crate::secrets::Credentials;
 use crate::service_manager;
 use crate::shared_pool::Shortages;
@@ -182,7 +183,8 @@ pub async fn run(
         claims.release_earlier_claims().await.context("releasing claims of idempotency keys")?;
     }
     let dir = &config.data_dir;
-    let prepared = bootstrap::prepare(dir, &*store, &*clock, &seams.entropy, &seed).await;
+    let prepared =
+        bootstrap::prepare(dir, &config.seal_key, &*store, &*clock, &seams.entropy, &seed).await;
     if prepared.is_err() {
         // A node that has never served must not look as if it was killed.
         backend.close().await;
@@ -231,16 +233,19 @@ pub async fn run(
     }
     let (merging, stop) = (ledger.clone(), recorder_stop.clone());
     writing.spawn(async move { merging.record_merged_until(stop).await });
-    let response_store = config.responses.retention.map(|keep| {
+    let retention_settings = Arc::new(ArcSwap::from_pointee(RetentionSettings {
+        records: config.records,
+        responses: config.responses.retention,
+    }));
+    let response_store = config.responses.retention.map(|_| {
         // As for limits and balances, only a database that gateways share has others.
         let clock_of_shared = allocations.is_some().then(|| clock.clone());
-        let (state, task) = State::new(store.clone(), keep.account_bytes, clock_of_shared);
+        let (state, task) = State::new(store.clone(), retention_settings.clone(), clock_of_shared);
         writing.spawn(task.run(recorder_stop.clone()));
         state
     });
     let retention = RetentionTask {
-        records: config.records,
-        responses: config.responses.retention,
+        settings: retention_settings.clone(),
         claims: claims.clone().map(|claims| (claims, config.idempotency)),
         store: store.clone(),
         clock: clock.clone(),
@@ -351,6 +356,13 @@ pub async fn run(
         tasks: tasks.clone(),
         cut_off: cut_off.clone(),
     };
+    let bodies = BodyReceiver::new(config.max_body_bytes, body_memory, config.edge.body_pace);
+    let edge = Arc::new(EdgeState::new(bodies, config.cors.clone(), verbose_health(schema)));
+    let (live_edge, live_retention) = (edge.clone(), retention_settings);
+    let apply_settings = Arc::new(move |settings: &LiveSettings| {
+        live_edge.set_cors(settings.cors.clone());
+        live_retention.store(Arc::new(settings.retention));
+    });
     let control = Arc::new(Control::new(Parts {
         store,
         schema,
@@ -367,8 +379,10 @@ pub async fn run(
         operator_token: prepared.operator_token,
         tasks: tasks.clone(),
         data_dir: config.data_dir.clone(),
+        seal_key: config.seal_key.clone(),
         tls: tls.clone(),
-        start_settings: config.start_settings.clone(),
+        settings_in_use: config.in_use.clone(),
+        apply_settings,
         api: ApiAddress { public_url: config.public_url.clone(), listen: http_address },
         upstream_clients: diagnostic_clients,
         limiter,
@@ -388,8 +402,6 @@ pub async fn run(
     let (reporting, stop) = (control.clone(), recorder_stop.clone());
     writing.spawn(async move { reporting.report_refused_until(stop).await });
 
-    let bodies = BodyReceiver::new(config.max_body_bytes, body_memory, config.edge.body_pace);
-    let edge = Arc::new(EdgeState::new(bodies, config.cors.clone(), verbose_health(schema)));
     let abort = CancellationToken::new();
     let mut workers = Workers::new(seams.worker_runtime);
     let mut queues = Vec::new();

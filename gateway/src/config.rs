@@ -7,6 +7,7 @@ mod address;
 mod backup;
 mod edge;
 mod environment_proxies;
+mod live;
 mod metrics;
 mod migrate;
 mod responses;
@@ -31,6 +32,7 @@ use crate::control::Registration;
 use crate::data_dir::BACKUPS;
 use crate::http::CorsOrigins;
 use crate::retention::RecordRetention;
+use crate::secrets::SealKeySource;
 use crate::tls::TlsFiles;
 use crate::upstream::EnvironmentProxies;
 use crate::workers::default_workers;
@@ -39,10 +41,11 @@ use domain::durability::Durability;
 use domain::money::Nanos;
 use domain::node::NodeName;
 pub use edge::{EdgeConfig, EdgeSettings};
+pub use live::LiveSettings;
 pub use migrate::{MigrateArgs, Migration};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 pub use restore::RestoreArgs;
-pub use source::{SettingsSource, StartSettings};
+pub use source::{RereadSettings, SettingsInUse, SettingsSource};
 pub use store::{DurabilitySetting, StoreConfig};
 
 /// The default listen address of the API.
@@ -77,6 +80,7 @@ pub struct Settings {
     /// Directory of the database, the operator token and the key that seals stored credentials
     /// [default: the XDG data home, `tollgate` in it]
     #[arg(long, value_name = "DIR", env = "TOLLGATE_DATA_DIR")]
+    #[serde(serialize_with = "source::serialize_path")]
     pub data_dir: Option<PathBuf>,
     /// Database: `sqlite` in the data directory, or the URL of a PostgreSQL database,
     /// `postgres://USER@HOST/DATABASE`, which several gateways may share [default: sqlite]
@@ -85,7 +89,19 @@ pub struct Settings {
     pub store: Option<SecretString>,
     /// File with the password of the PostgreSQL database, unless the URL has one
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_PASSWORD_FILE")]
+    #[serde(serialize_with = "source::serialize_path")]
     pub store_password_file: Option<PathBuf>,
+    /// File with the key that encrypts stored secrets: 64 hexadecimal digits [default: `seal.key` in the data directory,
+    /// which the first start creates]
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_SEAL_KEY_FILE")]
+    #[serde(serialize_with = "source::serialize_path")]
+    pub seal_key_file: Option<PathBuf>,
+    /// Environment variable with that key
+    #[arg(long, value_name = "NAME", env = "TOLLGATE_SEAL_KEY_ENV")]
+    pub seal_key_env: Option<String>,
+    /// Shell command whose output is that key; it may take 30 seconds
+    #[arg(long, value_name = "COMMAND", env = "TOLLGATE_SEAL_KEY_COMMAND", hide_env_values = true)]
+    pub seal_key_command: Option<String>,
     /// Name of this gateway among those of a PostgreSQL database [default: the host name]
     #[arg(long, value_name = "NAME", env = "TOLLGATE_NODE_NAME")]
     pub node_name: Option<String>,
@@ -110,13 +126,16 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Certificate for both addresses, as a PEM file with its chain; plain HTTP without one
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CERT")]
+    #[serde(serialize_with = "source::serialize_path")]
     pub tls_cert: Option<PathBuf>,
     /// Private key of the certificate, as a PEM file
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_KEY")]
+    #[serde(serialize_with = "source::serialize_path")]
     pub tls_key: Option<PathBuf>,
     /// Authority whose certificates clients of the admin plane must present, as a PEM file; needs a certificate of
     /// the gateway
     #[arg(long, value_name = "FILE", env = "TOLLGATE_ADMIN_CLIENT_CA")]
+    #[serde(serialize_with = "source::serialize_path")]
     pub admin_client_ca: Option<PathBuf>,
     /// Listen without TLS on addresses that other hosts can reach, where keys and prompts can be read on the way: on
     /// a trusted network, or behind a proxy that terminates TLS
@@ -186,6 +205,7 @@ pub struct Settings {
     pub backup_keep: Option<usize>,
     /// Directory of the backups [default: `backups` in the data directory]
     #[arg(long, value_name = "DIR", env = "TOLLGATE_BACKUP_DIR")]
+    #[serde(serialize_with = "source::serialize_path")]
     pub backup_dir: Option<PathBuf>,
     /// What failures the record of a request survives [default: process]
     #[arg(long, value_name = "WHAT", env = "TOLLGATE_DURABILITY")]
@@ -221,6 +241,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The database.
     pub store: StoreConfig,
+    /// Where the key of stored secrets comes from.
+    pub seal_key: SealKeySource,
     /// The name of this gateway among those of its database; `None` for the host name.
     pub node_name: Option<NodeName>,
     /// The time for which requests are served while the database of several gateways cannot be reached.
@@ -275,8 +297,8 @@ pub struct Config {
     pub edge: EdgeConfig,
     /// The configuration of `/v1/responses`.
     pub responses: ResponsesConfig,
-    /// Where the settings came from, to read them again; `None` if they cannot be read again.
-    pub start_settings: Option<StartSettings>,
+    /// The settings and where they came from; `None` if they cannot be read again.
+    pub in_use: Option<SettingsInUse>,
 }
 
 impl Settings {
@@ -297,6 +319,9 @@ impl Settings {
             data_dir: self.data_dir.or(lower.data_dir),
             store: self.store.or(lower.store),
             store_password_file: self.store_password_file.or(lower.store_password_file),
+            seal_key_file: self.seal_key_file.or(lower.seal_key_file),
+            seal_key_env: self.seal_key_env.or(lower.seal_key_env),
+            seal_key_command: self.seal_key_command.or(lower.seal_key_command),
             node_name: self.node_name.or(lower.node_name),
             store_patience_seconds: self.store_patience_seconds.or(lower.store_patience_seconds),
             listen: self.listen.or(lower.listen),
@@ -425,6 +450,18 @@ impl Settings {
             workers.get() <= MAX_WORKERS,
             "`workers` is {workers}; the maximum is {MAX_WORKERS}, and more than the number of cores is of no use"
         );
+        let non_empty_text = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let seal_key = match (
+            non_empty(self.seal_key_file),
+            non_empty_text(self.seal_key_env),
+            non_empty_text(self.seal_key_command),
+        ) {
+            (None, None, None) => SealKeySource::DataDir,
+            (Some(file), None, None) => SealKeySource::File(file),
+            (None, Some(name), None) => SealKeySource::Variable(name),
+            (None, None, Some(command)) => SealKeySource::Command(command),
+            _ => bail!("set at most one of `seal_key_file`, `seal_key_env` and `seal_key_command`"),
+        };
         let node_name = self.node_name.filter(|name| !name.is_empty());
         let password_file = non_empty(self.store_password_file);
         let store = StoreConfig::resolve(self.store.as_ref(), password_file.as_deref())?;
@@ -437,6 +474,7 @@ impl Settings {
         Ok(Config {
             data_dir,
             store,
+            seal_key,
             backups,
             node_name: node_name.map(|name| NodeName::parse(&name)).transpose()?,
             store_patience: Duration::from_secs(store_patience_seconds),
@@ -487,7 +525,7 @@ impl Settings {
             )),
             edge: self.edge.resolve()?,
             responses: self.responses.resolve()?,
-            start_settings: None,
+            in_use: None,
         })
     }
 }

@@ -10,6 +10,7 @@ mod trusted_time;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
@@ -57,12 +58,19 @@ pub struct ResponseRetention {
     pub account_bytes: u64,
 }
 
-/// The background work. Must be run until it returns.
-pub struct RetentionTask {
+/// What is kept, as configured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetentionSettings {
     /// The settings for records.
     pub records: RecordRetention,
     /// The settings for responses; `None` if responses are not stored.
     pub responses: Option<ResponseRetention>,
+}
+
+/// The background work. Must be run until it returns.
+pub struct RetentionTask {
+    /// The settings, which may change at any time.
+    pub settings: Arc<ArcSwap<RetentionSettings>>,
     /// The claims of idempotency keys and how long they are in force; `None` if there are no other gateways.
     pub claims: Option<(Arc<dyn IdempotencyClaims>, Duration)>,
     /// The store.
@@ -100,8 +108,9 @@ impl RetentionTask {
                 minutes.tick().await;
                 let (now, event) = time.observe(self.clock.now(), self.clock.monotonic());
                 report(event);
-                if !self.records.keeps_all() {
-                    self.sweep_records(now).await;
+                let RetentionSettings { records, responses } = **self.settings.load();
+                if !records.keeps_all() {
+                    self.sweep_records(records, now).await;
                 }
                 self.sweep_calls(now).await;
                 self.sweep_deleted_accounts(now).await;
@@ -115,7 +124,7 @@ impl RetentionTask {
                     })
                     .await;
                 }
-                if let Some(keep) = self.responses
+                if let Some(keep) = responses
                     && sweep.is_multiple_of(RESPONSES_EVERY)
                 {
                     self.sweep_responses(keep, now).await;
@@ -144,8 +153,8 @@ impl RetentionTask {
         time
     }
 
-    async fn sweep_records(&self, now: Timestamp) {
-        let Some(cutoff) = self.records.cutoff(now) else { return };
+    async fn sweep_records(&self, keep: RecordRetention, now: Timestamp) {
+        let Some(cutoff) = keep.cutoff(now) else { return };
         let step = || self.store.delete_old_requests(cutoff, MAX_ROWS_PER_STEP);
         in_steps("old request records", step).await;
     }
@@ -270,8 +279,7 @@ mod tests {
         store.keep_responses(responses, u64::MAX).await.unwrap();
         let keep = ResponseRetention { keep_for: Duration::from_hours(1), account_bytes: u64::MAX };
         let task = RetentionTask {
-            records: RecordRetention::default(),
-            responses: Some(keep),
+            settings: Arc::default(),
             claims: None,
             store: store.clone(),
             clock: Arc::new(StoppedClock),

@@ -9,12 +9,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::retention::RetentionSettings;
 use crate::write_behind::WriteBehind;
 use domain::id::{AccountId, RequestId};
 use domain::response::{FoundItems, StoredResponse, Turn, item_id};
@@ -48,7 +50,7 @@ pub struct StateTask {
     state: Arc<State>,
     queue: UnboundedReceiver<Change>,
     /// How much each account may store, in bytes; the oldest responses are deleted first.
-    account_bytes: u64,
+    retention: Arc<ArcSwap<RetentionSettings>>,
 }
 
 enum Change {
@@ -82,11 +84,11 @@ pub enum Limit {
 // === impl State ===
 
 impl State {
-    /// Opens the state on `store`. Each account may store `account_bytes`. `clock_of_shared` is the clock if other
+    /// Opens the state on `store`. `retention` says how much each account may store. `clock_of_shared` is the clock if other
     /// gateways write to the store.
     pub fn new(
         store: Arc<dyn Store>,
-        account_bytes: u64,
+        retention: Arc<ArcSwap<RetentionSettings>>,
         clock_of_shared: Option<Arc<dyn Clock>>,
     ) -> (Arc<Self>, StateTask) {
         let (sender, queue) = mpsc::unbounded_channel();
@@ -97,7 +99,7 @@ impl State {
             store,
             clock_of_shared,
         });
-        (state.clone(), StateTask { state, queue, account_bytes })
+        (state.clone(), StateTask { state, queue, retention })
     }
 
     /// Returns whether so much waits to be written that no more responses should be stored.
@@ -306,7 +308,9 @@ impl StateTask {
         }
         let rows: Vec<_> =
             responses.iter().map(|response| StoredResponse::clone(response)).collect();
-        let attempt = || self.state.store.keep_responses(rows.clone(), self.account_bytes);
+        let keep = self.retention.load().responses;
+        let account_bytes = keep.map_or(u64::MAX, |keep| keep.account_bytes);
+        let attempt = || self.state.store.keep_responses(rows.clone(), account_bytes);
         writer.write(rows.len(), attempt, |_| {}).await?;
         let pending = self.state.pending.pin_owned();
         for response in &responses {

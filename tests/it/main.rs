@@ -61,6 +61,7 @@ mod restart;
 mod restore;
 mod retention;
 mod routing;
+mod seal_rotation;
 mod secrets;
 mod shared_limits;
 mod shutdown;

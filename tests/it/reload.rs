@@ -153,6 +153,53 @@ async fn a_reload_rotates_credentials_and_names_settings_that_need_a_restart() {
 }
 
 #[tokio::test]
+async fn registration_and_cors_change_without_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("gateway.toml");
+    let write = |text: &str| std::fs::write(&config, text).unwrap();
+    write("");
+    let gateway = Gateway::start(dir.path(), |command| {
+        // TOML has no such number.
+        command.arg("--config").arg(&config).args(["--body-memory-bytes", "18446744073709551615"]);
+    })
+    .await;
+    let allowed_origin = async || {
+        let request =
+            Request::get(gateway.http, "/healthz").header("origin", "https://app.example");
+        let answer = request.answer().await;
+        answer.headers.get("access-control-allow-origin").cloned()
+    };
+    let register = async |name: &str| {
+        let session = tests::Session::anonymous(&gateway.admin).await;
+        let request = v1::RegisterRequest {
+            name: name.to_owned(),
+            password: "correct horse battery".to_owned(),
+            ..Default::default()
+        };
+        session.accounts().register(request).await
+    };
+    assert_eq!(allowed_origin().await, None);
+    register("alice").await.unwrap();
+
+    write("registration = \"closed\"\ncors_origins = [\"https://app.example\"]\nworkers = 3\n");
+    let reloaded = ctl(&gateway, dir.path(), "reload").await;
+    assert_eq!(reloaded["applied"], serde_json::json!(["cors_origins", "registration"]));
+    assert_eq!(reloaded["need_restart"], serde_json::json!(["workers"]));
+    assert_eq!(allowed_origin().await.unwrap(), "https://app.example");
+    let refused = register("bob").await.unwrap_err();
+    assert!(refused.message().contains("registration is closed"), "{refused}");
+
+    write("trial_daily_usd = 0\n");
+    let reloaded = ctl(&gateway, dir.path(), "reload").await;
+    let names = ["cors_origins", "registration", "trial_daily_usd"];
+    assert_eq!(reloaded["applied"], serde_json::json!(names));
+    assert_eq!(reloaded["need_restart"], serde_json::json!([]));
+    assert_eq!(allowed_origin().await, None);
+    assert!(register("bob").await.unwrap().into_inner().trial_credit_withheld);
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn gateway_check_validates_settings_without_starting() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("gateway.toml");

@@ -66,6 +66,7 @@ const LINES: &[&str] = &[
     "ledger verify",
     "backup COPY",
     "reload",
+    "seal rotate",
     "version",
     "doctor",
 ];

@@ -76,6 +76,8 @@ pub(crate) const COMMANDS: &[&str] = &[
     "backup",
     "restore",
     "reload",
+    "seal",
+    "seal rotate",
     "version",
     "apply",
     "export",

@@ -105,3 +105,12 @@ async fn a_reload_is_shown_in_every_format() {
     }
     assert_eq!(fake.last().message, "ReloadRequest");
 }
+
+#[tokio::test]
+async fn a_rotation_of_the_seal_key_says_what_is_left_to_do() {
+    let (fake, user) = signed_in().await;
+    let result = user.ctl("seal rotate -o json").await;
+    assert!(result.err.contains("remove the former key from `/run/secrets/seal`"), "{result:?}");
+    insta::assert_snapshot!("seal_rotate", result.ok());
+    assert_eq!(fake.last().message, "RotateSealKeyRequest");
+}

@@ -9,6 +9,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::{RpcResult, auth};
 use crate::control::Control;
+use crate::control::seal_rotation::SealRotation;
 
 /// The maximum size of the data in a message of the stream.
 const CHUNK_BYTES: u64 = 256 * 1024;
@@ -56,6 +57,16 @@ impl MaintenanceService for Maintenance {
         }))
     }
 
+    async fn rotate_seal_key(
+        &self,
+        request: Request<v1::RotateSealKeyRequest>,
+    ) -> RpcResult<v1::RotateSealKeyResponse> {
+        let caller = auth::caller(&self.control, &request).await?;
+        let SealRotation { resealed, source, former_removed } =
+            self.control.rotate_seal_key(&caller).await?;
+        Ok(Response::new(v1::RotateSealKeyResponse { resealed, source, former_removed }))
+    }
+
     async fn reload(&self, request: Request<v1::ReloadRequest>) -> RpcResult<v1::ReloadResponse> {
         let caller = auth::caller(&self.control, &request).await?;
         let reloaded = self.control.reload(&caller).await?;
@@ -64,6 +75,7 @@ impl MaintenanceService for Maintenance {
             certificate_changed: reloaded.certificate_changed,
             rotated_upstreams: rotated.collect(),
             need_restart: reloaded.need_restart,
+            applied: reloaded.applied,
         }))
     }
 }

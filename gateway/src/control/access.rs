@@ -59,6 +59,8 @@ pub enum Permission {
     CopyStore,
     /// To read the settings, certificates and credentials of the gateway again.
     ReloadFiles,
+    /// To replace the key of stored secrets.
+    RotateSealKey,
     /// To give accounts other roles.
     GrantRoles,
 }
@@ -83,6 +85,7 @@ impl Permission {
             Self::SendTestRequests => (Role::Operator, "send test requests"),
             Self::CopyStore => (Role::Operator, "back the gateway up"),
             Self::ReloadFiles => (Role::Operator, "reload the gateway's files"),
+            Self::RotateSealKey => (Role::Operator, "replace the key of stored secrets"),
             Self::GrantRoles => (Role::Owner, "grant roles"),
         }
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::{passwords, token};
 use crate::clock::{Clock, Entropy};
-use crate::secrets::file;
 use crate::secrets::seal::{KEY_FILE, Sealer};
+use crate::secrets::{SealKeySource, file};
 use domain::account::{Account, AccountStatus, OPERATOR, Role};
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, PlanName};
@@ -63,6 +63,15 @@ pub enum BootstrapError {
         #[source]
         source: io::Error,
     },
+    /// The key of stored secrets cannot be read, or created in the data directory.
+    #[error("cannot read or make {key}")]
+    SealKey {
+        /// What the source of the key is.
+        key: String,
+        /// The IO error; contains nothing of the key.
+        #[source]
+        source: io::Error,
+    },
     /// The store has sealed credentials, but their key is missing.
     #[error(
         "`{path}` is missing, and the sealed credentials of the upstreams {upstreams} open with nothing \
@@ -79,13 +88,12 @@ pub enum BootstrapError {
     },
     /// Other gateways use the store, and have another key.
     #[error(
-        "`{path}` {problem}; copy `seal.key` from the data directory of another gateway of this \
-         database, and `operator.token`, too, if the same token should work on each",
-        path = path.display()
+        "{key} {problem}; copy `seal.key` from the data directory of another gateway of this \
+         database, and `operator.token`, too, if the same token should work on each"
     )]
     OtherSealKey {
-        /// The path of the key.
-        path: PathBuf,
+        /// What the source of the key is.
+        key: String,
         /// What is wrong with it.
         problem: &'static str,
     },
@@ -95,31 +103,40 @@ pub enum BootstrapError {
 }
 
 /// Creates missing secrets in the data directory `dir` and missing objects in `store`, then loads
-/// both.
+/// both. The key of stored secrets comes from `seal_key`.
 ///
 /// # Errors
 /// A secret file cannot be read or created, `seal.key` is missing although it is needed, other
 /// gateways have another one, or the store fails.
 pub async fn prepare(
     dir: &Path,
+    seal_key: &SealKeySource,
     store: &dyn Store,
     clock: &dyn Clock,
     entropy: &Arc<dyn Entropy>,
     seed: &Seed,
 ) -> Result<InitialState, BootstrapError> {
     let file_error = |name| move |source| BootstrapError::File { path: dir.join(name), source };
-    let other_key = |problem| BootstrapError::OtherSealKey { path: dir.join(KEY_FILE), problem };
-    if !dir.join(KEY_FILE).exists() {
+    let key = || seal_key.describe(dir);
+    let other_key = |problem| BootstrapError::OtherSealKey { key: key(), problem };
+    if *seal_key == SealKeySource::DataDir && !dir.join(KEY_FILE).exists() {
         if store.seal_fingerprint().await?.is_some() {
             return Err(other_key("is missing"));
         }
         ensure_nothing_sealed(dir, &store.load().await?.upstreams)?;
     }
-    let sealer = Sealer::open(dir, entropy.clone()).map_err(file_error(KEY_FILE))?;
-    let fingerprint = sealer.fingerprint();
-    if store.claim_seal_fingerprint(&fingerprint).await? != fingerprint {
-        return Err(other_key("is another key than that of the other gateways"));
+    let read = seal_key.read(dir, entropy).await;
+    let keys = read.map_err(|source| BootstrapError::SealKey { key: key(), source })?;
+    let claimed = store.claim_seal_fingerprint(&keys.fingerprint()).await?;
+    let another = || other_key("is another key than that of the other gateways");
+    // During a rotation, the database knows which of both keys is in use.
+    let keys = keys.preferring(&claimed).ok_or_else(another)?;
+    if keys.has_former() && *seal_key == SealKeySource::DataDir {
+        tracing::warn!(
+            "a rotation of `{KEY_FILE}` was interrupted: complete it with `ctl seal rotate`"
+        );
     }
+    let sealer = Sealer::new(keys, entropy.clone());
     let token = file::read_or_create(dir, TOKEN_FILE, || token::make(token::OPERATOR, &**entropy))
         .and_then(|token| {
             // With an empty file, the empty token would authenticate as the operator.

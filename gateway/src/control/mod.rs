@@ -39,6 +39,7 @@ mod report_aggregator;
 mod roles;
 mod rotation;
 pub mod routes;
+pub mod seal_rotation;
 pub mod sessions;
 mod sign_in;
 pub mod tail;
@@ -56,16 +57,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::backups::BackupStatus;
 use crate::clock::{Clock, Entropy};
-use crate::config::StartSettings;
+use crate::config::{LiveSettings, SettingsInUse};
 use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
-use crate::secrets::Credentials;
+use crate::secrets::{Credentials, SealKeySource};
 use crate::tls::ServerTls;
 use crate::upstream::UpstreamClients;
 use domain::money::Nanos;
@@ -93,16 +95,18 @@ pub struct Control {
     credentials: Arc<Credentials>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    registration: Registration,
+    registration: ArcSwap<Registration>,
     registration_limiter: RegistrationLimiter,
     sign_ins: SignInTracker,
-    trial_daily: Nanos,
+    trial_daily: ArcSwap<Nanos>,
     operator_token: [u8; 32],
     tasks: TaskTracker,
     passwords: Passwords,
     data_dir: PathBuf,
+    seal_key: SealKeySource,
     tls: Option<Arc<ServerTls>>,
-    start_settings: Option<StartSettings>,
+    settings_in_use: ArcSwapOption<SettingsInUse>,
+    apply_settings: ApplySettings,
     api: ApiAddress,
     upstream_clients: Arc<UpstreamClients>,
     limiter: Arc<Limiter>,
@@ -143,10 +147,14 @@ pub struct Parts {
     pub tasks: TaskTracker,
     /// The directory of the database and the secrets.
     pub data_dir: PathBuf,
+    /// Where the key of stored secrets comes from.
+    pub seal_key: SealKeySource,
     /// The TLS of the gateway's listeners.
     pub tls: Option<Arc<ServerTls>>,
-    /// The settings of the start, to compare them with the present ones; `None` if they cannot be read again.
-    pub start_settings: Option<StartSettings>,
+    /// The settings in use, which a reload compares with the present ones; `None` if they cannot be read again.
+    pub settings_in_use: Option<SettingsInUse>,
+    /// Applies settings outside of the control plane.
+    pub apply_settings: ApplySettings,
     /// The address of the API.
     pub api: ApiAddress,
     /// The HTTP clients of the upstreams.
@@ -156,6 +164,9 @@ pub struct Parts {
     /// The traffic of the last hour, fed by the recorder.
     pub traffic: Arc<Traffic>,
 }
+
+/// Applies changed settings. Must not block.
+pub type ApplySettings = Arc<dyn Fn(&LiveSettings) + Send + Sync>;
 
 /// The address at which clients reach the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,15 +202,17 @@ impl Control {
             credentials: parts.credentials,
             clock: parts.clock,
             entropy: parts.entropy,
-            registration: parts.registration,
+            registration: ArcSwap::from_pointee(parts.registration),
             registration_limiter: RegistrationLimiter::new(parts.registrations_per_hour),
             sign_ins: SignInTracker::default(),
-            trial_daily: parts.trial_daily,
+            trial_daily: ArcSwap::from_pointee(parts.trial_daily),
             operator_token: parts.operator_token,
             tasks: parts.tasks,
             data_dir: parts.data_dir,
+            seal_key: parts.seal_key,
             tls: parts.tls,
-            start_settings: parts.start_settings,
+            settings_in_use: ArcSwapOption::new(parts.settings_in_use.map(Arc::new)),
+            apply_settings: parts.apply_settings,
             api: parts.api,
             upstream_clients: parts.upstream_clients,
             limiter: parts.limiter,

@@ -94,7 +94,7 @@ impl Control {
             };
             let promised = control.plan_of(&account)?.trial_credit;
             let given = control.store.trial_given(now).await?;
-            let fits = given.saturating_add(promised) <= control.trial_daily;
+            let fits = given.saturating_add(promised) <= *control.trial_daily.load_full();
             let credit = if fits { promised } else { Nanos::ZERO };
             let entry =
                 Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
@@ -135,7 +135,7 @@ impl Control {
     ) -> Result<Option<[u8; 32]>, ControlError> {
         let by_operator = caller.is_some_and(|caller| caller.may(Permission::AddAccounts));
         let given = (!code.expose_secret().is_empty()).then(|| token::digest(code));
-        match self.registration {
+        match *self.registration.load_full() {
             Registration::Invite if given.is_none() && !by_operator => Err(ValidationError::new(
                 "invite_code",
                 "registration needs an invite code; ask the operator of this gateway for one",

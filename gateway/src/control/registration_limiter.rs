@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const MAX_ADDRESSES: usize = 10_000;
 /// Counts registrations per client address.
 pub(super) struct RegistrationLimiter {
     /// Zero means no limit.
-    per_hour: u32,
+    per_hour: AtomicU32,
     /// The registrations of the last hour by address, oldest first.
     counted: Mutex<HashMap<IpAddr, VecDeque<Timestamp>>>,
 }
@@ -28,7 +29,12 @@ pub(super) struct RegistrationLimiter {
 impl RegistrationLimiter {
     /// Creates a limiter without registrations; a `per_hour` of zero means no limit.
     pub(super) fn new(per_hour: u32) -> Self {
-        Self { per_hour, counted: Mutex::default() }
+        Self { per_hour: AtomicU32::new(per_hour), counted: Mutex::default() }
+    }
+
+    /// Changes the limit; what was counted stays.
+    pub(super) fn set_limit(&self, per_hour: u32) {
+        self.per_hour.store(per_hour, Ordering::Relaxed);
     }
 
     /// Counts a registration from `address`.
@@ -37,7 +43,8 @@ impl RegistrationLimiter {
     /// [`ControlError::Limited`] if `address` reached the limit, or if too many addresses are
     /// tracked.
     pub(super) fn admit(&self, address: IpAddr, now: Timestamp) -> Result<(), ControlError> {
-        if self.per_hour == 0 {
+        let per_hour = self.per_hour.load(Ordering::Relaxed);
+        if per_hour == 0 {
             return Ok(());
         }
         let address = client_prefix(address);
@@ -53,7 +60,7 @@ impl RegistrationLimiter {
             times.pop_front();
         }
         match times.front() {
-            Some(first) if times.len() >= self.per_hour as usize => {
+            Some(first) if times.len() >= per_hour as usize => {
                 let wait = HOUR.saturating_sub(now.duration_since(*first));
                 let wait = wait.unsigned_abs().max(Duration::from_secs(1));
                 Err(limited("too many accounts were registered from your address", wait))
@@ -134,6 +141,16 @@ mod tests {
         assert_eq!(wait(&registration_limiter, "192.0.2.1", 0), Some(60));
         assert_eq!(wait(&registration_limiter, "192.0.2.1", 3_600), None);
         assert_eq!(registration_limiter.counted.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn another_limit_applies_to_what_was_counted() {
+        let registration_limiter = RegistrationLimiter::new(2);
+        assert_eq!(wait(&registration_limiter, "192.0.2.1", 0), None);
+        registration_limiter.set_limit(1);
+        assert_eq!(wait(&registration_limiter, "192.0.2.1", 1), Some(3_599));
+        registration_limiter.set_limit(2);
+        assert_eq!(wait(&registration_limiter, "192.0.2.1", 1), None);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Reads the settings, the certificate and the credentials of upstreams again while the gateway runs.
 
+use std::sync::Arc;
+
 use super::access::Permission;
 use super::{Caller, Control, ControlError};
+use crate::config::RereadSettings;
 use domain::id::UpstreamName;
 
 /// What a reload has found.
@@ -11,6 +14,8 @@ pub struct Reloaded {
     pub certificate_changed: bool,
     /// The upstreams whose credentials are others than before.
     pub rotated: Vec<UpstreamName>,
+    /// The settings that were changed and apply now.
+    pub applied: Vec<String>,
     /// The settings that differ from those in use, which change with the next start.
     pub need_restart: Vec<String>,
 }
@@ -25,7 +30,7 @@ impl Control {
         self.reload_files().await
     }
 
-    /// Validates the settings as they are now, uses a new certificate for new connections, and resolves the
+    /// Validates the settings as they are now, applies those that need no restart, uses a new certificate for new connections, and resolves the
     /// credentials of upstreams again.
     ///
     /// # Errors
@@ -33,17 +38,19 @@ impl Control {
     /// an upstream can no longer be used because its credential cannot be read.
     pub async fn reload_files(&self) -> Result<Reloaded, ControlError> {
         let _no_other_change = self.write_lock.lock().await;
-        let (start, tls) = (self.start_settings.clone(), self.tls.clone());
+        let (in_use, tls) = (self.settings_in_use.load_full(), self.tls.clone());
         let read = move || {
-            let need_restart = start.map_or(Ok(Vec::new()), |start| start.changes())?;
+            let reread = in_use.map(|settings| settings.read_again()).transpose()?;
             let certificate_changed = tls.map_or(Ok(false), |tls| tls.reload())?;
-            anyhow::Ok((certificate_changed, need_restart))
+            anyhow::Ok((certificate_changed, reread))
         };
         let read = tokio::task::spawn_blocking(read).await;
         let read =
             read.map_err(|_| ControlError::Busy("the gateway is shutting down".to_owned()))?;
-        let (certificate_changed, need_restart) =
+        let (certificate_changed, reread) =
             read.map_err(|error| ControlError::Configuration(format!("{error:#}")))?;
+        let (applied, need_restart) =
+            reread.map_or_else(Default::default, |reread| self.apply(reread));
         let rotated = self.refresh_credentials([]).await;
         for upstream in &rotated {
             if let Some(problem) = self.credentials.unusable(upstream) {
@@ -57,9 +64,21 @@ impl Control {
         tracing::info!(
             certificate_changed,
             rotated = ?rotated.iter().map(UpstreamName::as_str).collect::<Vec<_>>(),
+            ?applied,
             ?need_restart,
             "read the settings, certificates and credentials again"
         );
-        Ok(Reloaded { certificate_changed, rotated, need_restart })
+        Ok(Reloaded { certificate_changed, rotated, applied, need_restart })
+    }
+
+    /// Applies the settings that need no restart. Returns the names of the changed ones, and of those that need one.
+    fn apply(&self, reread: RereadSettings) -> (Vec<String>, Vec<String>) {
+        let RereadSettings { live, changed, need_restart, in_use } = reread;
+        self.registration.store(Arc::new(live.registration));
+        self.registration_limiter.set_limit(live.registrations_per_hour);
+        self.trial_daily.store(Arc::new(live.trial_daily));
+        (self.apply_settings)(&live);
+        self.settings_in_use.store(Some(Arc::new(in_use)));
+        (changed, need_restart)
     }
 }

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
@@ -44,7 +45,8 @@ pub struct EdgeState {
     bodies: BodyReceiver,
     stored: StoredReader,
     shutdown: Arc<Shutdown>,
-    cors: Option<CorsOrigins>,
+    /// `None` turns CORS off.
+    cors: ArcSwapOption<CorsOrigins>,
     verbose_health: Bytes,
 }
 
@@ -53,7 +55,13 @@ impl EdgeState {
     /// `cors` may use. `verbose_health` is the JSON object that `/healthz?verbose` answers with.
     pub fn new(bodies: BodyReceiver, cors: Option<CorsOrigins>, verbose_health: Bytes) -> Self {
         let stored = StoredReader::new(bodies.budget().clone());
+        let cors = ArcSwapOption::new(cors.map(Arc::new));
         Self { bodies, stored, shutdown: Arc::new(Shutdown::new()), cors, verbose_health }
+    }
+
+    /// Sets the origins whose pages may use the API; `None` turns CORS off.
+    pub fn set_cors(&self, cors: Option<CorsOrigins>) {
+        self.cors.store(cors.map(Arc::new));
     }
 
     /// Returns the shutdown that requests observe.
@@ -88,8 +96,10 @@ impl Handler {
         request: Request<Incoming>,
     ) -> Result<Response<Reply>, Infallible> {
         let arrival = Arrival::now(&self.app);
-        let cors = self.edge.cors.as_ref();
-        let cors = cors.map(|origins| (origins, origins.permitted(request.headers())));
+        let cors = self.edge.cors.load_full().map(|origins| {
+            let permitted = origins.permitted(request.headers());
+            (origins, permitted)
+        });
         let outcome = AssertUnwindSafe(self.dispatch(arrival, request)).catch_unwind().await;
         let mut response = outcome.unwrap_or_else(|_| {
             tracing::error!(request_id = %arrival.id, "a request panicked");
@@ -113,7 +123,7 @@ impl Handler {
             }
             return response;
         }
-        if let Some(origins) = &self.edge.cors
+        if let Some(origins) = &*self.edge.cors.load()
             && cors::is_preflight(&head)
             && origins.permitted(&head.headers).is_some()
         {

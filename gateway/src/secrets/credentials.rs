@@ -129,6 +129,11 @@ impl Credentials {
         self.resolved.store(Arc::new(resolved.iter().filter(is_kept).cloned().collect()));
     }
 
+    /// Returns the sealer of stored secrets.
+    pub(crate) fn sealer(&self) -> &Sealer {
+        &self.sealer
+    }
+
     /// Returns the keyed digest of bytes that may contain a secret.
     pub(crate) fn digest(&self, bytes: &[u8]) -> [u8; 32] {
         self.sealer.digest(bytes)

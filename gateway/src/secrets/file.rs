@@ -38,6 +38,16 @@ pub(crate) fn read_or_create(
     Ok(secret)
 }
 
+/// Writes the secret to `dir/name`, in place of an existing file. A crash leaves the old or the new file.
+pub(crate) fn replace(dir: &Path, name: &str, secret: &SecretString) -> io::Result<()> {
+    let mut file = NamedTempFile::new_in(dir)?;
+    file.write_all(secret.expose_secret().as_bytes())?;
+    file.write_all(b"\n")?;
+    file.as_file().sync_all()?;
+    file.persist(dir.join(name)).map_err(|error| error.error)?;
+    File::open(dir)?.sync_all()
+}
+
 /// Copies the secret at `path` to the new file `dir/name`, and syncs it to the disk.
 pub(crate) fn copy(path: &Path, dir: &Path, name: &OsStr) -> io::Result<()> {
     let secret = zeroize::Zeroizing::new(fs::read(path)?);

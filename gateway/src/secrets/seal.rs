@@ -8,6 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
@@ -23,6 +24,8 @@ use translate::plan::ReasoningSealer;
 /// The key file's name in the data directory.
 pub const KEY_FILE: &str = "seal.key";
 
+/// The maximum number of keys: a new one and the one before.
+const MAX_KEYS: usize = 2;
 const VERSION: u8 = 1;
 const NONCE_BYTES: usize = 12;
 const DIGEST_KEY_CONTEXT: &[u8] = b"digests";
@@ -31,11 +34,22 @@ const REASONING_CONTEXT: &[u8] = b"reasoning";
 const REASONING_PREFIX: &str = "tgr1_";
 
 /// Encrypts and decrypts credentials.
+///
+/// New secrets are encrypted with the first key. While keys are replaced, secrets of the other ones are decrypted, too.
 pub struct Sealer {
-    cipher: ChaCha20Poly1305,
-    /// Derived from the key file; used only for digests.
-    digest_key: Zeroizing<[u8; 32]>,
+    keys: ArcSwap<SealKeys>,
     entropy: Arc<dyn Entropy>,
+}
+
+/// The keys of a [`Sealer`]; there is at least one.
+#[derive(Clone)]
+pub struct SealKeys(Vec<SealKey>);
+
+#[derive(Clone)]
+struct SealKey {
+    cipher: ChaCha20Poly1305,
+    /// Derived from the key; used only for digests.
+    digest_key: Zeroizing<[u8; 32]>,
 }
 
 /// The error of a sealed credential that was made with another key, or was altered.
@@ -43,43 +57,92 @@ pub struct Sealer {
 #[error("the stored credential does not open with this data directory's `seal.key`; set it again")]
 pub struct UnsealError;
 
-impl Sealer {
-    /// Reads the key file in `dir`; creates it if it does not exist.
+// === impl SealKeys ===
+
+impl SealKeys {
+    /// Parses a text with a key on each line, the one for new secrets first.
     ///
     /// # Errors
-    /// The file cannot be read or created, or does not contain a key.
-    pub fn open(dir: &Path, entropy: Arc<dyn Entropy>) -> io::Result<Self> {
-        let text = file::read_or_create(dir, KEY_FILE, || {
-            let mut key = Zeroizing::new([0; 32]);
-            entropy.fill(key.as_mut_slice());
-            HEXLOWER.encode(key.as_slice()).into()
-        })?;
-        let bytes = HEXLOWER.decode(text.expose_secret().as_bytes()).map(Zeroizing::new);
-        let key = bytes.ok().and_then(|bytes| Key::try_from(bytes.as_slice()).ok());
-        let key = key.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "it must hold 64 hexadecimal digits")
-        })?;
-        let digest_key =
-            Sha256::new().chain_update(DIGEST_KEY_CONTEXT).chain_update(key).finalize().into();
-        let digest_key = Zeroizing::new(digest_key);
-        Ok(Self { cipher: ChaCha20Poly1305::new(&key), digest_key, entropy })
+    /// There is no key, too many, or a line that is none.
+    pub(super) fn parse(text: &SecretString) -> io::Result<Self> {
+        let invalid = |problem| io::Error::new(io::ErrorKind::InvalidData, problem);
+        let lines = text.expose_secret().lines().map(str::trim).filter(|line| !line.is_empty());
+        let keys = lines.map(SealKey::parse).collect::<Option<Vec<_>>>();
+        let keys = keys.filter(|keys| !keys.is_empty());
+        let keys = keys.ok_or_else(|| invalid("it must hold 64 hexadecimal digits"))?;
+        if keys.len() > MAX_KEYS {
+            return Err(invalid("it must hold at most two keys, a new one and the one before"));
+        }
+        Ok(Self(keys))
     }
 
-    /// Encrypts a credential with a random nonce.
-    #[expect(clippy::missing_panics_doc, reason = "no credential has 256 GiB")]
-    pub fn seal(&self, secret: &SecretString) -> Vec<u8> {
+    /// Returns a text that identifies the key for new secrets, and does not reveal it.
+    pub fn fingerprint(&self) -> String {
+        self.0[0].fingerprint()
+    }
+
+    /// Returns whether there is a second key, because a rotation has not ended.
+    pub fn has_former(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// Returns the keys with the one that `fingerprint` identifies first; `None` if there is no such key.
+    #[must_use]
+    pub fn preferring(&self, fingerprint: &str) -> Option<Self> {
+        let mut keys = self.0.clone();
+        let found = keys.iter().position(|key| key.fingerprint() == fingerprint)?;
+        keys.swap(0, found);
+        Some(Self(keys))
+    }
+
+    /// Returns only the key for new secrets.
+    #[must_use]
+    pub fn without_former(mut self) -> Self {
+        self.0.truncate(1);
+        self
+    }
+
+    /// Encrypts a secret with the first key and a random nonce.
+    fn seal(&self, secret: &SecretString, entropy: &dyn Entropy) -> Vec<u8> {
         let mut nonce = [0; NONCE_BYTES];
-        self.entropy.fill(&mut nonce);
-        let sealed = self
+        entropy.fill(&mut nonce);
+        let sealed = self.0[0]
             .cipher
             .encrypt(&Nonce::from(nonce), secret.expose_secret().as_bytes())
             .expect("a credential is shorter than 256 GiB");
         [&[VERSION], nonce.as_slice(), &sealed].concat()
     }
 
-    /// Returns a keyed digest of bytes that may contain a secret. Without the key file, a guess of
-    /// the bytes cannot be tested against the digest.
-    pub fn digest(&self, bytes: &[u8]) -> [u8; 32] {
+    fn open_sealed(&self, sealed: &[u8]) -> Result<SecretString, UnsealError> {
+        let rest = sealed.strip_prefix(&[VERSION]).ok_or(UnsealError)?;
+        let (nonce, text) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(UnsealError)?;
+        let bytes = self.decrypt(*nonce, || text.into()).ok_or(UnsealError)?;
+        String::from_utf8(bytes).map(SecretString::from).map_err(|_| UnsealError)
+    }
+
+    /// Decrypts with the key that fits.
+    fn decrypt<'a>(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        payload: impl Fn() -> Payload<'a, 'a>,
+    ) -> Option<Vec<u8>> {
+        self.0.iter().find_map(|key| key.cipher.decrypt(&Nonce::from(nonce), payload()).ok())
+    }
+}
+
+// === impl SealKey ===
+
+impl SealKey {
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = HEXLOWER.decode(text.as_bytes()).ok().map(Zeroizing::new)?;
+        let key = Key::try_from(bytes.as_slice()).ok()?;
+        let digest_key =
+            Sha256::new().chain_update(DIGEST_KEY_CONTEXT).chain_update(key).finalize().into();
+        let digest_key = Zeroizing::new(digest_key);
+        Some(Self { cipher: ChaCha20Poly1305::new(&key), digest_key })
+    }
+
+    fn digest(&self, bytes: &[u8]) -> [u8; 32] {
         let keyed = |bytes: &[u8]| {
             let hash = Sha256::new().chain_update(self.digest_key.as_slice());
             <[u8; 32]>::from(hash.chain_update(bytes).finalize())
@@ -88,9 +151,67 @@ impl Sealer {
         keyed(&keyed(bytes))
     }
 
+    fn fingerprint(&self) -> String {
+        HEXLOWER.encode(&self.digest(FINGERPRINT_CONTEXT))
+    }
+}
+
+/// Makes a key, as it is written to a file.
+pub(super) fn make_key(entropy: &dyn Entropy) -> SecretString {
+    let mut key = Zeroizing::new([0; 32]);
+    entropy.fill(key.as_mut_slice());
+    HEXLOWER.encode(key.as_slice()).into()
+}
+
+// === impl Sealer ===
+
+impl Sealer {
+    /// Reads the key file in `dir`; creates it if it does not exist.
+    ///
+    /// # Errors
+    /// The file cannot be read or created, or does not contain a key.
+    pub fn open(dir: &Path, entropy: Arc<dyn Entropy>) -> io::Result<Self> {
+        let text = file::read_or_create(dir, KEY_FILE, || make_key(&*entropy))?;
+        Ok(Self::new(SealKeys::parse(&text)?, entropy))
+    }
+
+    /// Creates a sealer with `keys`.
+    pub fn new(keys: SealKeys, entropy: Arc<dyn Entropy>) -> Self {
+        Self { keys: ArcSwap::from_pointee(keys), entropy }
+    }
+
+    /// Returns the keys.
+    pub fn keys(&self) -> Arc<SealKeys> {
+        self.keys.load_full()
+    }
+
+    /// Replaces the keys.
+    pub fn set_keys(&self, keys: SealKeys) {
+        self.keys.store(Arc::new(keys));
+    }
+
+    /// Encrypts a credential with a random nonce.
+    pub fn seal(&self, secret: &SecretString) -> Vec<u8> {
+        self.keys.load().seal(secret, &*self.entropy)
+    }
+
+    /// Decrypts a secret and encrypts it with the first of `keys`.
+    ///
+    /// # Errors
+    /// [`UnsealError`] if none of them opens it.
+    pub fn reseal(&self, sealed: &[u8], keys: &SealKeys) -> Result<Vec<u8>, UnsealError> {
+        Ok(keys.seal(&keys.open_sealed(sealed)?, &*self.entropy))
+    }
+
+    /// Returns a keyed digest of bytes that may contain a secret. Without the key file, a guess of
+    /// the bytes cannot be tested against the digest.
+    pub fn digest(&self, bytes: &[u8]) -> [u8; 32] {
+        self.keys.load().0[0].digest(bytes)
+    }
+
     /// Returns a text that identifies the key and does not reveal it.
     pub fn fingerprint(&self) -> String {
-        HEXLOWER.encode(&self.digest(FINGERPRINT_CONTEXT))
+        self.keys.load().fingerprint()
     }
 
     /// Decrypts a credential that [`Sealer::seal`] encrypted.
@@ -98,10 +219,7 @@ impl Sealer {
     /// # Errors
     /// [`UnsealError`] if it was made with another key, or was altered.
     pub fn open_sealed(&self, sealed: &[u8]) -> Result<SecretString, UnsealError> {
-        let rest = sealed.strip_prefix(&[VERSION]).ok_or(UnsealError)?;
-        let (nonce, text) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(UnsealError)?;
-        let bytes = self.cipher.decrypt(&Nonce::from(*nonce), text).map_err(|_| UnsealError)?;
-        String::from_utf8(bytes).map(SecretString::from).map_err(|_| UnsealError)
+        self.keys.load().open_sealed(sealed)
     }
 }
 
@@ -126,8 +244,7 @@ impl ReasoningSealer for AccountSealer {
         let mut nonce = [0; NONCE_BYTES];
         self.sealer.entropy.fill(&mut nonce);
         let plain = Payload { msg: text.as_bytes(), aad: &self.associated_data };
-        let sealed = self
-            .sealer
+        let sealed = self.sealer.keys.load().0[0]
             .cipher
             .encrypt(&Nonce::from(nonce), plain)
             .expect("reasoning is shorter than 256 GiB");
@@ -139,8 +256,8 @@ impl ReasoningSealer for AccountSealer {
         let bytes = sealed.strip_prefix(REASONING_PREFIX)?;
         let bytes = BASE64URL_NOPAD.decode(bytes.as_bytes()).ok()?;
         let (nonce, msg) = bytes.split_first_chunk::<NONCE_BYTES>()?;
-        let payload = Payload { msg, aad: &self.associated_data };
-        let text = self.sealer.cipher.decrypt(&Nonce::from(*nonce), payload).ok()?;
+        let keys = self.sealer.keys.load();
+        let text = keys.decrypt(*nonce, || Payload { msg, aad: &self.associated_data })?;
         String::from_utf8(text).ok()
     }
 }
@@ -192,6 +309,36 @@ mod tests {
         for short in [&[][..], &[VERSION], &[VERSION; 8], &[VERSION; 13]] {
             assert!(ours.open_sealed(short).is_err());
         }
+    }
+
+    #[test]
+    fn a_rotation_leaves_old_secrets_readable_until_they_are_sealed_again() {
+        let entropy = Arc::new(CountingEntropy::default());
+        let [old, new, third] = [(); 3].map(|()| make_key(&*entropy));
+        let parse = |keys: &[&SecretString]| {
+            let lines: Vec<_> = keys.iter().map(|key| key.expose_secret()).collect();
+            SealKeys::parse(&lines.join("\n").into())
+        };
+        let sealer = Sealer::new(parse(&[&old]).unwrap(), entropy);
+        let account = AccountSealer::new(
+            Arc::new(Sealer::new(parse(&[&old]).unwrap(), sealer.entropy.clone())),
+            AccountId(uuid::Uuid::nil()),
+        );
+        let (sealed, reasoning) = (sealer.seal(&"sk-upstream".into()), account.seal("first"));
+        let both = parse(&[&new, &old]).unwrap();
+        let again = sealer.reseal(&sealed, &both).unwrap();
+        for keys in [both.clone(), both.preferring(&sealer.fingerprint()).unwrap()] {
+            sealer.set_keys(keys.clone());
+            account.sealer.set_keys(keys);
+            assert_eq!(sealer.open_sealed(&sealed).unwrap().expose_secret(), "sk-upstream");
+            assert_eq!(sealer.open_sealed(&again).unwrap().expose_secret(), "sk-upstream");
+            assert_eq!(account.open(&reasoning).as_deref(), Some("first"));
+        }
+        sealer.set_keys(both.without_former());
+        assert!(sealer.open_sealed(&sealed).is_err());
+        assert_eq!(sealer.open_sealed(&again).unwrap().expose_secret(), "sk-upstream");
+        assert!(sealer.keys().preferring("unknown").is_none());
+        assert!(parse(&[&new, &old, &third]).is_err() && parse(&[]).is_err());
     }
 
     #[test]

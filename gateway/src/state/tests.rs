@@ -41,7 +41,7 @@ struct Bench {
 fn bench() -> Bench {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open(&dir.path().join("gateway.db")).unwrap());
-    let (state, task) = State::new(store.clone(), u64::MAX, None);
+    let (state, task) = State::new(store.clone(), Arc::default(), None);
     Bench { _dir: dir, store, state, task }
 }
 

@@ -128,6 +128,11 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.maintenance().reload(v1::ReloadRequest {}).await));
             Rule::Operator
         }
+        "MaintenanceService/RotateSealKey" => {
+            let request = v1::RotateSealKeyRequest {};
+            all.push(shown(caller.maintenance().rotate_seal_key(request).await));
+            Rule::Operator
+        }
         "MaintenanceService/GetVersion" => {
             all.push(shown(caller.maintenance().get_version(v1::GetVersionRequest {}).await));
             Rule::Own

@@ -99,11 +99,24 @@ impl MaintenanceService for FakeGateway {
         })
     }
 
+    async fn rotate_seal_key(
+        &self,
+        request: Request<RotateSealKeyRequest>,
+    ) -> Answer<RotateSealKeyResponse> {
+        self.record("RotateSealKey", request)?;
+        answer(RotateSealKeyResponse {
+            resealed: 3,
+            source: "`/run/secrets/seal` (`seal_key_file`)".to_owned(),
+            former_removed: false,
+        })
+    }
+
     async fn reload(&self, request: Request<ReloadRequest>) -> Answer<ReloadResponse> {
         self.record("Reload", request)?;
         answer(ReloadResponse {
             certificate_changed: true,
             rotated_upstreams: vec!["remote".to_owned()],
+            applied: vec!["registration".to_owned()],
             need_restart: vec!["edge.max_headers".to_owned(), "workers".to_owned()],
         })
     }

@@ -111,6 +111,8 @@ actions! {
     UpstreamUpdate = "upstream.update",
     /// An upstream was removed.
     UpstreamRemove = "upstream.remove",
+    /// The key of stored secrets was replaced.
+    SealRotate = "seal.rotate",
     /// Whether a node drains was changed.
     NodeDrain = "node.drain",
     /// A node was removed.

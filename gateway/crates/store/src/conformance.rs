@@ -37,6 +37,16 @@ pub(crate) async fn run(store: &dyn Store) {
     ledger::run(store).await;
     password_resets::run(store).await;
     account_lifecycle::run(store).await;
+    seal_key_is_replaced(store).await;
+}
+
+/// The fingerprint of the key of secrets is replaced once, by the only gateway.
+async fn seal_key_is_replaced(store: &dyn Store) {
+    assert_eq!(store.claim_seal_fingerprint("former").await.unwrap(), "former");
+    for _ in 0..2 {
+        store.replace_seal_fingerprint("former", "new").await.unwrap();
+    }
+    assert_eq!(store.claim_seal_fingerprint("new").await.unwrap(), "new");
 }
 
 /// Returns all observable state of a store, for comparison before and after a restart.

@@ -88,6 +88,10 @@ pub trait SealKeys: Send + Sync {
     async fn seal_fingerprint(&self) -> Result<Option<String>, StoreError>;
     /// Stores the fingerprint of the key unless there is one. Returns the stored one.
     async fn claim_seal_fingerprint(&self, fingerprint: &str) -> Result<String, StoreError>;
+    /// Replaces the fingerprint `former` by `new`; does nothing if it was replaced before, or if the database belongs
+    /// to one data directory. [`StoreError::Conflict`] if there are other gateways, which have only the former key, or
+    /// if the stored fingerprint is another one.
+    async fn replace_seal_fingerprint(&self, former: &str, new: &str) -> Result<(), StoreError>;
 }
 
 /// Notifications by other gateways.

@@ -89,8 +89,16 @@ impl Bench {
         let clock = Arc::new(ManualClock(AtomicI64::new(START_SECONDS)));
         let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy::default());
         let seed = bootstrap::Seed::default();
-        let prepared =
-            bootstrap::prepare(dir.path(), &*store, &*clock, &entropy, &seed).await.unwrap();
+        let prepared = bootstrap::prepare(
+            dir.path(),
+            &SealKeySource::DataDir,
+            &*store,
+            &*clock,
+            &entropy,
+            &seed,
+        )
+        .await
+        .unwrap();
         let journal_dir = tempfile::tempdir().unwrap();
         let (journal, _) = Journal::open(journal_dir.path()).unwrap();
         let (ledger, recorder) =
@@ -116,8 +124,10 @@ impl Bench {
             operator_token: prepared.operator_token,
             tasks: TaskTracker::new(),
             data_dir: dir.path().to_path_buf(),
+            seal_key: SealKeySource::DataDir,
             tls: None,
-            start_settings: None,
+            settings_in_use: None,
+            apply_settings: Arc::new(|_| {}),
             api: ApiAddress { public_url: None, listen: ([127, 0, 0, 1], 8080).into() },
             upstream_clients: Arc::new(UpstreamClients::new(
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),

@@ -54,4 +54,8 @@ impl SealKeys for SqliteStore {
     async fn claim_seal_fingerprint(&self, fingerprint: &str) -> Result<String, StoreError> {
         Ok(fingerprint.to_owned())
     }
+
+    async fn replace_seal_fingerprint(&self, _: &str, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

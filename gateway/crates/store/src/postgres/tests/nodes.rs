@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Database, batch, node};
 use crate::conformance::audit_entry;
-use crate::fleet::{Fenced, Heartbeat, HeartbeatOutcome, Membership, Nodes};
+use crate::fleet::{Fenced, Heartbeat, HeartbeatOutcome, Membership, Nodes, SealKeys};
 use crate::postgres::PostgresStore;
 use crate::{Cursor, Requests, StoreError};
 use domain::node::{NodeFigures, NodeName, NodeRemoval, NodeState};
@@ -47,6 +47,26 @@ async fn several_nodes_write_to_one_log() {
     let nodes = one.nodes().await.unwrap();
     let states: Vec<_> = nodes.iter().map(|node| (node.name.as_str(), node.state())).collect();
     assert_eq!(states, [("node-1", NodeState::Serving), ("node-2", NodeState::Stopped)]);
+    database.remove(one).await;
+}
+
+#[tokio::test]
+async fn the_key_of_secrets_is_replaced_by_the_only_node() {
+    let Some(database) = Database::create("seal_keys").await else { return };
+    let (one, two) = (database.open(1).await.unwrap(), database.open(2).await.unwrap());
+    assert_eq!(one.claim_seal_fingerprint("former").await.unwrap(), "former");
+    match one.replace_seal_fingerprint("former", "new").await {
+        Err(StoreError::Conflict(text)) => assert!(text.contains("`node-2`"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(two.claim_seal_fingerprint("former").await.unwrap(), "former", "nothing changed");
+    two.leave().await.unwrap();
+    let name = NodeName::new("node-2");
+    one.remove_node(&name, NodeRemoval::Stopped, &audit_entry("node-2")).await.unwrap();
+    one.replace_seal_fingerprint("former", "new").await.unwrap();
+    assert_eq!(one.seal_fingerprint().await.unwrap().as_deref(), Some("new"));
+    let unknown = one.replace_seal_fingerprint("former", "third").await;
+    assert!(matches!(unknown, Err(StoreError::Conflict(_))), "{unknown:?}");
     database.remove(one).await;
 }
 
