@@ -4,6 +4,7 @@
 
 mod backend;
 mod migrate;
+mod operator_token;
 mod restore;
 mod upgrade;
 
@@ -25,6 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use self::backend::Backend;
 pub use self::migrate::migrate;
+pub use self::operator_token::enable_operator_token;
 pub use self::restore::restore;
 use crate::admin;
 use crate::backups::BackupTask;

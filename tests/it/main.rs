@@ -44,6 +44,7 @@ mod key_settings;
 mod ledger;
 mod limits;
 mod migrate;
+mod operator_token;
 mod output_caps;
 mod postgres;
 mod power_durability;

@@ -61,6 +61,8 @@ pub enum Permission {
     ReloadFiles,
     /// To give accounts other roles.
     GrantRoles,
+    /// To replace, disable and enable the operator token.
+    ManageOperatorToken,
 }
 
 // === impl Permission ===
@@ -84,6 +86,7 @@ impl Permission {
             Self::CopyStore => (Role::Operator, "back the gateway up"),
             Self::ReloadFiles => (Role::Operator, "reload the gateway's files"),
             Self::GrantRoles => (Role::Owner, "grant roles"),
+            Self::ManageOperatorToken => (Role::Owner, "manage the operator token"),
         }
     }
 

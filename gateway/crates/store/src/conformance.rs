@@ -8,6 +8,7 @@ mod audit;
 mod catalogue;
 pub(crate) mod identities;
 mod ledger;
+mod operator_token;
 mod password_resets;
 mod predicates;
 mod requests;
@@ -36,6 +37,7 @@ pub(crate) async fn run(store: &dyn Store) {
     audit::run(store).await;
     ledger::run(store).await;
     password_resets::run(store).await;
+    operator_token::run(store).await;
     account_lifecycle::run(store).await;
 }
 
