@@ -8,6 +8,7 @@ mod audit;
 mod catalogue;
 pub(crate) mod identities;
 mod ledger;
+mod maintenance;
 mod operator_token;
 mod password_resets;
 mod predicates;
@@ -38,6 +39,7 @@ pub(crate) async fn run(store: &dyn Store) {
     ledger::run(store).await;
     password_resets::run(store).await;
     operator_token::run(store).await;
+    maintenance::run(store).await;
     account_lifecycle::run(store).await;
 }
 
