@@ -12,6 +12,7 @@ pub(crate) mod ledger;
 pub(crate) mod limits;
 pub(crate) mod model;
 pub(crate) mod node;
+pub(crate) mod operator_token;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod request;
@@ -157,6 +158,9 @@ pub(crate) enum Command {
     /// Manage nodes: the gateways that share a PostgreSQL database (operators only)
     #[command(subcommand, after_help = "Example:\n  ctl node list")]
     Node(node::NodeCommand),
+    /// Manage the operator token: rotate, disable, enable (owners only)
+    #[command(subcommand, after_help = "Example:\n  ctl operator-token rotate")]
+    OperatorToken(operator_token::OperatorTokenCommand),
     /// Show usage and cost: in total, by model, by day and by key
     #[command(after_help = "Example:\n  ctl usage\n  ctl usage --since 7d --model gpt-5 -o json")]
     Usage(usage::Usage),

@@ -15,6 +15,7 @@ mod login;
 mod man;
 mod model;
 mod node;
+mod operator_token;
 mod plan;
 mod profile;
 mod quickstart;
@@ -56,6 +57,7 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Route(command) => route::run(shell, command).await,
         Command::Upstream(command) => upstream::run(shell, command).await,
         Command::Node(command) => node::run(shell, command).await,
+        Command::OperatorToken(command) => operator_token::run(shell, command).await,
         Command::Usage(input) => usage::run(shell, input).await,
         Command::Traffic(input) => traffic::run(shell, input).await,
         Command::Request(command) => request::run(shell, command).await,

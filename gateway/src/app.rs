@@ -4,6 +4,7 @@
 
 mod backend;
 mod migrate;
+mod operator_token;
 mod restore;
 mod take_over;
 mod upgrade;
@@ -27,6 +28,7 @@ use tokio_util::task::TaskTracker;
 
 use self::backend::Backend;
 pub use self::migrate::migrate;
+pub use self::operator_token::enable_operator_token;
 pub use self::restore::restore;
 pub use self::take_over::take_over;
 use crate::admin;

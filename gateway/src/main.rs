@@ -58,12 +58,21 @@ enum Command {
     Migrate(MigrateArgs),
     /// Restore a backup of a SQLite database into a new data directory, and verify it
     Restore(RestoreArgs),
+    /// Manage the operator token of a stopped gateway
+    #[command(subcommand)]
+    OperatorToken(OperatorTokenCommand),
     /// Serve only the built-in simulator, as an upstream for tests
     Simulator(SimulatorArgs),
     /// Write the manual: a page for each command into a directory, or only that of `gateway` to stdout
     Man(ManArgs),
     /// Print a script that completes the commands and flags of `gateway` in a shell
     Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum OperatorTokenCommand {
+    /// Have the token in the data directory accepted again, after it was disabled or replaced
+    Enable(Box<ServeArgs>),
 }
 
 #[derive(Debug, clap::Args)]
@@ -168,6 +177,10 @@ async fn run() -> Result<()> {
             ended.unwrap_or_else(|| Err(anyhow::anyhow!("stopped by a signal")))
         }
         Some(Command::Restore(args)) => Box::pin(app::restore(&args, &mut std::io::stdout())).await,
+        Some(Command::OperatorToken(OperatorTokenCommand::Enable(args))) => {
+            let config = args.source().resolve()?;
+            Box::pin(app::enable_operator_token(&config, &mut std::io::stdout())).await
+        }
         Some(Command::Simulator(args)) => simulate(args, shutdown).await,
         Some(Command::Man(args)) => manual(args.dir.as_deref()),
         Some(Command::Completions(args)) => completions(args.shell),

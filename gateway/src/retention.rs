@@ -108,6 +108,7 @@ impl RetentionTask {
                 minutes.tick().await;
                 let (now, event) = time.observe(self.clock.now(), self.clock.monotonic());
                 report(event);
+                self.store_time(now).await;
                 let RetentionSettings { records, responses } = **self.settings.load();
                 if !records.keeps_all() {
                     self.sweep_records(records, now).await;
@@ -135,22 +136,36 @@ impl RetentionTask {
         stop.run_until_cancelled(sweeps).await;
     }
 
-    /// Compares the wall clock with the newest record. Without one, or if it cannot be read, the clock is trusted.
+    /// Compares the wall clock with the last trusted time: records may have been written by a clock that was not trusted
+    /// yet. A database of an earlier version has no such time, but the newest record. Without either, or if they cannot be
+    /// read, the clock is trusted.
     async fn start_time(&self) -> TrustedTime {
-        let newest = self.store.requests_before(&RequestFilter::default(), None, 1).await;
-        let newest = newest.ok().and_then(|records| Some(records.first()?.1.started_at));
+        let stored = self.store.trusted_time().await.ok().flatten();
+        let known = if stored.is_some() { stored } else { self.newest_record().await };
         let (wall, monotonic) = (self.clock.now(), self.clock.monotonic());
-        let (time, event) = TrustedTime::start(wall, monotonic, newest);
+        let (time, event) = TrustedTime::start(wall, monotonic, known);
         if let Some(Event::Jumped(ahead)) = event {
             let seconds = ahead.as_secs();
             tracing::info!(
                 event = "clock_unconfirmed",
                 seconds,
-                "the newest record is more than an hour away from the clock: retention uses its time until the gateway \
-                 has run for an hour"
+                "the last trusted time is more than an hour away from the clock: retention continues from it until the \
+                 gateway has run for an hour"
             );
         }
         time
+    }
+
+    async fn newest_record(&self) -> Option<Timestamp> {
+        let newest = self.store.requests_before(&RequestFilter::default(), None, 1).await.ok()?;
+        Some(newest.first()?.1.started_at)
+    }
+
+    async fn store_time(&self, now: Timestamp) {
+        if let Err(error) = self.store.set_trusted_time(now).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "cannot store the time of retention");
+        }
     }
 
     async fn sweep_records(&self, keep: RecordRetention, now: Timestamp) {
@@ -237,19 +252,19 @@ mod tests {
     use super::*;
     use domain::id::{AccountId, RequestId};
     use domain::response::StoredResponse;
-    use store::Responses as _;
     use store::sqlite::SqliteStore;
+    use store::{Requests as _, Responses as _};
     use uuid::Uuid;
 
     const ACCOUNT: AccountId = AccountId(Uuid::from_u128(0xa11ce));
     const NOW: i64 = 24 * 60 * 60;
 
-    /// A clock that stopped a day after 1970.
-    struct StoppedClock;
+    /// A clock that stopped at a second after 1970.
+    struct StoppedClock(i64);
 
     impl Clock for StoppedClock {
         fn now(&self) -> Timestamp {
-            Timestamp::from_second(NOW).unwrap()
+            Timestamp::from_second(self.0).unwrap()
         }
 
         fn monotonic(&self) -> Duration {
@@ -282,13 +297,66 @@ mod tests {
             settings: Arc::default(),
             claims: None,
             store: store.clone(),
-            clock: Arc::new(StoppedClock),
+            clock: Arc::new(StoppedClock(NOW)),
         };
         task.sweep_responses(keep, task.clock.now()).await;
         for (number, is_kept) in [(1, false), (expired, false), (expired + 1, true)] {
             let id = RequestId(Uuid::from_u128(number));
             let found = store.find_response(ACCOUNT, id).await.unwrap();
             assert_eq!(found.is_some(), is_kept, "{number}");
+        }
+    }
+    #[tokio::test]
+    async fn a_restart_does_not_confirm_a_clock_that_was_ahead() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(&dir.path().join("gateway.db")).unwrap());
+        let start = async |now: i64| {
+            let task = RetentionTask {
+                records: RecordRetention::default(),
+                responses: None,
+                claims: None,
+                store: store.clone(),
+                clock: Arc::new(StoppedClock(now)),
+            };
+            let mut time = task.start_time().await;
+            let trusted = time.observe(task.clock.now(), task.clock.monotonic()).0;
+            task.store_time(trusted).await;
+            trusted.as_second()
+        };
+        assert_eq!(start(NOW).await, NOW, "nothing is known");
+        let ahead = NOW + 400 * 24 * 60 * 60;
+        // It serves a request, and is restarted within the hour.
+        assert_eq!(start(ahead).await, NOW);
+        let record = record_at(ahead);
+        store.commit(Arc::new(vec![record])).await.unwrap();
+        assert_eq!(start(ahead + 60).await, NOW, "whatever the newest record says");
+        assert_eq!(start(NOW + 60).await, NOW + 60, "the clock was set right");
+    }
+
+    /// Returns the record of a request that arrived at `second`.
+    fn record_at(second: i64) -> domain::record::RequestRecord {
+        domain::record::RequestRecord {
+            id: RequestId(Uuid::from_u128(1)),
+            account: ACCOUNT,
+            key: domain::id::KeyId::new("k"),
+            endpoint: domain::endpoint::Endpoint::ChatCompletions,
+            model: None,
+            deployment: None,
+            stream: false,
+            status: domain::record::RequestStatus::Completed,
+            http_status: Some(200),
+            error_code: None,
+            usage: None,
+            basis: domain::usage::UsageBasis::None,
+            cost: None,
+            overrun: domain::money::Nanos::ZERO,
+            price_version: None,
+            started_at: Timestamp::from_second(second).unwrap(),
+            duration: Duration::ZERO,
+            ttft: None,
+            notes: Vec::new(),
+            idempotency: None,
+            count: std::num::NonZeroU32::MIN,
         }
     }
 }

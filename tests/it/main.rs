@@ -45,6 +45,7 @@ mod ledger;
 mod limits;
 mod metrics;
 mod migrate;
+mod operator_token;
 mod output_caps;
 mod postgres;
 mod power_durability;

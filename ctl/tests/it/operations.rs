@@ -74,6 +74,7 @@ async fn quiet_prints_only_names() {
         ("whoami -q", "alice\n"),
         ("account invite -q", "inv-1\n"),
         ("account reset-password bob -q", "tgr-1\n"),
+        ("operator-token rotate -q", "/data/operator.token\n"),
         ("model remove m -q", ""),
     ] {
         let result = user.ctl(line).await;

@@ -43,6 +43,33 @@ impl MaintenanceService for Maintenance {
         Ok(Response::new(chunks.boxed()))
     }
 
+    async fn rotate_operator_token(
+        &self,
+        request: Request<v1::RotateOperatorTokenRequest>,
+    ) -> RpcResult<v1::RotateOperatorTokenResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let path = self.control.rotate_operator_token(&caller).await?.display().to_string();
+        Ok(Response::new(v1::RotateOperatorTokenResponse { path }))
+    }
+
+    async fn disable_operator_token(
+        &self,
+        request: Request<v1::DisableOperatorTokenRequest>,
+    ) -> RpcResult<v1::DisableOperatorTokenResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let path = self.control.disable_operator_token(&caller).await?.display().to_string();
+        Ok(Response::new(v1::DisableOperatorTokenResponse { path }))
+    }
+
+    async fn enable_operator_token(
+        &self,
+        request: Request<v1::EnableOperatorTokenRequest>,
+    ) -> RpcResult<v1::EnableOperatorTokenResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        let path = self.control.enable_operator_token(&caller).await?.display().to_string();
+        Ok(Response::new(v1::EnableOperatorTokenResponse { path }))
+    }
+
     async fn get_version(
         &self,
         request: Request<v1::GetVersionRequest>,

@@ -63,6 +63,8 @@ pub enum Permission {
     RotateSealKey,
     /// To give accounts other roles.
     GrantRoles,
+    /// To replace, disable and enable the operator token.
+    ManageOperatorToken,
 }
 
 // === impl Permission ===
@@ -87,6 +89,7 @@ impl Permission {
             Self::ReloadFiles => (Role::Operator, "reload the gateway's files"),
             Self::RotateSealKey => (Role::Operator, "replace the key of stored secrets"),
             Self::GrantRoles => (Role::Owner, "grant roles"),
+            Self::ManageOperatorToken => (Role::Owner, "manage the operator token"),
         }
     }
 

@@ -88,7 +88,7 @@ impl Control {
                 return Ok(account);
             }
             by.require_on(&account, Permission::EndAccounts)?;
-            control.ensure_other_owner(&account)?;
+            control.ensure_other_owner(&account).await?;
             let closed = Account { status: AccountStatus::Closed, ..Account::clone(&account) };
             let audit = control.audit_entry(AuditAction::AccountClose, &closed.name, Some(id), "");
             let revoked = control.store.close_account(&closed, control.clock.now(), &audit).await?;

@@ -43,7 +43,7 @@ impl Control {
                 }
             }
             by.require_on(&account, Permission::SuspendAccounts)?;
-            control.ensure_other_owner(&account)?;
+            control.ensure_other_owner(&account).await?;
             let changed = Account { status: AccountStatus::Suspended, ..Account::clone(&account) };
             control.put_account(AuditAction::AccountSuspend, changed, reason).await
         });

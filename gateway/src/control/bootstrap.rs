@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{passwords, token};
+use super::{operator_token, passwords, token};
 use crate::clock::{Clock, Entropy};
 use crate::secrets::seal::{KEY_FILE, Sealer};
 use crate::secrets::{SealKeySource, file};
@@ -137,6 +137,7 @@ pub async fn prepare(
         );
     }
     let sealer = Sealer::new(keys, entropy.clone());
+    operator_token::finish_rotation(dir, store).await?.map_err(file_error(TOKEN_FILE))?;
     let token = file::read_or_create(dir, TOKEN_FILE, || token::make(token::OPERATOR, &**entropy))
         .and_then(|token| {
             // With an empty file, the empty token would authenticate as the operator.
@@ -145,6 +146,14 @@ pub async fn prepare(
             whole.then_some(token).ok_or_else(short)
         })
         .map_err(file_error(TOKEN_FILE))?;
+    let operator_token = token::digest(&token);
+    store.adopt_operator_token(operator_token).await?;
+    if store.operator_token().await?.digest.is_some_and(|accepted| accepted != operator_token) {
+        tracing::warn!(
+            path = %dir.join(TOKEN_FILE).display(),
+            "this operator token is not accepted, because another gateway has rotated it; copy its file"
+        );
+    }
     let snapshot = loop {
         match initialize(store, clock, entropy, seed).await {
             // Another gateway starts on the same database; what it added is loaded next time.
@@ -153,7 +162,7 @@ pub async fn prepare(
         }
     };
     let newest = store.newest().await?;
-    Ok(InitialState { snapshot, newest, sealer, operator_token: token::digest(&token) })
+    Ok(InitialState { snapshot, newest, sealer, operator_token })
 }
 
 /// Creates missing objects in `store`. Returns its content.

@@ -28,6 +28,7 @@ pub mod limit_use;
 pub mod maintenance;
 pub mod models;
 pub mod nodes;
+pub mod operator_token;
 mod password_change;
 pub mod password_reset;
 pub mod passwords;
@@ -141,7 +142,7 @@ pub struct Parts {
     pub registrations_per_hour: u32,
     /// The maximum trial credit per day over all new accounts.
     pub trial_daily: Nanos,
-    /// SHA-256 of the operator token, as [`bootstrap::prepare`] returns it.
+    /// SHA-256 of the operator token in the data directory, as [`bootstrap::prepare`] returns it.
     pub operator_token: [u8; 32],
     /// The tracker of change tasks; a shutdown waits for it.
     pub tasks: TaskTracker,

@@ -30,8 +30,7 @@ impl Control {
     ) -> Result<u64, ControlError> {
         if caller.session.is_none() {
             return Err(ControlError::Forbidden(
-                "the operator token has no password; delete `operator.token` in the data \
-                 directory and restart the gateway to replace it"
+                "the operator token has no password; `ctl operator-token rotate` replaces it"
                     .into(),
             ));
         }

@@ -36,7 +36,7 @@ impl Control {
                     "the account of the operator token is always an owner".into(),
                 ));
             }
-            control.ensure_other_owner(&account)?;
+            control.ensure_other_owner(&account).await?;
             let details = format!("from `{}` to `{}`", account.role.as_str(), role.as_str());
             let changed = Account { role, ..Account::clone(&account) };
             control.put_account(AuditAction::AccountGrant, changed, details).await
@@ -47,10 +47,14 @@ impl Control {
 }
 
 impl ChangeContext {
-    /// Refuses a change after which `account` is not a usable owner any more, if it is the last one.
-    pub(super) fn ensure_other_owner(&self, account: &Account) -> Result<(), ControlError> {
-        let is_usable =
-            |owner: &Account| owner.role == Role::Owner && owner.status == AccountStatus::Active;
+    /// Refuses a change after which `account` is not a usable owner any more, if it is the last one. The
+    /// built-in account is not usable while the operator token is disabled.
+    pub(super) async fn ensure_other_owner(&self, account: &Account) -> Result<(), ControlError> {
+        let token = self.store.operator_token().await?;
+        let is_usable = |owner: &Account| {
+            let can_sign_in = token.is_enabled || !owner.is_built_in();
+            owner.role == Role::Owner && owner.status == AccountStatus::Active && can_sign_in
+        };
         let accounts = self.directory.accounts();
         let has_other = || accounts.iter().any(|other| other.id != account.id && is_usable(other));
         if !is_usable(account) || has_other() {

@@ -10,7 +10,7 @@ use super::access::is_ended;
 use super::accounts::AccountView;
 use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, token};
-use domain::account::{OPERATOR, Session};
+use domain::account::Session;
 use domain::audit::AuditAction;
 use domain::id::SessionId;
 use domain::source::CallAddress;
@@ -44,8 +44,7 @@ impl Control {
     pub async fn sign_out(&self, caller: &Caller) -> Result<(), ControlError> {
         let Some(session) = caller.session else {
             return Err(ControlError::Forbidden(
-                "the operator token has no session to end; to replace it, delete \
-                 `operator.token` in the data directory and restart the gateway"
+                "the operator token has no session to end; `ctl operator-token rotate` replaces it"
                     .into(),
             ));
         };
@@ -112,7 +111,7 @@ impl Control {
     /// too. `address` is the client address; `None` for the Unix socket.
     ///
     /// # Errors
-    /// [`ControlError::Unauthenticated`] if the token is unknown or its session has expired.
+    /// [`ControlError::Unauthenticated`] if the token is unknown or disabled, or its session has expired.
     pub async fn authenticate(
         &self,
         token: &SecretString,
@@ -120,25 +119,17 @@ impl Control {
     ) -> Result<Caller, ControlError> {
         let address = CallAddress::of(address);
         let digest = token::digest(token);
-        // Comparing digests needs no constant time: an attacker cannot choose a digest's preimage.
-        let caller = if digest == self.operator_token {
-            let account = self.directory.find_account_named(OPERATOR);
-            account.map(|account| Caller { account, session: None, address, call: None })
+        // Also the account is read from the store: this gateway may not have applied yet that
+        // another one took back a role.
+        let caller = if let Some((session, account)) = self.store.find_session(digest).await? {
+            // A session may have been opened at a gateway that did not know yet that the account
+            // was closed.
+            let is_open = self.clock.now() < session.expires_at && !is_ended(&account);
+            let (account, session) = (Arc::new(account), Some(digest));
+            is_open.then_some(Caller { account, session, address, call: None })
         } else {
-            // Also the account is read from the store: this gateway may not have applied yet that
-            // another one took back a role.
-            let found = self.store.find_session(digest).await?;
-            let found = found.filter(|(session, account)| {
-                // A session may have been opened at a gateway that did not know yet that the
-                // account was closed.
-                self.clock.now() < session.expires_at && !is_ended(account)
-            });
-            found.map(|(_, account)| Caller {
-                account: Arc::new(account),
-                session: Some(digest),
-                address,
-                call: None,
-            })
+            let account = self.account_of_operator_token(digest).await?;
+            account.map(|account| Caller { account, session: None, address, call: None })
         };
         caller.ok_or_else(|| {
             ControlError::Unauthenticated("the session has ended or is unknown".into())

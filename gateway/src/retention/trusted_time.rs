@@ -41,20 +41,20 @@ pub(super) enum Event {
 }
 
 impl TrustedTime {
-    /// Starts at the wall clock `wall`. `newest` is the time of the newest stored record: a wall clock that differs from
+    /// Starts at the wall clock `wall`. `known` is the last time that was trusted: a wall clock that differs from
     /// it by more than an hour is not trusted yet, whether it was set or the gateway was stopped for long.
     pub(super) fn start(
         wall: Timestamp,
         monotonic: Duration,
-        newest: Option<Timestamp>,
+        known: Option<Timestamp>,
     ) -> (Self, Option<Event>) {
         let mut time = Self { wall, monotonic, jump: None };
-        let Some(newest) = newest else { return (time, None) };
-        let ahead = wall.duration_since(newest);
+        let Some(known) = known else { return (time, None) };
+        let ahead = wall.duration_since(known);
         if ahead.abs() <= MAX_DRIFT {
             return (time, None);
         }
-        time.jump = Some(Jump { since: monotonic, trusted: newest });
+        time.jump = Some(Jump { since: monotonic, trusted: known });
         (time, Some(Event::Jumped(ahead)))
     }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn at_start_the_time_is_that_of_the_newest_record() {
+    fn at_start_the_time_continues_from_the_last_trusted_one() {
         for (newest, ahead) in [(at(0), 100), (at(200 * HOUR), -100)] {
             let (mut time, event) = TrustedTime::start(at(100 * HOUR), after(0), Some(newest));
             assert_eq!(event, Some(Event::Jumped(SignedDuration::from_hours(ahead))));

@@ -38,6 +38,11 @@ pub(crate) fn read_or_create(
     Ok(secret)
 }
 
+/// Writes a replacement of `dir/name` beside it. It takes effect with [`commit_replacement`].
+pub(crate) fn write_replacement(dir: &Path, name: &str, secret: &SecretString) -> io::Result<()> {
+    replace(dir, &replacement(name), secret)
+}
+
 /// Writes the secret to `dir/name`, in place of an existing file. A crash leaves the old or the new file.
 pub(crate) fn replace(dir: &Path, name: &str, secret: &SecretString) -> io::Result<()> {
     let mut file = NamedTempFile::new_in(dir)?;
@@ -46,6 +51,30 @@ pub(crate) fn replace(dir: &Path, name: &str, secret: &SecretString) -> io::Resu
     file.as_file().sync_all()?;
     file.persist(dir.join(name)).map_err(|error| error.error)?;
     File::open(dir)?.sync_all()
+}
+
+/// Returns the trimmed replacement of `dir/name` that was not committed, if there is one.
+pub(crate) fn read_replacement(dir: &Path, name: &str) -> io::Result<Option<SecretString>> {
+    match fs::read_to_string(dir.join(replacement(name))) {
+        Ok(text) => Ok(Some(zeroize::Zeroizing::new(text).trim().into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts the replacement of `dir/name` in its place.
+pub(crate) fn commit_replacement(dir: &Path, name: &str) -> io::Result<()> {
+    fs::rename(dir.join(replacement(name)), dir.join(name))?;
+    File::open(dir)?.sync_all()
+}
+
+/// Removes the replacement of `dir/name`.
+pub(crate) fn remove_replacement(dir: &Path, name: &str) -> io::Result<()> {
+    fs::remove_file(dir.join(replacement(name)))
+}
+
+fn replacement(name: &str) -> String {
+    format!("{name}.new")
 }
 
 /// Copies the secret at `path` to the new file `dir/name`, and syncs it to the disk.

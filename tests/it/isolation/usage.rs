@@ -124,6 +124,21 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.maintenance().backup(v1::BackupRequest {}).await));
             Rule::Operator
         }
+        "MaintenanceService/RotateOperatorToken" => {
+            let request = v1::RotateOperatorTokenRequest {};
+            all.push(shown(caller.maintenance().rotate_operator_token(request).await));
+            Rule::Owner
+        }
+        "MaintenanceService/DisableOperatorToken" => {
+            let request = v1::DisableOperatorTokenRequest {};
+            all.push(shown(caller.maintenance().disable_operator_token(request).await));
+            Rule::Owner
+        }
+        "MaintenanceService/EnableOperatorToken" => {
+            let request = v1::EnableOperatorTokenRequest {};
+            all.push(shown(caller.maintenance().enable_operator_token(request).await));
+            Rule::Owner
+        }
         "MaintenanceService/Reload" => {
             all.push(shown(caller.maintenance().reload(v1::ReloadRequest {}).await));
             Rule::Operator

@@ -111,6 +111,30 @@ impl MaintenanceService for FakeGateway {
         })
     }
 
+    async fn rotate_operator_token(
+        &self,
+        request: Request<RotateOperatorTokenRequest>,
+    ) -> Answer<RotateOperatorTokenResponse> {
+        self.record("RotateOperatorToken", request)?;
+        answer(RotateOperatorTokenResponse { path: "/data/operator.token".to_owned() })
+    }
+
+    async fn disable_operator_token(
+        &self,
+        request: Request<DisableOperatorTokenRequest>,
+    ) -> Answer<DisableOperatorTokenResponse> {
+        self.record("DisableOperatorToken", request)?;
+        answer(DisableOperatorTokenResponse { path: "/data/operator.token".to_owned() })
+    }
+
+    async fn enable_operator_token(
+        &self,
+        request: Request<EnableOperatorTokenRequest>,
+    ) -> Answer<EnableOperatorTokenResponse> {
+        self.record("EnableOperatorToken", request)?;
+        answer(EnableOperatorTokenResponse { path: "/data/operator.token".to_owned() })
+    }
+
     async fn reload(&self, request: Request<ReloadRequest>) -> Answer<ReloadResponse> {
         self.record("Reload", request)?;
         answer(ReloadResponse {

@@ -97,6 +97,15 @@ pub struct InviteUse {
     pub by: AccountId,
 }
 
+/// Whether the operator token is accepted, and which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperatorToken {
+    /// Whether it is accepted at all.
+    pub is_enabled: bool,
+    /// SHA-256 of the accepted token; `None` if each gateway accepts that of its data directory.
+    pub digest: Option<[u8; 32]>,
+}
+
 /// A code with which the owner of an account sets a new password once, without the old one. Only the
 /// code's digest is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +124,12 @@ pub struct PasswordReset {
 
 /// The beginning of the names of deleted accounts, which no other account can have.
 pub const DELETED_PREFIX: &str = "deleted-";
+
+impl Default for OperatorToken {
+    fn default() -> Self {
+        Self { is_enabled: true, digest: None }
+    }
+}
 
 impl Role {
     /// Every role, in ascending order.

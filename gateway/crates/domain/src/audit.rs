@@ -79,6 +79,12 @@ actions! {
     AccountResetPassword = "account.reset_password",
     /// A password was changed.
     AccountPassword = "account.password",
+    /// The operator token was replaced.
+    OperatorTokenRotate = "operator_token.rotate",
+    /// The operator token was disabled.
+    OperatorTokenDisable = "operator_token.disable",
+    /// The operator token was enabled.
+    OperatorTokenEnable = "operator_token.enable",
     /// A sign-in succeeded.
     SessionCreate = "session.create",
     /// Sign-ins to an account failed.

@@ -8,6 +8,8 @@ mod audit;
 mod catalogue;
 pub(crate) mod identities;
 mod ledger;
+mod maintenance;
+mod operator_token;
 mod password_resets;
 mod predicates;
 mod requests;
@@ -36,6 +38,8 @@ pub(crate) async fn run(store: &dyn Store) {
     audit::run(store).await;
     ledger::run(store).await;
     password_resets::run(store).await;
+    operator_token::run(store).await;
+    maintenance::run(store).await;
     account_lifecycle::run(store).await;
     seal_key_is_replaced(store).await;
 }

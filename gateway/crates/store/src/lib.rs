@@ -42,6 +42,7 @@ pub mod ledger;
 pub mod maintenance;
 pub mod migration;
 mod objects;
+pub mod operator_token;
 pub mod password_resets;
 pub mod postgres;
 mod predicates;
@@ -58,6 +59,7 @@ pub use account_lifecycle::AccountLifecycle;
 pub use allocations::Allocations;
 pub use audit::{AuditFilter, AuditLog};
 pub use claims::IdempotencyClaims;
+pub use operator_token::OperatorTokens;
 pub use password_resets::PasswordResets;
 
 /// The reason why a store operation failed.
@@ -190,6 +192,7 @@ pub trait Store:
     Identities
     + AccountLifecycle
     + PasswordResets
+    + OperatorTokens
     + Catalogue
     + Requests
     + Responses
@@ -206,6 +209,7 @@ impl<
     T: Identities
         + AccountLifecycle
         + PasswordResets
+        + OperatorTokens
         + Catalogue
         + Requests
         + Responses

@@ -8,6 +8,9 @@ use jiff::Timestamp;
 use super::{Cursor, StoreError};
 use domain::record::RequestRecord;
 
+/// The name of the row of `meta` with the time that retention trusts.
+pub(crate) const TRUSTED_TIME: &str = "trusted_time";
+
 /// Maintains the stored data.
 #[async_trait]
 pub trait StoreMaintenance: Send + Sync {
@@ -25,6 +28,10 @@ pub trait StoreMaintenance: Send + Sync {
     /// # Cancel safety
     /// Dropping the future cancels the check.
     async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError>;
+    /// Returns the time that retention trusted last; `None` before the first.
+    async fn trusted_time(&self) -> Result<Option<Timestamp>, StoreError>;
+    /// Stores the time that retention trusts.
+    async fn set_trusted_time(&self, at: Timestamp) -> Result<(), StoreError>;
     /// Deletes up to `limit` of the oldest request records that `cutoff` selects. Keeps sums and
     /// charges, and the newest record, because cursors continue from it. Returns the number of
     /// deleted records; zero while another gateway deletes old rows.

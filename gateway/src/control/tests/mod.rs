@@ -10,6 +10,7 @@ mod catalogue;
 mod key_update;
 mod keys;
 mod ledger;
+mod operator_token;
 mod password_reset;
 mod rotation;
 mod sessions;

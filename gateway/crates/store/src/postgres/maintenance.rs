@@ -9,6 +9,7 @@ use super::codec::{ReadColumn, parameters};
 use super::transaction::Transaction;
 use super::{PostgresStore, sums};
 use crate::codec::Count;
+use crate::maintenance::TRUSTED_TIME;
 use crate::records::{self, REQUEST};
 use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
 use domain::record::RequestRecord;
@@ -34,6 +35,25 @@ impl StoreMaintenance for PostgresStore {
         tx.commit().await?;
         let finding = || format!("the server found {failures} pages with wrong checksums");
         Ok((failures > 0).then(finding).into_iter().collect())
+    }
+
+    async fn trusted_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let sql = "SELECT value FROM meta WHERE name = $1";
+        let Some(row) = tx.query_opt(sql, parameters![TRUSTED_TIME]).await? else {
+            return Ok(None);
+        };
+        Ok(row.column::<String>(0)?.parse().ok())
+    }
+
+    async fn set_trusted_time(&self, at: Timestamp) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        let sql = "INSERT INTO meta (name, value) VALUES ($1, $2) \
+            ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        tx.execute(sql, parameters![TRUSTED_TIME, at.to_string()]).await?;
+        tx.commit().await
     }
 
     async fn delete_old_requests(

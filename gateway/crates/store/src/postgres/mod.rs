@@ -29,6 +29,7 @@ mod models;
 mod nodes;
 mod notifications;
 mod operations;
+mod operator_token;
 mod password_resets;
 mod pools;
 mod recalls;

@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
-use super::codec::parameters;
+use super::codec::{ReadColumn, parameters};
 use super::{SqliteStore, commit, copy, filter, integrity, spans, sums};
+use crate::maintenance::TRUSTED_TIME;
 use crate::records::{self, REQUEST};
 use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
 use domain::record::RequestRecord;
@@ -25,6 +26,25 @@ impl StoreMaintenance for SqliteStore {
     async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {
         self.write(move |tx| integrity::record_check(tx, at)).await?;
         self.background_reads.run(integrity::quick_check).await
+    }
+
+    async fn trusted_time(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read(|tx| {
+            let mut select = tx.prepare_cached("SELECT value FROM meta WHERE name = ?")?;
+            let found = select.query_row(parameters![TRUSTED_TIME], |row| row.column(0));
+            Ok(found.optional()?.and_then(|text: String| text.parse().ok()))
+        })
+        .await
+    }
+
+    async fn set_trusted_time(&self, at: Timestamp) -> Result<(), StoreError> {
+        self.write(move |tx| {
+            let sql = "INSERT INTO meta (name, value) VALUES (?, ?) \
+                ON CONFLICT DO UPDATE SET value = excluded.value";
+            tx.prepare_cached(sql)?.execute(parameters![TRUSTED_TIME, at.to_string()])?;
+            Ok(())
+        })
+        .await
     }
 
     async fn delete_old_requests(

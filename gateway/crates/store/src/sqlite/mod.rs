@@ -30,6 +30,7 @@ mod ledger;
 mod maintenance;
 mod migrations;
 mod models;
+mod operator_token;
 mod password_resets;
 mod readers;
 mod requests;
