@@ -219,7 +219,7 @@ pub(crate) enum Command {
         trial credit, CORS and retention apply at once, the others with the next start.")]
     Reload,
     /// Replace the key that encrypts stored secrets (operators only)
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  ctl seal rotate")]
     Seal(seal::SealCommand),
     /// Show the versions of ctl and of the gateway
     #[command(after_help = "Example:\n  ctl version\n  ctl version -o json")]

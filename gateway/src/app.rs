@@ -6,6 +6,7 @@ mod backend;
 mod migrate;
 mod operator_token;
 mod restore;
+mod simulator;
 mod take_over;
 mod upgrade;
 
@@ -19,8 +20,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::json;
-use tokio::net::{TcpListener, UnixStream};
-use tokio::runtime::Handle;
+use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -30,13 +30,14 @@ use self::backend::Backend;
 pub use self::migrate::migrate;
 pub use self::operator_token::enable_operator_token;
 pub use self::restore::restore;
+pub use self::simulator::run_simulator;
 pub use self::take_over::take_over;
 use crate::admin;
 use crate::backups::BackupTask;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::{Config, LiveSettings, StoreConfig};
-use crate::connections::{Acceptor, ConnectionLimits, ConnectionSlots, descriptors};
+use crate::connections::{Acceptor, ConnectionSlots, descriptors};
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
@@ -66,13 +67,13 @@ use crate::shared_pool::Shortages;
 use crate::state::State;
 use crate::take_over::Offer;
 use crate::tls::ServerTls;
-use crate::upstream::{HealthChecks, SimulatorDialer, SlotsTable, StatsTable, UpstreamClients};
+use crate::upstream::{HealthChecks, SlotsTable, StatsTable, UpstreamClients};
 use crate::workers::{WorkerRuntime, Workers};
+use ::simulator::{Simulator, TruthLog};
 use domain::consumption::Consumption;
 use domain::durability::Durability;
 use domain::key::Key;
 use domain::upstream::Upstream;
-use simulator::{self, Simulator, TruthLog};
 use store::fleet::Fenced;
 use store::{Allocations, IdempotencyClaims, Schema, Store};
 
@@ -98,7 +99,7 @@ pub struct Seams {
 
 impl Default for Seams {
     fn default() -> Self {
-        let settings = simulator::Settings { seed: SIMULATOR_SEED, truth: TruthLog::memory() };
+        let settings = ::simulator::Settings { seed: SIMULATOR_SEED, truth: TruthLog::memory() };
         Self {
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
@@ -284,7 +285,7 @@ pub async fn run(
     let (upstream_stats, due_probes) = StatsTable::new();
     let upstream_stats = Arc::new(upstream_stats);
     let upstream_slots = Arc::<SlotsTable>::default();
-    let dialer = dialer(seams.simulator, serving.clone());
+    let dialer = simulator::dialer(seams.simulator, serving.clone());
     // Each worker has its own connections to upstreams.
     let upstream_clients = || {
         let journal_barrier = JournalBarrier::new(flush_journal.clone(), tasks.clone());
@@ -430,7 +431,12 @@ pub async fn run(
     let handed_over = CancellationToken::new();
     match Offer::new(&config.data_dir, &listeners, config.drain) {
         Ok(offer) => {
-            let taking = hand_over(offer, successor.clone(), handed_over.clone(), shutdown.clone());
+            let taking = take_over::hand_over(
+                offer,
+                successor.clone(),
+                handed_over.clone(),
+                shutdown.clone(),
+            );
             writing.spawn(taking);
         }
         Err(error) => tracing::warn!(%error, "another process cannot take over from this one"),
@@ -520,43 +526,11 @@ fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Output = ()>> {
     })
 }
 
-/// Shuts down as soon as another process takes over from this one. Ends with the shutdown, so that the offer does not keep
-/// the listening sockets open.
-async fn hand_over(
-    offer: Offer,
-    successor: Arc<OnceLock<UnixStream>>,
-    handed_over: CancellationToken,
-    shutdown: CancellationToken,
-) {
-    let Some(connection) = shutdown.run_until_cancelled(offer.taken()).await else { return };
-    _ = successor.set(connection);
-    handed_over.cancel();
-    shutdown.cancel();
-}
-
 /// Sets what keys have spent.
 fn resume_spending(ledger: &Ledger, keys: &[Key], used: &Consumption) {
     let spent: HashMap<_, _> = used.spent.iter().map(|(key, spent)| (key, *spent)).collect();
     for key in keys {
         ledger.resume_spending(key, spent.get(&key.origin).copied().unwrap_or_default());
-    }
-}
-
-/// Serves `simulator` on its own listener until `shutdown`, for upstreams that outlive a gateway.
-pub async fn run_simulator(
-    listener: TcpListener,
-    simulator: Simulator,
-    shutdown: CancellationToken,
-) {
-    let tasks = TaskTracker::new();
-    let slots = ConnectionSlots::new(ConnectionLimits::default());
-    let mut acceptor = Acceptor::new(listener, "simulator", slots);
-    while let Some(accepted) = shutdown.run_until_cancelled(acceptor.accept()).await {
-        let simulator = simulator.clone();
-        tasks.spawn(async move {
-            let _slot = accepted.slot;
-            simulator.serve(accepted.stream).await;
-        });
     }
 }
 
@@ -582,24 +556,4 @@ async fn replays(
     let answered = store.answered_since(since, MAX_ENTRIES).await;
     let answered = answered.context("reading what was answered before")?;
     Ok(Some(Replays::new(config.idempotency, &answered, clock.clone(), claims)))
-}
-
-/// Connects to the simulator over a socket pair, which needs no port. The simulator runs on the current runtime,
-/// not on that of the worker that connects.
-fn dialer(simulator: Simulator, tasks: TaskTracker) -> SimulatorDialer {
-    let runtime = Handle::current();
-    SimulatorDialer::new(move || {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        theirs.set_nonblocking(true)?;
-        let simulator = simulator.clone();
-        let serve = async move {
-            match UnixStream::from_std(theirs) {
-                Ok(stream) => simulator.serve(stream).await,
-                Err(error) => tracing::warn!(%error, "the simulator cannot serve a connection"),
-            }
-        };
-        tasks.spawn_on(serve, &runtime);
-        UnixStream::from_std(ours)
-    })
 }

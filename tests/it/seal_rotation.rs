@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tests::drill::rig;
 use tests::http::Request;
 use tests::process::{Gateway, command};
-use tests::{RawUpstream, json_answer, question, with_timeout};
+use tests::{PostgresDatabase, RawUpstream, json_answer, question, with_timeout};
 use tokio::io::AsyncWriteExt;
 
 const ANSWER: &str = r#"{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
@@ -166,4 +166,39 @@ async fn a_key_from_a_command_is_rotated_where_it_comes_from() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && text.contains("`seal_key_command`"), "{text}");
     assert!(!text.contains("no key\n"), "{text}");
+}
+
+#[tokio::test]
+async fn the_key_of_several_gateways_is_rotated_by_the_only_one() {
+    let Some(database) = PostgresDatabase::create("it_seal_rotation").await else { return };
+    let store = ["--store", &database.url, "--node-name"];
+    let node = |name| [&store[..], &[name]].concat();
+    let (setup, gateway) = Setup::start(&node("one")).await;
+    let former = setup.keys();
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("seal.key"), &former[0]).unwrap();
+    let second = start(other.path(), &node("two")).await;
+    let refused = ctl(&gateway, setup.path(), "seal rotate", "").await.unwrap_err();
+    assert!(refused.contains("`one`, `two`") && refused.contains("ctl node remove"), "{refused}");
+    assert_eq!(setup.keys(), former, "no key was made");
+    second.stop().await;
+    ctl(&gateway, setup.path(), "node remove two --yes", "").await.unwrap();
+    let rotated = ctl(&gateway, setup.path(), "seal rotate", "").await.unwrap();
+    assert_eq!(rotated["resealed"], 1);
+    setup.check(&gateway).await;
+
+    // A gateway with the former key must not store secrets that the others cannot read.
+    let third = tempfile::tempdir().unwrap();
+    std::fs::write(third.path().join("seal.key"), &former[0]).unwrap();
+    let mut refused = command("gateway");
+    refused.arg("--data-dir").arg(third.path()).args(node("three"));
+    refused.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    let output = with_timeout("its end", refused.output()).await.unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && text.contains("is another key"), "{text}");
+    gateway.stop().await;
+    let gateway = start(setup.path(), &node("one")).await;
+    setup.check(&gateway).await;
+    gateway.stop().await;
+    database.remove().await;
 }

@@ -1,15 +1,17 @@
-//! Prepares a process that takes over from a running gateway, and has that gateway stop.
-//!
-//! Everything that can fail is done before: until then, the running gateway serves.
+//! Both sides of a take-over: the new process prepares everything that can fail and has the running gateway stop, which
+//! serves until then.
 
 use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result, ensure};
+use tokio::net::UnixStream;
+use tokio_util::sync::CancellationToken;
 
 use super::backend::check_schema;
 use crate::config::{AdminAddress, Config, SettingsSource};
 use crate::listeners::Listeners;
-use crate::take_over::RunningGateway;
+use crate::take_over::{Offer, RunningGateway};
 use crate::tls::ServerTls;
 
 /// Takes the listening sockets of the gateway that uses the data directory of `source`, and returns when it has ended.
@@ -63,4 +65,18 @@ fn ensure_same_addresses(settings: &Config, running: &Config) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Shuts down as soon as another process takes over from this one. Ends with the shutdown, so that the offer does not keep
+/// the listening sockets open.
+pub(super) async fn hand_over(
+    offer: Offer,
+    successor: Arc<OnceLock<UnixStream>>,
+    handed_over: CancellationToken,
+    shutdown: CancellationToken,
+) {
+    let Some(connection) = shutdown.run_until_cancelled(offer.taken()).await else { return };
+    _ = successor.set(connection);
+    handed_over.cancel();
+    shutdown.cancel();
 }

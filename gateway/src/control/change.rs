@@ -148,7 +148,7 @@ impl Control {
                 format!("`idempotency-key` must have 1 to {MAX_KEY_BYTES} characters of ASCII");
             return Err(ValidationError::new("idempotency-key", message).into());
         }
-        let digest = self.credentials.digest(message);
+        let digest = self.credentials.sealer().digest(message);
         let call = Some(AdminCall { method, key: key.to_owned(), digest });
         Ok(Caller { call, ..caller })
     }

@@ -59,7 +59,8 @@ impl Control {
                     update.upstreams.push(changed);
                 }
             }
-            let details = format!("{resealed} secrets sealed with a new key");
+            let plural = if resealed == 1 { "" } else { "s" };
+            let details = format!("{resealed} secret{plural} sealed with a new key");
             let audit = control.audit_entry(AuditAction::SealRotate, "seal key", None, details);
             control.store.update_catalogue(&update, &[audit]).await?;
             // Opens the former secrets, too, which requests may be resolving.
@@ -92,7 +93,7 @@ impl Control {
         if nodes.len() > 1 {
             let names: Vec<_> = nodes.iter().map(|node| format!("`{}`", node.name)).collect();
             return Err(ControlError::InUse(format!(
-                "the gateways {} use the database, and each reads the key only when it starts: stop all but one, remove \
+                "the gateways {} use the database, and each reads the key only when it starts: stop the others, remove \
                  them with `ctl node remove`, rotate the key, and add them again with it",
                 names.join(", ")
             )));

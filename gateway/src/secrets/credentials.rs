@@ -134,11 +134,6 @@ impl Credentials {
         &self.sealer
     }
 
-    /// Returns the keyed digest of bytes that may contain a secret.
-    pub(crate) fn digest(&self, bytes: &[u8]) -> [u8; 32] {
-        self.sealer.digest(bytes)
-    }
-
     /// Encrypts a credential for the store.
     pub(crate) fn seal(&self, secret: &SecretString) -> CredentialSource {
         CredentialSource::Sealed(self.seal_bytes(secret))
