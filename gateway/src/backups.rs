@@ -17,6 +17,7 @@ use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::database_copies;
 use store::{Store, StoreCopy, StoreError};
 
 /// The name of a backup, with its time in UTC.
@@ -205,17 +206,10 @@ fn digest(
 
 /// Returns the backups in `dir`, the oldest first.
 fn existing(dir: &Path) -> io::Result<Vec<(Timestamp, PathBuf)>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let time = name.to_str().and_then(|name| jiff::civil::DateTime::strptime(NAME, name).ok());
-        if let Some(time) = time.and_then(|time| time.to_zoned(TimeZone::UTC).ok()) {
-            found.push((time.timestamp(), entry.path()));
-        }
-    }
-    found.sort();
-    Ok(found)
+    database_copies::list(dir, |name| {
+        let time = jiff::civil::DateTime::strptime(NAME, name).ok()?;
+        Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    })
 }
 
 /// Deletes the oldest backups beyond `keep`. Those of the future, before a correction of the clock, go first: they would
@@ -223,12 +217,7 @@ fn existing(dir: &Path) -> io::Result<Vec<(Timestamp, PathBuf)>> {
 fn delete_oldest(dir: &Path, keep: NonZeroUsize, now: Timestamp) -> io::Result<()> {
     let mut found = existing(dir)?;
     found.sort_by_key(|(time, _)| (*time <= now, *time));
-    let surplus = found.len().saturating_sub(keep.get());
-    for (_, path) in found.drain(..surplus) {
-        std::fs::remove_file(&path)?;
-        tracing::info!(path = %path.display(), "deleted an old backup");
-    }
-    Ok(())
+    database_copies::delete_first(&found, keep.get())
 }
 
 #[cfg(test)]

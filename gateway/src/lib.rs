@@ -35,6 +35,7 @@ pub mod coalescing_writer;
 pub mod config;
 pub mod connections;
 mod data_dir;
+mod database_copies;
 pub mod demo;
 pub mod directory;
 pub mod journal_barrier;

@@ -40,5 +40,5 @@ async fn the_ledger_the_usage_and_the_audit_log_of_a_year_agree() {
     assert_eq!(year.actor, OPERATOR);
     year.check_sums().await;
     year.check_audit().await;
-    year.check_backups();
+    year.check_backups().await;
 }

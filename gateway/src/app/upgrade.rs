@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::data_dir::{self, BACKUPS, DATABASE};
+use crate::database_copies;
 use store::Upgrade;
 use store::postgres::PostgresAddress;
 use store::postgres::PostgresStore;
@@ -114,23 +115,10 @@ fn copy_path(dir: &Path, upgrade: &Upgrade) -> PathBuf {
 
 /// Deletes all copies in `backups` but those before the newest upgrades.
 fn delete_oldest(backups: &Path) -> Result<()> {
-    let reading = || format!("reading `{}`", backups.display());
-    let mut copies = Vec::new();
-    for entry in std::fs::read_dir(backups).with_context(reading)? {
-        let path = entry.with_context(reading)?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let schema = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(".db"));
-        if let Some(schema) = schema.and_then(|schema| schema.parse::<u32>().ok()) {
-            copies.push((schema, path));
-        }
-    }
-    copies.sort();
-    let surplus = copies.len().saturating_sub(MAX_COPIES);
-    for (_, path) in copies.drain(..surplus) {
-        std::fs::remove_file(&path).with_context(|| format!("deleting `{}`", path.display()))?;
-        tracing::info!(copy = %path.display(), "deleted an old copy of the database");
-    }
-    Ok(())
+    let schema = |name: &str| name.strip_prefix(PREFIX)?.strip_suffix(".db")?.parse::<u32>().ok();
+    database_copies::list(backups, schema)
+        .and_then(|copies| database_copies::delete_first(&copies, MAX_COPIES))
+        .with_context(|| format!("deleting the oldest copies in `{}`", backups.display()))
 }
 
 #[cfg(test)]

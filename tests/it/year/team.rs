@@ -19,8 +19,6 @@ pub(super) const OPERATOR: &str = "operator";
 const DEPUTY: &str = "member-2";
 /// How long request records are kept.
 pub(super) const KEEP: Duration = Duration::from_hours(90 * 24);
-/// The number of backups that are kept.
-pub(super) const BACKUPS: usize = 3;
 
 /// The gateway, and what was done so far.
 pub(super) struct Year {
@@ -53,7 +51,7 @@ impl Year {
         let (mut home, key) = first_schema::home(clock, configure).await;
         home.setup.config.backups = Some(BackupSettings {
             every: Duration::from_hours(7 * 24),
-            keep: BACKUPS.try_into().unwrap(),
+            keep: 3.try_into().unwrap(),
             dir: home.scratch().join("copies"),
         });
         let product = home.start().await;

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use domain::account::{Account, Invite, Session};
+use domain::account::{Account, Session};
 use domain::audit::AuditEntry;
 use domain::expression::Term;
-use domain::id::{AccountId, InviteId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
+use domain::id::{AccountId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
 use domain::idempotency::Answered;
 use domain::key::Key;
 use domain::ledger::Entry;
@@ -37,7 +37,9 @@ mod condition;
 #[cfg(test)]
 mod conformance;
 pub mod consumption;
+mod error;
 pub mod fleet;
+pub mod invites;
 pub mod ledger;
 pub mod maintenance;
 pub mod migration;
@@ -47,13 +49,17 @@ pub mod password_resets;
 pub mod postgres;
 mod predicates;
 mod records;
+mod schema;
 pub mod sqlite;
 mod summary;
 
 pub use consumption::ConsumptionTotals;
+pub use error::{DiskFault, StoreError};
 pub use fleet::{ChangeSeq, Changes, Nodes, SealKeys};
+pub use invites::Invites;
 pub use ledger::LedgerEntries;
 pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
+pub use schema::{Schema, Upgrade};
 
 pub use account_lifecycle::AccountLifecycle;
 pub use allocations::Allocations;
@@ -61,111 +67,6 @@ pub use audit::{AuditFilter, AuditLog};
 pub use claims::IdempotencyClaims;
 pub use operator_token::OperatorTokens;
 pub use password_resets::PasswordResets;
-
-/// The reason why a store operation failed.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The named object does not exist.
-    #[error("not found")]
-    NotFound,
-    /// The object to add exists, or the object to remove is in use, as described by the text.
-    #[error("{0}")]
-    Conflict(String),
-    /// Other gateways committed changes that the change is not based on, because this gateway has
-    /// not [applied](Changes) them yet. The change was not made.
-    #[error("another gateway made a change at the same time")]
-    Stale,
-    /// The database failed.
-    #[error("the store is unavailable")]
-    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The disk failed to read or write.
-    #[error("{fault}")]
-    Disk {
-        /// The kind of failure.
-        fault: DiskFault,
-        /// The error of the operating system or the database.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The backend does not have this operation, for the reason in the text.
-    #[error("{0}")]
-    Unsupported(&'static str),
-    /// The database could not be opened.
-    #[error("the store at `{location}` cannot be opened")]
-    Unopened {
-        /// The database file, or the address of the database without its password.
-        location: String,
-        /// The reason.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-}
-
-/// A failure of a disk. `Display` is for operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DiskFault {
-    /// There is no space, or a quota is used up.
-    #[error("there is no room on the gateway's disk")]
-    Full,
-    /// The file system is mounted read-only, or the file is not writable.
-    #[error("the gateway's disk is read-only")]
-    ReadOnly,
-    /// Reads or writes fail.
-    #[error(
-        "the gateway's disk fails to read or write (it may be full, at a limit on file sizes, or broken)"
-    )]
-    Failing,
-}
-
-impl DiskFault {
-    /// Returns the disk failure that an error of the operating system indicates, if any.
-    pub fn of(error: &std::io::Error) -> Option<Self> {
-        use std::io::ErrorKind;
-        match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(Self::Full),
-            ErrorKind::ReadOnlyFilesystem => Some(Self::ReadOnly),
-            ErrorKind::FileTooLarge => Some(Self::Failing),
-            _ => None,
-        }
-    }
-}
-
-impl From<std::io::Error> for StoreError {
-    fn from(error: std::io::Error) -> Self {
-        match DiskFault::of(&error) {
-            Some(fault) => Self::Disk { fault, source: error.into() },
-            None => Self::Unavailable(error.into()),
-        }
-    }
-}
-
-/// The version of a schema, which counts the migrations. `Display` is for operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schema {
-    /// The database: `SQLite` or `PostgreSQL`.
-    pub backend: &'static str,
-    /// The number of the newest migration.
-    pub version: u32,
-}
-
-impl std::fmt::Display for Schema {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} schema {}", self.backend, self.version)
-    }
-}
-
-/// What opening a database does to its schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upgrade {
-    /// The schema version of the database.
-    pub from: u32,
-    /// The schema version afterwards; the same if nothing is to be done.
-    pub to: u32,
-    /// The names of the migrations that are missing, in their order.
-    pub migrations: &'static [&'static str],
-    /// The size of the database in bytes.
-    pub bytes: u64,
-}
 
 /// A consistent snapshot of the state that the gateway keeps in memory.
 #[derive(Debug, Default)]
@@ -190,6 +91,7 @@ pub struct Snapshot {
 /// change.
 pub trait Store:
     Identities
+    + Invites
     + AccountLifecycle
     + PasswordResets
     + OperatorTokens
@@ -207,6 +109,7 @@ pub trait Store:
 }
 impl<
     T: Identities
+        + Invites
         + AccountLifecycle
         + PasswordResets
         + OperatorTokens
@@ -224,7 +127,7 @@ impl<
 {
 }
 
-/// Accounts, sessions, invites and keys.
+/// Accounts, sessions and keys.
 #[async_trait]
 pub trait Identities: Send + Sync {
     /// Returns the state that the gateway keeps in memory.
@@ -263,20 +166,6 @@ pub trait Identities: Send + Sync {
         &self,
         name: &str,
     ) -> Result<Option<(AccountId, String)>, StoreError>;
-    /// Adds an invite, and deletes those that expired unused before its `created_at`.
-    /// [`StoreError::Conflict`] if `max_open` others can still be used.
-    async fn add_invite(
-        &self,
-        invite: &Invite,
-        max_open: u32,
-        audit: &AuditEntry,
-    ) -> Result<(), StoreError>;
-    /// Returns an invite by the digest of its code, even if it was used or has expired.
-    async fn find_invite(&self, digest: [u8; 32]) -> Result<Option<Invite>, StoreError>;
-    /// Returns up to `limit` invites, newest first.
-    async fn invites(&self, limit: usize) -> Result<Vec<Invite>, StoreError>;
-    /// Deletes an unused invite. [`StoreError::NotFound`] if there is none.
-    async fn revoke_invite(&self, id: &InviteId, audit: &AuditEntry) -> Result<(), StoreError>;
 
     /// Adds a session, and deletes those that ended before its `created_at`, and the oldest of the
     /// account beyond `max_sessions`. [`StoreError::NotFound`] if there is no such account.

@@ -15,9 +15,9 @@ use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
 use crate::{Identities, Snapshot, StoreError};
-use domain::account::{Account, Invite, Role, Session};
+use domain::account::{Account, Role, Session};
 use domain::audit::AuditEntry;
-use domain::id::{AccountId, InviteId, KeyId, SessionId};
+use domain::id::{AccountId, KeyId, SessionId};
 use domain::key::Key;
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
@@ -116,35 +116,6 @@ impl Identities for PostgresStore {
         let sql = "SELECT id, password_hash FROM accounts WHERE folded_name = $1";
         let row = tx.query_opt(sql, parameters![name.to_lowercase()]).await?;
         row.map(|row| Ok((row.column(0)?, row.column(1)?))).transpose()
-    }
-
-    async fn add_invite(
-        &self,
-        invite: &Invite,
-        max_open: u32,
-        audit: &AuditEntry,
-    ) -> Result<(), StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
-        invites::insert(&tx, invite, max_open).await?;
-        tx.commit_audited(audit).await
-    }
-
-    async fn find_invite(&self, digest: [u8; 32]) -> Result<Option<Invite>, StoreError> {
-        let mut connection = self.connection().await?;
-        invites::find(&connection.view().await?, digest).await
-    }
-
-    async fn invites(&self, limit: usize) -> Result<Vec<Invite>, StoreError> {
-        let mut connection = self.connection().await?;
-        invites::newest(&connection.view().await?, limit).await
-    }
-
-    async fn revoke_invite(&self, id: &InviteId, audit: &AuditEntry) -> Result<(), StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
-        invites::revoke(&tx, id).await?;
-        tx.commit_audited(audit).await
     }
 
     async fn add_session(

@@ -1,14 +1,50 @@
 //! Invites.
 
+use async_trait::async_trait;
+
+use super::PostgresStore;
 use super::audit::rows;
 use super::codec::{ReadColumn, parameters};
 use super::error::{Constrained, expect_changed};
 use super::transaction::Transaction;
-use crate::StoreError;
 use crate::codec::{At, Count};
 use crate::objects::{self, INVITES};
+use crate::{Invites, StoreError};
 use domain::account::{Account, Invite};
+use domain::audit::AuditEntry;
 use domain::id::InviteId;
+
+#[async_trait]
+impl Invites for PostgresStore {
+    async fn add_invite(
+        &self,
+        invite: &Invite,
+        max_open: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        insert(&tx, invite, max_open).await?;
+        tx.commit_audited(audit).await
+    }
+
+    async fn find_invite(&self, digest: [u8; 32]) -> Result<Option<Invite>, StoreError> {
+        let mut connection = self.connection().await?;
+        find(&connection.view().await?, digest).await
+    }
+
+    async fn invites(&self, limit: usize) -> Result<Vec<Invite>, StoreError> {
+        let mut connection = self.connection().await?;
+        newest(&connection.view().await?, limit).await
+    }
+
+    async fn revoke_invite(&self, id: &InviteId, audit: &AuditEntry) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.begin(self.epoch).await?;
+        revoke(&tx, id).await?;
+        tx.commit_audited(audit).await
+    }
+}
 
 /// Adds an invite, unless `max_open` others can still be used.
 pub(super) async fn insert(

@@ -13,9 +13,9 @@ use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
 use crate::{ChangeSeq, Identities, Snapshot, StoreError};
-use domain::account::{Account, Invite, Session};
+use domain::account::{Account, Session};
 use domain::audit::AuditEntry;
-use domain::id::{AccountId, InviteId, KeyId, SessionId};
+use domain::id::{AccountId, KeyId, SessionId};
 use domain::key::Key;
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
@@ -115,29 +115,6 @@ impl Identities for SqliteStore {
             Ok(found)
         })
         .await
-    }
-
-    async fn add_invite(
-        &self,
-        invite: &Invite,
-        max_open: u32,
-        audit: &AuditEntry,
-    ) -> Result<(), StoreError> {
-        let invite = invite.clone();
-        self.write_audited(audit, move |tx| invites::insert(tx, &invite, max_open)).await
-    }
-
-    async fn find_invite(&self, digest: [u8; 32]) -> Result<Option<Invite>, StoreError> {
-        self.read(move |tx| invites::find(tx, digest)).await
-    }
-
-    async fn invites(&self, limit: usize) -> Result<Vec<Invite>, StoreError> {
-        self.read(move |tx| invites::newest(tx, limit)).await
-    }
-
-    async fn revoke_invite(&self, id: &InviteId, audit: &AuditEntry) -> Result<(), StoreError> {
-        let id = id.clone();
-        self.write_audited(audit, move |tx| invites::revoke(tx, &id)).await
     }
 
     async fn add_session(

@@ -1,15 +1,44 @@
 //! Invites.
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::SqliteStore;
 use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
-use crate::StoreError;
 use crate::codec::{At, Count};
 use crate::objects::{self, INVITES};
+use crate::{Invites, StoreError};
 use domain::account::{Account, Invite};
+use domain::audit::AuditEntry;
 use domain::id::InviteId;
+
+#[async_trait]
+impl Invites for SqliteStore {
+    async fn add_invite(
+        &self,
+        invite: &Invite,
+        max_open: u32,
+        audit: &AuditEntry,
+    ) -> Result<(), StoreError> {
+        let invite = invite.clone();
+        self.write_audited(audit, move |tx| insert(tx, &invite, max_open)).await
+    }
+
+    async fn find_invite(&self, digest: [u8; 32]) -> Result<Option<Invite>, StoreError> {
+        self.read(move |tx| find(tx, digest)).await
+    }
+
+    async fn invites(&self, limit: usize) -> Result<Vec<Invite>, StoreError> {
+        self.read(move |tx| newest(tx, limit)).await
+    }
+
+    async fn revoke_invite(&self, id: &InviteId, audit: &AuditEntry) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.write_audited(audit, move |tx| revoke(tx, &id)).await
+    }
+}
 
 /// Adds an invite, unless `max_open` others can still be used.
 pub(super) fn insert(tx: &Connection, invite: &Invite, max_open: u32) -> Result<(), StoreError> {
