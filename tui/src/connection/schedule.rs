@@ -11,6 +11,9 @@ use crate::model::subscription::Topic;
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     entries: Vec<ScheduledTopic>,
+    /// The time of the last fetch of [`Topic::Minutes`], which takes many calls and whose data stays
+    /// valid while no screen shows it.
+    minutes_fetched: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -31,7 +34,11 @@ impl Schedule {
         self.entries.retain(|entry| topics.contains(&entry.topic));
         for &topic in topics {
             if !self.entries.iter().any(|entry| entry.topic == topic) {
-                self.entries.push(ScheduledTopic { topic, due: Some(now), is_in_flight: false });
+                let due = match (topic, self.minutes_fetched) {
+                    (Topic::Minutes, Some(fetched)) => now.max(fetched + refresh_interval(topic)),
+                    _ => now,
+                };
+                self.entries.push(ScheduledTopic { topic, due: Some(due), is_in_flight: false });
             }
         }
     }
@@ -52,6 +59,9 @@ impl Schedule {
 
     /// Marks the fetch of `topic` as finished.
     pub(super) fn complete(&mut self, topic: Topic, now: Instant) {
+        if topic == Topic::Minutes {
+            self.minutes_fetched = Some(now);
+        }
         for entry in self.entries.iter_mut().filter(|entry| entry.topic == topic) {
             entry.due.get_or_insert(now + refresh_interval(topic));
             entry.is_in_flight = false;
@@ -131,5 +141,22 @@ mod tests {
         let interval = refresh_interval(Topic::Account);
         assert_eq!(schedule.take_due(start + interval / 2), []);
         assert_eq!(schedule.take_due(start + interval), [Topic::Account]);
+    }
+
+    #[test]
+    fn a_screen_that_is_opened_again_does_not_fetch_the_minutes_again() {
+        let start = Instant::now();
+        let mut schedule = Schedule::default();
+        let topics = [Topic::Account, Topic::Minutes];
+        schedule.set_topics(&topics, start);
+        assert_eq!(schedule.take_due(start), topics);
+        for topic in topics {
+            schedule.complete(topic, start);
+        }
+        schedule.set_topics(&[], start);
+        schedule.set_topics(&topics, start);
+        assert_eq!(schedule.take_due(start), [Topic::Account]);
+        let later = start + refresh_interval(Topic::Minutes);
+        assert_eq!(schedule.take_due(later), [Topic::Minutes]);
     }
 }

@@ -11,7 +11,8 @@ use crate::model::Action::{
     self, Back, Complete, Copy, CopyAgent, CopyCommand, CopyRows, Credit, Detail, Field, First,
     Grant, Jump, Last, Mark, Modify, Mouse, Move, New, NextModel, Open, OpenRecord, Page, Password,
     Pause, Quit, Range, Refresh, Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort,
-    Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
+    Submit, Suspend, Tab, ToggleColumns, ToggleDraining, ToggleRegistration, ToggleSuspension,
+    ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
@@ -163,6 +164,7 @@ pub const TABLE: &[Binding] = &[
     row(LISTS, &[(NONE, Char('>'))], Sort(1), "sort by the next column").hint("sort"),
     row(LISTS, &[(NONE, Char('<'))], Sort(-1), "sort by the previous column"),
     row(LISTS, &[(NONE, Char('='))], Reverse, "reverse the order"),
+    row(LISTS, &[(NONE, Char('-'))], ToggleColumns, "hide the column sorted by; again: show all").command("columns"),
     row(LISTS, &[(CTRL, Right)], Sideways(1), "columns further right"),
     row(LISTS, &[(CTRL, Left)], Sideways(-1), "columns further left"),
     row(&[KEYS, ACCOUNTS], &[(NONE, Char(' '))], Mark, "mark it for what is done next").hint("mark"),

@@ -49,6 +49,7 @@ pub(super) fn back(model: &mut Model) -> bool {
     if list::filter(model) == visit.filter {
         undo(model);
         model.screen = visit.from;
+        model.data.log.end_sorting();
     } else {
         list::set_filter(model, &visit.filter);
     }

@@ -61,10 +61,13 @@ fn the_ledger_of_an_account_ignores_entries_of_others() {
     press(&mut model, KeyCode::Down);
     let effects = press(&mut model, KeyCode::Enter);
     assert_eq!(subscribed(&effects).subject.as_deref(), Some("ada"));
-    let entries = || vec![LedgerEntry::default()];
-    load(&mut model, Loaded::Ledger { subject: None, entries: entries() });
+    let ledger = |subject| {
+        let entries = vec![LedgerEntry::default()];
+        Loaded::Ledger { subject, entries, has_more: false }
+    };
+    load(&mut model, ledger(None));
     assert!(model.data.ledger.entries.is_empty(), "requested before");
-    load(&mut model, Loaded::Ledger { subject: Some("ada".to_owned()), entries: entries() });
+    load(&mut model, ledger(Some("ada".to_owned())));
     assert_eq!(model.data.ledger.entries.len(), 1);
     let effects = press(&mut model, KeyCode::Left);
     assert_eq!((subscribed(&effects).subject.as_deref(), model.screen), (None, Screen::Accounts));
