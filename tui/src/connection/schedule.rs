@@ -102,10 +102,11 @@ impl Schedule {
 fn refresh_interval(topic: Topic) -> Duration {
     let seconds = match topic {
         Topic::Limits | Topic::Health | Topic::Nodes => 2,
-        Topic::Accounts | Topic::Audit | Topic::Ledger | Topic::Errors | Topic::Keys => 10,
-        Topic::Account | Topic::Usage | Topic::Matching | Topic::Upstreams => 30,
+        Topic::Accounts | Topic::Audit | Topic::Ledger => 10,
+        Topic::Account | Topic::Keys | Topic::Usage | Topic::Matching | Topic::Upstreams => 30,
         Topic::Models | Topic::Plans | Topic::Hours => 60,
         // The traffic stream continues them.
+        Topic::Errors => 60,
         Topic::Minutes => 300,
         // Streams are not polled.
         Topic::Traffic | Topic::Log => 3_600,

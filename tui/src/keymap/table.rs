@@ -124,6 +124,7 @@ pub const TABLE: &[Binding] = &[
     row(&[Choose], &[(NONE, Up), (NONE, Char('k'))], Move(-1), "previous"),
     row(&[Choose], &[(NONE, Esc), (NONE, Left), (NONE, Char('h')), (NONE, Char('q'))], Back, "cancel").hint("cancel"),
     row(SOURCES, &[(NONE, Right), (NONE, Char('l'))], Action::Enter, "go to what belongs to it").hint("go in"),
+    row(&[OVERVIEW, LIVE], &[(NONE, Char('e'))], Action::Enter, "the requests with an error in the last hour").hint("errors"),
     row(SIDEWAYS, &[(NONE, Left), (NONE, Char('h'))], Back, "go back"),
 
     // actions on the selected row

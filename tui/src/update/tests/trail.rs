@@ -93,3 +93,12 @@ fn an_upstream_leads_to_the_failures_of_its_models() {
     assert_eq!(model.screen, Screen::Upstreams);
     assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("spare")));
 }
+
+#[test]
+fn the_overview_leads_to_the_errors_of_the_last_hour() {
+    let mut model = signed_in(Role::Member);
+    let effects = press(&mut model, KeyCode::Char('e'));
+    assert_eq!(subscribed(&effects).filter, "status:failed,rejected,interrupted since:1h");
+    press(&mut model, KeyCode::Esc);
+    assert_eq!((model.screen, model.data.usage.filter.as_str()), (Screen::Overview, ""));
+}
