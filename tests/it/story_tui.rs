@@ -15,6 +15,7 @@ const PASSWORD: &str = "correct horse battery alice";
 
 const ESCAPE: &str = "\u{1b}";
 const CTRL_N: &str = "\u{e}";
+const CTRL_O: &str = "\u{f}";
 const CTRL_U: &str = "\u{15}";
 
 /// A gateway on an empty data directory, with empty home directories.
@@ -132,7 +133,15 @@ async fn a_new_user_can_do_everything_that_an_account_can() {
     screen.wait_until("the usage basis", |text| has_line(text, "counted by the upstream")).await;
     close_detail(&mut screen).await;
 
+    // a request that no filter passes, and a way from the key to its requests
+    screen.press("/status:failed\r");
+    screen.wait_for_text("no request passes the filter").await;
     screen.press("2");
+    screen.wait_for_text("Keys · 1").await;
+    screen.press("l");
+    screen.wait_for_text("keys › laptop › Requests").await;
+    screen.wait_until("its request", |text| has_line(text, "sim-chat completed")).await;
+    screen.press(ESCAPE);
     screen.wait_for_text("Keys · 1").await;
     screen.press("R");
     screen.wait_for_text("Rotate key").await;
@@ -159,6 +168,64 @@ async fn a_new_user_can_do_everything_that_an_account_can() {
     screen.wait_until("all requests", |text| has_line(text, "requests 4")).await;
     screen.wait_until("the refused requests", |text| has_line(text, "errors 2")).await;
     screen.press("q");
+    assert_eq!(screen.wait_for_exit().await, 0);
+}
+
+#[tokio::test]
+async fn the_first_journey_needs_nothing_but_the_dashboard() {
+    let machine = Machine::new().await;
+    let home = tempfile::tempdir_in(machine.disk.path()).unwrap().keep();
+    let start = || {
+        Terminal::start("tui", &home, SMALL, |command| {
+            // The scheme of a gateway on this host may be left out.
+            let server = machine.gateway.admin.trim_start_matches("http://");
+            command.args(["--server", server]);
+        })
+    };
+    let mut screen = start();
+    screen.wait_for_text("Ctrl-N makes one").await;
+    screen.press(&format!("{CTRL_N}alice\t{PASSWORD}\t{PASSWORD}\r"));
+    screen.wait_until("the overview", |text| has_line(text, "left $5")).await;
+
+    // a new key is tried with a model before it is closed
+    screen.press("2");
+    screen.wait_for_text("no keys yet").await;
+    screen.press("nlaptop\r");
+    screen.wait_for_text("will not come back").await;
+    screen.press("t");
+    screen.wait_for_text("with the new key").await;
+    screen.press("Say hello to a newcomer.\r");
+    screen.wait_for_text("Simulated answer").await;
+    screen.wait_for_text("completed · ").await;
+    screen.press(ESCAPE);
+    read_and_close_key(&mut screen).await;
+
+    // a model is tried over the other API with a key made for that, and its record is opened
+    screen.press("3");
+    screen.wait_for_text("sim-chat").await;
+    screen.press("t");
+    screen.wait_for_text("what to ask").await;
+    screen.press("\tCount to three.");
+    screen.wait_for_text("Responses").await;
+    screen.press("\r");
+    screen.wait_for_text("completed · ").await;
+    screen.press(CTRL_O);
+    screen.wait_until("its record", |text| has_line(text, "endpoint responses, as a stream")).await;
+    close_detail(&mut screen).await;
+    screen.wait_until("both", |text| text.matches("completed").count() == 2).await;
+    screen.press("q");
+    assert_eq!(screen.wait_for_exit().await, 0);
+
+    // the session was kept
+    let mut screen = start();
+    screen.wait_until("the balance", |text| has_line(text, "left $4.99")).await;
+    screen.press(":sign-out\r");
+    screen.wait_for_text("signed out").await;
+    screen.press("\u{3}");
+    assert_eq!(screen.wait_for_exit().await, 0);
+    let mut screen = start();
+    screen.wait_for_text("Ctrl-N makes one").await;
+    screen.press("\u{3}");
     assert_eq!(screen.wait_for_exit().await, 0);
 }
 
@@ -192,13 +259,26 @@ async fn an_operator_manages_accounts_upstreams_and_models() {
     screen.wait_for_text("`alice` is suspended").await;
     assert_eq!(machine.send_request(&key).await.0, 403);
     member_screen.press("r");
-    member_screen.wait_for_text("this account is suspended").await;
+    member_screen.wait_for_text("this account is suspended: overdue").await;
     screen.wait_until("the status", |text| has_line(text, "member suspended")).await;
     screen.press("s");
     screen.wait_for_text("Let `alice` be used again?").await;
     screen.press("y");
     screen.wait_for_text("`alice` can be used again").await;
     assert_eq!(machine.send_request(&key).await.0, 200);
+
+    // from the account to its ledger and its keys, and back
+    screen.press("l");
+    screen.wait_for_text("Go to, for `alice`").await;
+    screen.press("jj\r");
+    screen.wait_for_text("accounts › alice › Ledger").await;
+    screen.wait_until("the credit", |text| has_line(text, "alice credit $2.5")).await;
+    screen.press("h");
+    screen.wait_until_hidden("Ledger").await;
+    screen.press("lj\r");
+    screen.wait_for_text("accounts › alice › Keys · 1").await;
+    screen.press("h");
+    screen.wait_until_hidden("› Keys").await;
 
     screen.press("7");
     screen.wait_for_text("simulator").await;
@@ -227,6 +307,18 @@ async fn an_operator_manages_accounts_upstreams_and_models() {
     screen.press("y");
     screen.wait_for_text("model `tiny` is removed").await;
     assert_eq!(machine.send_request_to("tiny", &key).await.0, 404);
+
+    // a member's leaked key
+    screen.press("2");
+    screen.wait_until("the member's key", |text| has_line(text, "alice")).await;
+    screen.press("/alice\r");
+    screen.wait_for_text("/alice").await;
+    screen.press("x");
+    screen.wait_for_text("of `alice`?").await;
+    screen.wait_for_text("= ctl key revoke").await;
+    screen.press("y");
+    screen.wait_for_text("is revoked").await;
+    assert_eq!(machine.send_request_to("sim-chat", &key).await.0, 401);
 
     screen.press("5");
     screen.wait_until("the refused request", |text| has_line(text, "account_suspended")).await;

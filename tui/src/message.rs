@@ -120,6 +120,8 @@ pub enum Loaded {
         subject: Option<String>,
         /// The entries.
         entries: Vec<AuditEntry>,
+        /// Whether there are more.
+        has_more: bool,
     },
     /// The newest entries of the ledger.
     Ledger {
@@ -127,6 +129,8 @@ pub enum Loaded {
         subject: Option<String>,
         /// The entries.
         entries: Vec<LedgerEntry>,
+        /// Whether there are more.
+        has_more: bool,
     },
     /// The gateways of the database.
     Nodes(Vec<Node>),

@@ -118,8 +118,9 @@ async fn answer(
             let request =
                 v1::ListAuditRequest { account, page_size: PAGE_SIZE, ..Default::default() };
             let answer = with_timeout(audit.list_audit(request)).await?;
+            let has_more = !answer.next_page_token.is_empty();
             let entries = answer.entries.into_iter().map(convert::audit).collect();
-            Ok(Loaded::Audit { subject, entries })
+            Ok(Loaded::Audit { subject, entries, has_more })
         }
         Topic::Ledger => {
             let mut ledger = LedgerServiceClient::new(channel);
@@ -127,8 +128,9 @@ async fn answer(
             let request =
                 v1::ListEntriesRequest { account, page_size: PAGE_SIZE, page_token: String::new() };
             let answer = with_timeout(ledger.list_entries(request)).await?;
+            let has_more = !answer.next_page_token.is_empty();
             let entries = answer.entries.into_iter().map(convert::ledger_entry).collect();
-            Ok(Loaded::Ledger { subject, entries })
+            Ok(Loaded::Ledger { subject, entries, has_more })
         }
         Topic::Nodes => {
             let mut nodes = NodeServiceClient::new(channel);

@@ -11,6 +11,9 @@ use crate::model::subscription::Topic;
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     entries: Vec<ScheduledTopic>,
+    /// The time of the last fetch of [`Topic::Minutes`], which takes many calls and whose data stays
+    /// valid while no screen shows it.
+    minutes_fetched: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -31,7 +34,11 @@ impl Schedule {
         self.entries.retain(|entry| topics.contains(&entry.topic));
         for &topic in topics {
             if !self.entries.iter().any(|entry| entry.topic == topic) {
-                self.entries.push(ScheduledTopic { topic, due: Some(now), is_in_flight: false });
+                let due = match (topic, self.minutes_fetched) {
+                    (Topic::Minutes, Some(fetched)) => now.max(fetched + refresh_interval(topic)),
+                    _ => now,
+                };
+                self.entries.push(ScheduledTopic { topic, due: Some(due), is_in_flight: false });
             }
         }
     }
@@ -52,6 +59,9 @@ impl Schedule {
 
     /// Marks the fetch of `topic` as finished.
     pub(super) fn complete(&mut self, topic: Topic, now: Instant) {
+        if topic == Topic::Minutes {
+            self.minutes_fetched = Some(now);
+        }
         for entry in self.entries.iter_mut().filter(|entry| entry.topic == topic) {
             entry.due.get_or_insert(now + refresh_interval(topic));
             entry.is_in_flight = false;
@@ -92,10 +102,11 @@ impl Schedule {
 fn refresh_interval(topic: Topic) -> Duration {
     let seconds = match topic {
         Topic::Limits | Topic::Health | Topic::Nodes => 2,
-        Topic::Accounts | Topic::Audit | Topic::Ledger | Topic::Errors | Topic::Keys => 10,
-        Topic::Account | Topic::Usage | Topic::Matching | Topic::Upstreams => 30,
+        Topic::Accounts | Topic::Audit | Topic::Ledger => 10,
+        Topic::Account | Topic::Keys | Topic::Usage | Topic::Matching | Topic::Upstreams => 30,
         Topic::Models | Topic::Plans | Topic::Hours => 60,
         // The traffic stream continues them.
+        Topic::Errors => 60,
         Topic::Minutes => 300,
         // Streams are not polled.
         Topic::Traffic | Topic::Log => 3_600,
@@ -131,5 +142,22 @@ mod tests {
         let interval = refresh_interval(Topic::Account);
         assert_eq!(schedule.take_due(start + interval / 2), []);
         assert_eq!(schedule.take_due(start + interval), [Topic::Account]);
+    }
+
+    #[test]
+    fn a_screen_that_is_opened_again_does_not_fetch_the_minutes_again() {
+        let start = Instant::now();
+        let mut schedule = Schedule::default();
+        let topics = [Topic::Account, Topic::Minutes];
+        schedule.set_topics(&topics, start);
+        assert_eq!(schedule.take_due(start), topics);
+        for topic in topics {
+            schedule.complete(topic, start);
+        }
+        schedule.set_topics(&[], start);
+        schedule.set_topics(&topics, start);
+        assert_eq!(schedule.take_due(start), [Topic::Account]);
+        let later = start + refresh_interval(Topic::Minutes);
+        assert_eq!(schedule.take_due(later), [Topic::Minutes]);
     }
 }

@@ -11,7 +11,8 @@ use crate::model::Action::{
     self, Back, Complete, Copy, CopyAgent, CopyCommand, CopyRows, Credit, Detail, Field, First,
     Grant, Jump, Last, Mark, Modify, Mouse, Move, New, NextModel, Open, OpenRecord, Page, Password,
     Pause, Quit, Range, Refresh, Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort,
-    Submit, Suspend, Tab, ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
+    Submit, Suspend, Tab, ToggleColumns, ToggleDraining, ToggleRegistration, ToggleSuspension,
+    ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
@@ -123,6 +124,7 @@ pub const TABLE: &[Binding] = &[
     row(&[Choose], &[(NONE, Up), (NONE, Char('k'))], Move(-1), "previous"),
     row(&[Choose], &[(NONE, Esc), (NONE, Left), (NONE, Char('h')), (NONE, Char('q'))], Back, "cancel").hint("cancel"),
     row(SOURCES, &[(NONE, Right), (NONE, Char('l'))], Action::Enter, "go to what belongs to it").hint("go in"),
+    row(&[OVERVIEW, LIVE], &[(NONE, Char('e'))], Action::Enter, "the requests with an error in the last hour").hint("errors"),
     row(SIDEWAYS, &[(NONE, Left), (NONE, Char('h'))], Back, "go back"),
 
     // actions on the selected row
@@ -163,6 +165,7 @@ pub const TABLE: &[Binding] = &[
     row(LISTS, &[(NONE, Char('>'))], Sort(1), "sort by the next column").hint("sort"),
     row(LISTS, &[(NONE, Char('<'))], Sort(-1), "sort by the previous column"),
     row(LISTS, &[(NONE, Char('='))], Reverse, "reverse the order"),
+    row(LISTS, &[(NONE, Char('-'))], ToggleColumns, "hide the column sorted by; again: show all").command("columns"),
     row(LISTS, &[(CTRL, Right)], Sideways(1), "columns further right"),
     row(LISTS, &[(CTRL, Left)], Sideways(-1), "columns further left"),
     row(&[KEYS, ACCOUNTS], &[(NONE, Char(' '))], Mark, "mark it for what is done next").hint("mark"),

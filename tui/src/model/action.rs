@@ -58,6 +58,8 @@ pub enum Action {
     Reverse,
     /// Scrolls the table this many columns to the right; negative is left.
     Sideways(isize),
+    /// Hides the column that the table is sorted by, or shows all columns again.
+    ToggleColumns,
     /// Marks the selected row, or takes its mark away.
     Mark,
     /// Copies the marked rows, or the selected one.

@@ -30,7 +30,9 @@ pub fn arguments(change: &Change) -> Option<Vec<String>> {
             line.limits(Limits::default(), *limits);
             line.optional("--spend-cap", spend_cap_usd.as_deref());
             line.optional("--expires", expires_in_seconds.map(duration).as_deref());
-            models.iter().for_each(|id| line.words(&["--model", id]));
+            for id in models {
+                line.words(&["--model", id]);
+            }
         }
         Change::RotateKey { id, overlap_seconds } => {
             line.words(&["key", "rotate", id, "--overlap", &duration(*overlap_seconds)]);

@@ -40,6 +40,8 @@ pub trait ListEntry: Tabular {
 pub struct List<T> {
     /// All entries, in the gateway's order.
     pub entries: Vec<T>,
+    /// Whether the gateway has more entries than were fetched.
+    pub has_more: bool,
     /// The load state.
     pub fetch: FetchState,
     /// The index of the selected entry among those that match the filter.
@@ -72,6 +74,7 @@ impl<T> Default for List<T> {
     fn default() -> Self {
         Self {
             entries: Vec::new(),
+            has_more: false,
             fetch: FetchState::Loading,
             selected: 0,
             filter: String::new(),

@@ -156,6 +156,13 @@ impl RequestLog {
         }
     }
 
+    /// Puts a sorted log back into the order of time, and resumes it.
+    pub fn end_sorting(&mut self) {
+        if self.table.sort.is_some() {
+            self.set_paused(false);
+        }
+    }
+
     /// Sorts the records. Without a column, by id, which is in the order of their arrival.
     fn sort(&mut self) {
         let id = self.current().map(|record| record.id.clone());

@@ -62,7 +62,7 @@ pub struct Subscription {
     pub range: Range,
     /// The scope of the traffic stream; `None` closes it.
     pub traffic: Option<Scope>,
-    /// The scope of the keys.
+    /// The scope of the keys: all of them only where they are listed, because there may be many.
     pub keys: Scope,
     /// The filter expression of the request log and of the totals, as typed by the user.
     pub filter: String,
@@ -117,7 +117,8 @@ pub fn subscription(model: &Model) -> Subscription {
     let traffic = (follows && known).then_some(scope);
     let subject = model.trail.last().and_then(|visit| visit.subject.clone());
     let older_pages = model.data.log.older.wanted;
-    Subscription { topics, range, traffic, keys: scope, filter, subject, older_pages }
+    let keys = if model.screen == Screen::Keys { scope } else { Scope::Account };
+    Subscription { topics, range, traffic, keys, filter, subject, older_pages }
 }
 
 // === impl Subscription ===

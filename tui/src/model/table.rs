@@ -41,6 +41,8 @@ pub struct TableState {
     pub sort: Option<Sort>,
     /// The number of columns scrolled out at the left, after the first one, which always stays.
     pub skipped_columns: usize,
+    /// The titles of the columns that the user hid.
+    pub hidden: BTreeSet<&'static str>,
     /// The ids of the marked rows.
     pub marked: BTreeSet<String>,
 }
@@ -166,6 +168,19 @@ impl TableState {
     pub fn scroll_sideways<T: Tabular>(&mut self, steps: isize) {
         let last = T::COLUMNS.len().saturating_sub(2);
         self.skipped_columns = self.skipped_columns.saturating_add_signed(steps).min(last);
+    }
+
+    /// Hides the column that the rows are sorted by, unless it is the first one; without such a
+    /// column, shows all that are hidden. The rows keep their order.
+    pub fn toggle_columns<T: Tabular>(&mut self) {
+        match self.sort {
+            Some(sort) if T::COLUMNS.first() != Some(&sort.column) => {
+                if !self.hidden.insert(sort.column) {
+                    self.hidden.clear();
+                }
+            }
+            _ => self.hidden.clear(),
+        }
     }
 
     /// Marks the row with this id, or takes its mark away.

@@ -26,6 +26,8 @@ pub enum Related {
     Requests,
     /// The requests that failed at an upstream.
     Failures,
+    /// The requests of the last hour with an error.
+    Errors,
     /// The keys of an account.
     Keys,
     /// The accounts on a plan.
@@ -37,20 +39,16 @@ pub enum Related {
 }
 
 impl Related {
-    /// Returns what belongs to a row of `screen`, the most useful first.
+    /// Returns what belongs to a row of `screen`, or to a screen without rows, the most useful
+    /// first.
     pub fn of(screen: Screen) -> &'static [Self] {
         match screen {
             Screen::Accounts => &[Self::Requests, Self::Keys, Self::Ledger, Self::Audit],
             Screen::Keys | Screen::Models => &[Self::Requests],
             Screen::Upstreams => &[Self::Failures],
             Screen::Plans => &[Self::Accounts],
-            Screen::SignIn
-            | Screen::Overview
-            | Screen::Usage
-            | Screen::Live
-            | Screen::Audit
-            | Screen::Ledger
-            | Screen::Nodes => &[],
+            Screen::Overview | Screen::Live => &[Self::Errors],
+            Screen::SignIn | Screen::Usage | Screen::Audit | Screen::Ledger | Screen::Nodes => &[],
         }
     }
 
@@ -59,6 +57,7 @@ impl Related {
         match self {
             Self::Requests => "requests and usage",
             Self::Failures => "failed requests",
+            Self::Errors => "errors of the last hour",
             Self::Keys => "keys",
             Self::Accounts => "accounts",
             Self::Ledger => "ledger",
@@ -69,7 +68,7 @@ impl Related {
     /// Returns the screen that shows it.
     pub fn screen(self) -> Screen {
         match self {
-            Self::Requests | Self::Failures => Screen::Usage,
+            Self::Requests | Self::Failures | Self::Errors => Screen::Usage,
             Self::Keys => Screen::Keys,
             Self::Accounts => Screen::Accounts,
             Self::Ledger => Screen::Ledger,

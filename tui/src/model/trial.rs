@@ -69,7 +69,7 @@ pub struct TrialRequest {
     pub api: TrialApi,
     /// The prompt.
     pub prompt: String,
-    /// The key to use; without one, a key of its own is created.
+    /// The key to use; without one, a key is created for the session.
     pub key: Option<SecretString>,
 }
 

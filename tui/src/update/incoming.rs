@@ -122,13 +122,15 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
             attach_health(&mut data.upstreams.entries, &data.health);
         }
         Loaded::Plans(plans) => data.plans.set(plans),
-        Loaded::Audit { subject: about, entries } => {
+        Loaded::Audit { subject: about, entries, has_more } => {
             if about.as_ref() == subject {
+                data.audit.has_more = has_more;
                 data.audit.set(entries);
             }
         }
-        Loaded::Ledger { subject: about, entries } => {
+        Loaded::Ledger { subject: about, entries, has_more } => {
             if about.as_ref() == subject {
+                data.ledger.has_more = has_more;
                 data.ledger.set(entries);
             }
         }

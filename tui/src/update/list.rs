@@ -47,6 +47,7 @@ fn arrange<T: Tabular>(table: &mut TableState, action: Action, first: Option<&T>
         Action::Sort(steps) => table.sort_by_next(steps, first),
         Action::Reverse => table.reverse(),
         Action::Sideways(steps) => table.scroll_sideways::<T>(steps),
+        Action::ToggleColumns => table.toggle_columns::<T>(),
         _ => {}
     }
 }
@@ -154,7 +155,11 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     }
     let Some(rows) = rows(model) else { return false };
     let row = match action {
-        Action::Sort(_) | Action::Reverse | Action::Sideways(_) | Action::Mark => {
+        Action::Sort(_)
+        | Action::Reverse
+        | Action::Sideways(_)
+        | Action::ToggleColumns
+        | Action::Mark => {
             rows.arrange(action);
             return true;
         }

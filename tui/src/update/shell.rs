@@ -53,6 +53,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
 pub(super) fn open(model: &mut Model, screen: Screen) {
     trail::leave(model);
     if model.screen != screen {
+        // The overview shows the same log.
+        model.data.log.end_sorting();
         model.screen = screen;
         model.is_detail_open = false;
         model.detail_scroll = 0;

@@ -251,6 +251,8 @@ fn each_screen_subscribes_to_its_data() {
         Some(Scope::Gateway),
         "operators watch the whole gateway"
     );
+    assert_eq!(subscribed(&effects).keys, Scope::Account);
+    assert_eq!(subscribed(&press(&mut model, KeyCode::Char('2'))).keys, Scope::Gateway);
     let effects = press(&mut model, KeyCode::Char('7'));
     let topics = [Topic::Account, Topic::Upstreams, Topic::Health, Topic::Models];
     assert_eq!(subscribed(&effects).topics, topics);

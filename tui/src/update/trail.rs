@@ -12,7 +12,12 @@ use super::list;
 
 /// Opens what belongs to the selected row, or a choice if there are several things.
 pub(super) fn enter(model: &mut Model) {
-    let Some(name) = list::selected_id(model).map(|id| row_name(model, id)) else { return };
+    let name = match model.screen {
+        // These have no rows.
+        Screen::Overview | Screen::Live => Some("errors".to_owned()),
+        _ => list::selected_id(model).map(|id| row_name(model, id)),
+    };
+    let Some(name) = name else { return };
     match Related::of(model.screen) {
         [] => {}
         [only] => open(model, name, *only),
@@ -49,6 +54,7 @@ pub(super) fn back(model: &mut Model) -> bool {
     if list::filter(model) == visit.filter {
         undo(model);
         model.screen = visit.from;
+        model.data.log.end_sorting();
     } else {
         list::set_filter(model, &visit.filter);
     }
@@ -109,6 +115,7 @@ fn filter(model: &Model, name: &str, related: Related) -> Option<String> {
             let ids: Vec<_> = served.map(|it| it.id.as_str()).collect();
             (!ids.is_empty()).then(|| format!("status:failed model:{}", ids.join(",")))
         }
+        (Related::Errors, _) => term("status", "failed,rejected,interrupted since:1h"),
         (Related::Keys | Related::Accounts, _) => Some(name.to_owned()),
         (Related::Ledger | Related::Audit, _) => Some(String::new()),
     }

@@ -94,9 +94,14 @@ fn close(model: &mut Model, trial: Trial, action: Action) -> Vec<Effect> {
         let id = trial.record.as_ref().map(|record| record.id.as_str());
         let log = &mut model.data.log;
         let row = log.records.iter().position(|record| Some(record.id.as_str()) == id);
-        log.select(row.unwrap_or(0));
-        log.pin_selection();
-        model.is_detail_open = true;
+        match row {
+            Some(row) => {
+                log.select(row);
+                log.pin_selection();
+                model.is_detail_open = true;
+            }
+            None => model.set_problem("the record is not among the newest requests: G goes on"),
+        }
     }
     if trial.state == TrialState::Running { vec![Effect::StopTrial] } else { Vec::new() }
 }

@@ -49,6 +49,24 @@ fn actor(entry: &AuditEntry) -> &str {
     entry.actor.as_deref().unwrap_or("the gateway")
 }
 
+/// Splits details such as `rpm: 1 -> 2, models: a, b` at the commas before a field name.
+fn fields(details: &str) -> Vec<&str> {
+    let starts_field = |text: &str| {
+        let is_name = |name: &str| name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
+        text.split_once(": ").is_some_and(|(name, _)| !name.is_empty() && is_name(name))
+    };
+    let mut fields = Vec::new();
+    let mut start = 0;
+    for (comma, _) in details.match_indices(", ") {
+        if starts_field(&details[comma + 2..]) {
+            fields.push(&details[start..comma]);
+            start = comma + 2;
+        }
+    }
+    fields.push(&details[start..]);
+    fields
+}
+
 fn detail<'a>(model: &'a Model, entry: &'a AuditEntry) -> Detail<'a> {
     let mut detail = Detail::default();
     detail
@@ -60,7 +78,27 @@ fn detail<'a>(model: &'a Model, entry: &'a AuditEntry) -> Detail<'a> {
         .row("object", plain(entry.object.as_str()))
         .optional_row("account", entry.account.as_deref().map(plain));
     if !entry.details.is_empty() {
-        detail.heading("Details").text(plain(entry.details.as_str()));
+        detail.heading("Details");
+        for field in fields(&entry.details) {
+            detail.text(plain(field.replace(" -> ", " → ")));
+        }
     }
     detail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fields;
+
+    #[test]
+    fn details_are_split_before_field_names() {
+        for (details, expected) in [
+            ("overdue, twice", vec!["overdue, twice"]),
+            ("rpm: 1 -> 2, models: a, b -> c", vec!["rpm: 1 -> 2", "models: a, b -> c"]),
+            ("plan `free`, trial credit 5", vec!["plan `free`, trial credit 5"]),
+            ("", vec![""]),
+        ] {
+            assert_eq!(fields(details), expected, "{details}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The live screen: rates, latencies and errors of the whole gateway.
 
+use jiff::SignedDuration;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -16,8 +17,10 @@ use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
 use super::widget::frame::frame;
 use super::widget::status::{empty, stale};
-use super::widget::text::{UNKNOWN, ago, count, duration, rate, short_count};
+use super::widget::text::{UNKNOWN, ago, clock_time, count, duration, rate, short_count};
 
+/// The least height of a chart with times below it.
+const MIN_HEIGHT_OF_AXIS: u16 = 5;
 /// The least height at which there is room for who uses what.
 const MIN_HEIGHT_OF_NOW: u16 = 26;
 
@@ -85,7 +88,18 @@ pub(super) fn minutes(
     if max == 0 {
         empty(model.theme, &traffic.fetch, "none in the last hour", buffer, inside);
     }
-    chart(&values, style, buffer, inside);
+    if max == 0 || inside.height < MIN_HEIGHT_OF_AXIS {
+        return chart(&values, style, buffer, inside);
+    }
+    let [above, below] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
+    chart(&values, style, buffer, above);
+    // A narrow chart shows only the newest minutes.
+    let shown = i64::from(above.width).min(i64::try_from(values.len()).unwrap_or(i64::MAX));
+    let first = model.now.and_then(|now| now.checked_sub(SignedDuration::from_mins(shown)).ok());
+    let label = |time| Line::from(Span::styled(clock_time(time, &model.zone), model.theme.faint()));
+    label(first).render(below, buffer);
+    label(model.now).right_aligned().render(below, buffer);
 }
 
 /// Returns the last 60 minutes. The running gateway knows only those since its start: those before

@@ -271,7 +271,7 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
         let text = if is_filtered {
             "no request passes the filter: Esc clears it, / changes it"
         } else {
-            "no requests yet: make a key (2), then try a model (3)"
+            "no requests yet: try a model (3, then t), or make a key (2)"
         };
         return empty(model.theme, &log.fetch, text, buffer, area);
     }

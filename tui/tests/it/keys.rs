@@ -7,8 +7,10 @@ use tui::input;
 use tui::message::Message;
 use tui::model::change::{ChangeOutcome, CreatedKey};
 use tui::model::fetched::FetchState;
-use tui::model::record::LogBatch;
+use tui::model::record::{LogBatch, OlderPage};
+use tui::model::sign_in::SignInRefusal;
 use tui::model::subscription::Topic;
+use tui::model::trial::TrialEvent;
 use tui::model::{ConnectionState, Model, Screen};
 use tui::update::update;
 
@@ -28,6 +30,10 @@ enum Step {
     SignedIn,
     Changed,
     Made,
+    Older(usize),
+    Trial(u64, TrialEvent),
+    Refused,
+    Unreachable,
 }
 
 fn key() -> impl Strategy<Value = Event> {
@@ -53,7 +59,7 @@ fn key() -> impl Strategy<Value = Event> {
         Up,
     ]);
     let letters = prop::sample::select(
-        "jkJKGgr?:/123456789nxRypcseYt<>= [] .aqé型👩\u{200d}\u{301}\u{7}"
+        "jkJKGgr?:/123456789nxRypcseYt<>=-hl [] .aqé型👩\u{200d}\u{301}\u{7}"
             .chars()
             .collect::<Vec<_>>(),
     );
@@ -97,6 +103,10 @@ fn step() -> impl Strategy<Value = Step> {
         2 => states.prop_map(Step::Data),
         2 => (0..60_usize, any::<bool>()).prop_map(|(count, restarted)| Step::Tail(count, restarted)),
         1 => topics.prop_map(Step::Fail),
+        1 => (0..60_usize).prop_map(Step::Older),
+        2 => (0..4_u64, trial_event()).prop_map(|(run, event)| Step::Trial(run, event)),
+        1 => Just(Step::Refused),
+        1 => Just(Step::Unreachable),
         1 => prop_oneof![
             Just(Step::Lost),
             Just(Step::Back),
@@ -106,6 +116,15 @@ fn step() -> impl Strategy<Value = Step> {
             Just(Step::Made),
         ],
     ]
+}
+
+fn trial_event() -> impl Strategy<Value = TrialEvent> {
+    prop::sample::select(vec![
+        TrialEvent::Text("型 and \n\u{1b}[31m ".repeat(99)),
+        TrialEvent::Done,
+        TrialEvent::Failed("型 ".repeat(99)),
+        TrialEvent::Recorded(Box::new(overlong_record(1))),
+    ])
 }
 
 fn take(model: &mut Model, step: Step) {
@@ -134,6 +153,16 @@ fn take(model: &mut Model, step: Step) {
         Step::Back => Some(Message::ConnectionChanged(ConnectionState::Connected)),
         Step::SignedOut => Some(Message::SignedOut("型 ".repeat(99))),
         Step::SignedIn => Some(Message::SignedIn { token: "token".into(), kept: Ok(true) }),
+        Step::Older(count) => Some(Message::OlderReceived(OlderPage {
+            filter: model.data.usage.filter.clone(),
+            records: (0..count).map(overlong_record).collect(),
+            is_last: count == 0,
+        })),
+        Step::Trial(run, event) => Some(Message::Trial(run, event)),
+        Step::Refused => {
+            Some(Message::SignInFailed(SignInRefusal::of("password", "型 ".repeat(99))))
+        }
+        Step::Unreachable => Some(Message::GatewayChecked(Some("型 ".repeat(99)))),
         Step::Changed => Some(Message::Changed(Err("型 ".repeat(99)))),
         Step::Made => {
             let key = Some(CreatedKey { label: "型".repeat(99), secret: "sk-tg-型".into() });

@@ -3,6 +3,7 @@
 // `cfg(test)` is always true here. It makes clippy allow `unwrap` in helpers.
 #[cfg(test)]
 mod commands;
+#[cfg(test)]
 mod connection;
 #[cfg(test)]
 mod fake;

@@ -89,9 +89,12 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     load(model, Loaded::Plans(many.clone().map(|it| data::plan(it, state)).collect()));
     let subject = model.trail.last().and_then(|visit| visit.subject.clone());
     let entries = many.clone().map(|it| data::entry(it, state)).collect();
-    load(model, Loaded::Audit { subject: subject.clone(), entries });
+    load(
+        model,
+        Loaded::Audit { subject: subject.clone(), entries, has_more: state == Sample::Full },
+    );
     let entries = many.clone().map(|it| data::ledger_entry(it, state)).collect();
-    load(model, Loaded::Ledger { subject, entries });
+    load(model, Loaded::Ledger { subject, entries, has_more: false });
     // Their tab exists only if there are any, and leaves no room for the names of all tabs.
     if model.screen == Screen::Nodes {
         load(model, Loaded::Nodes(many.map(|it| data::node(it, state)).collect()));

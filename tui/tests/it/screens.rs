@@ -39,7 +39,13 @@ fn every_screen_in_every_state() {
     for screen in Screen::TABS.into_iter().chain([Screen::Ledger]) {
         for state in [Sample::Empty, Sample::Normal, Sample::Error, Sample::Full] {
             let name = format!("{}_{state:?}", screen.name()).to_lowercase();
-            check(&name, &mut open(screen, state));
+            let mut model = open(screen, state);
+            check(&name, &mut model);
+            for (width, height) in [(100, 30), (120, 36), (220, 60)] {
+                update(&mut model, Message::Resized(width, height));
+                let screen = draw(&model, (width, height));
+                insta::assert_snapshot!(format!("{name}_{width}x{height}"), screen);
+            }
         }
     }
 }

@@ -62,7 +62,7 @@ fn the_log_pauses_before_evicting_the_selected_record() {
     tail(&mut model, &["x"; 10], true, 0);
     tail(&mut model, &["mine", "y"], false, 0);
     press(&mut model, KeyCode::Char('j'));
-    tail(&mut model, &["z"; MAX_LOADED_RECORDS - 2], false, 0);
+    tail(&mut model, &vec!["z"; MAX_LOADED_RECORDS - 2], false, 0);
     assert_eq!((selected(&model), model.data.log.selected), ("mine", MAX_LOADED_RECORDS - 1));
     assert!(!model.data.log.paused);
     tail(&mut model, &["late", "later"], false, 0);

@@ -117,4 +117,22 @@ fn a_sorted_log_is_paused_and_resumes_in_the_order_of_time() {
     assert_eq!((ids(&model).as_str(), model.data.log.paused), ("312", true));
     press(&mut model, KeyCode::Char('p'));
     assert_eq!((ids(&model).as_str(), model.data.log.paused), ("321", false));
+    press(&mut model, KeyCode::Char('<'));
+    press(&mut model, KeyCode::Char('1'));
+    assert_eq!((ids(&model).as_str(), model.data.log.paused), ("321", false), "left");
+}
+
+#[test]
+fn the_sorted_column_can_be_hidden() {
+    let mut model = accounts();
+    let hidden =
+        |model: &Model| model.data.accounts.table.hidden.iter().copied().collect::<Vec<_>>();
+    press(&mut model, KeyCode::Char('>'));
+    press(&mut model, KeyCode::Char('-'));
+    assert!(hidden(&model).is_empty(), "the first column stays");
+    press(&mut model, KeyCode::Char('>'));
+    press(&mut model, KeyCode::Char('-'));
+    assert_eq!(hidden(&model), ["role"]);
+    press(&mut model, KeyCode::Char('-'));
+    assert!(hidden(&model).is_empty());
 }

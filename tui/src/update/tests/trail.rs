@@ -61,10 +61,13 @@ fn the_ledger_of_an_account_ignores_entries_of_others() {
     press(&mut model, KeyCode::Down);
     let effects = press(&mut model, KeyCode::Enter);
     assert_eq!(subscribed(&effects).subject.as_deref(), Some("ada"));
-    let entries = || vec![LedgerEntry::default()];
-    load(&mut model, Loaded::Ledger { subject: None, entries: entries() });
+    let ledger = |subject| {
+        let entries = vec![LedgerEntry::default()];
+        Loaded::Ledger { subject, entries, has_more: false }
+    };
+    load(&mut model, ledger(None));
     assert!(model.data.ledger.entries.is_empty(), "requested before");
-    load(&mut model, Loaded::Ledger { subject: Some("ada".to_owned()), entries: entries() });
+    load(&mut model, ledger(Some("ada".to_owned())));
     assert_eq!(model.data.ledger.entries.len(), 1);
     let effects = press(&mut model, KeyCode::Left);
     assert_eq!((subscribed(&effects).subject.as_deref(), model.screen), (None, Screen::Accounts));
@@ -89,4 +92,13 @@ fn an_upstream_leads_to_the_failures_of_its_models() {
     press(&mut model, KeyCode::Right);
     assert_eq!(model.screen, Screen::Upstreams);
     assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("spare")));
+}
+
+#[test]
+fn the_overview_leads_to_the_errors_of_the_last_hour() {
+    let mut model = signed_in(Role::Member);
+    let effects = press(&mut model, KeyCode::Char('e'));
+    assert_eq!(subscribed(&effects).filter, "status:failed,rejected,interrupted since:1h");
+    press(&mut model, KeyCode::Esc);
+    assert_eq!((model.screen, model.data.usage.filter.as_str()), (Screen::Overview, ""));
 }

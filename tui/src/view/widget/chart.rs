@@ -16,16 +16,16 @@ pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
     if values.is_empty() || max == 0 {
         return;
     }
-    let width = (room / values.len()).min(MAX_COLUMN_WIDTH);
+    // The columns share the whole width; some are one cell wider than others.
+    let used = room.min(MAX_COLUMN_WIDTH * values.len());
+    let start = |place: usize| room - used + place * used / values.len();
     // Wide columns have a gap.
-    let gap = usize::from(width > 2);
-    let start = room - width * values.len();
+    let gap = usize::from(used / values.len() > 2);
     for (place, value) in values.iter().enumerate() {
         let eighths = eighths(*value, max, area.height);
         for (line, row) in area.rows().rev().enumerate() {
             let symbol = EIGHTHS[eighths.saturating_sub(line * 8).min(8)];
-            let from = start + place * width;
-            for column in from..from + width - gap {
+            for column in start(place)..start(place + 1) - gap {
                 let x = row.x.saturating_add(u16::try_from(column).unwrap_or(u16::MAX));
                 if let Some(cell) = buffer.cell_mut((x, row.y)) {
                     cell.set_symbol(symbol).set_style(style);

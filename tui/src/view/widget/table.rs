@@ -168,15 +168,16 @@ pub fn hidden_columns(columns: &[Column], state: &TableState, width: u16) -> Vec
 /// scrolled sideways, these are the first one and as many as fit after the scrolled-out ones.
 fn visible_spans(columns: &[Column], state: &TableState, width: u16) -> Vec<Option<(u16, u16)>> {
     let skipped = state.skipped_columns.min(columns.len().saturating_sub(2));
-    if skipped == 0 {
+    if skipped == 0 && state.hidden.is_empty() {
         return column_spans(columns, width);
     }
-    let is_out = |index: usize| (1..=skipped).contains(&index);
+    let is_hidden = |index: usize| index > 0 && state.hidden.contains(columns[index].title);
+    let is_out = |index: usize| (1..=skipped).contains(&index) || is_hidden(index);
     let mut kept: Vec<Column> = Vec::new();
     let mut used = 0_u16;
     for (_, column) in columns.iter().enumerate().filter(|(index, _)| !is_out(*index)) {
         used = used.saturating_add(column.min_width).saturating_add(1);
-        if used > width.saturating_add(1) && kept.len() > 1 {
+        if skipped > 0 && used > width.saturating_add(1) && kept.len() > 1 {
             break;
         }
         kept.push(*column);
