@@ -306,14 +306,14 @@ mod tests {
             assert_eq!(found.is_some(), is_kept, "{number}");
         }
     }
+
     #[tokio::test]
     async fn a_restart_does_not_confirm_a_clock_that_was_ahead() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(&dir.path().join("gateway.db")).unwrap());
         let start = async |now: i64| {
             let task = RetentionTask {
-                records: RecordRetention::default(),
-                responses: None,
+                settings: Arc::default(),
                 claims: None,
                 store: store.clone(),
                 clock: Arc::new(StoppedClock(now)),
