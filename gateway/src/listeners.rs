@@ -71,15 +71,15 @@ impl Listeners {
     ///
     /// # Errors
     /// An address is in use or not local.
-    pub async fn bind(http: SocketAddr, admin: impl Into<AdminAddress>) -> Result<Self> {
-        Self::bind_rest(InheritedSockets::default(), http, admin).await
+    pub fn bind(http: SocketAddr, admin: impl Into<AdminAddress>) -> Result<Self> {
+        Self::bind_rest(InheritedSockets::default(), http, admin)
     }
 
     /// Uses the `inherited` sockets, and binds the addresses of those that are missing.
     ///
     /// # Errors
     /// An address is in use or not local, or an inherited socket is not usable.
-    pub async fn bind_rest(
+    pub fn bind_rest(
         inherited: InheritedSockets,
         http: SocketAddr,
         admin: impl Into<AdminAddress>,

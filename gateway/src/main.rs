@@ -213,8 +213,7 @@ async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
     let inherited = inherited_sockets()?;
     inherited.set_addresses(&mut source.flags).context("reading the addresses of sockets")?;
     let config = source.resolve()?;
-    let listeners =
-        Listeners::bind_rest(inherited, config.listen, config.admin_listen.clone()).await?;
+    let listeners = Listeners::bind_rest(inherited, config.listen, config.admin_listen.clone())?;
     let listeners = listeners.with_metrics(config.metrics_listen)?;
     if welcome::is_first_start(&config) {
         let admin = listeners.admin.address()?;

@@ -24,7 +24,7 @@ pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)
     let config = source.clone().resolve()?;
     let Some((running, sockets)) = RunningGateway::find(&config.data_dir).await? else {
         tracing::info!(data_dir = %config.data_dir.display(), "no gateway to take over from");
-        let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
+        let listeners = Listeners::bind(config.listen, config.admin_listen.clone())?;
         let listeners = listeners.with_metrics(config.metrics_listen)?;
         return Ok((config, listeners));
     };
@@ -34,7 +34,7 @@ pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)
     let Config { tls, admin_client_ca, .. } = taken.clone();
     tls.map(|files| ServerTls::read(files, admin_client_ca)).transpose()?;
     check_schema(&taken).await?;
-    let listeners = Listeners::bind_rest(sockets, taken.listen, taken.admin_listen.clone()).await?;
+    let listeners = Listeners::bind_rest(sockets, taken.listen, taken.admin_listen.clone())?;
     let owns_admin_file = running.stop().await?;
     if let Some(file) = listeners.admin.file() {
         file.set_ours(owns_admin_file);
