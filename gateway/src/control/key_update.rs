@@ -94,7 +94,9 @@ impl Control {
             let audit = control.audit_entry(action, object, Some(key.account), details);
             control.store.update_keys(&keys, &audit).await?;
             control.ledger.set_spend_cap(&key);
-            keys.into_iter().for_each(|key| control.directory.put_key(key));
+            for key in keys {
+                control.directory.put_key(key);
+            }
             Ok(KeyView { key, account, last_used_at })
         });
         match changed.await {
