@@ -17,12 +17,12 @@ async fn set(
     session.keys().update_key(request).await.unwrap().into_inner().key.unwrap()
 }
 
-fn rpm(limit: u64) -> Option<v1::Limits> {
-    Some(v1::Limits { rpm: Some(limit), ..Default::default() })
+fn rpm(limit: u64) -> v1::Limits {
+    v1::Limits { rpm: Some(limit), ..Default::default() }
 }
 
-fn monthly(limit: u64) -> Option<v1::Limits> {
-    Some(v1::Limits { monthly_tokens: Some(limit), ..Default::default() })
+fn monthly(limit: u64) -> v1::Limits {
+    v1::Limits { monthly_tokens: Some(limit), ..Default::default() }
 }
 
 fn code(answer: &Answer) -> Value {
@@ -39,18 +39,18 @@ async fn a_limit_that_is_set_counts_what_the_key_used_before() {
     assert_eq!(ask().await.status, 200);
     let used = alice.record().await.tokens.unwrap();
     let used = used.input.unwrap() + used.output.unwrap();
-    set(&alice, &key.id, |it| it.limits = monthly(used)).await;
+    set(&alice, &key.id, |it| it.limits = Some(monthly(used))).await;
     assert_eq!(code(&ask().await), "insufficient_quota");
-    set(&alice, &key.id, |it| it.limits = monthly(used + 10_000)).await;
+    set(&alice, &key.id, |it| it.limits = Some(monthly(used + 10_000))).await;
     assert_eq!(ask().await.status, 200);
 
-    set(&alice, &key.id, |it| it.limits = rpm(1)).await;
+    set(&alice, &key.id, |it| it.limits = Some(rpm(1))).await;
     assert_eq!(ask().await.status, 200, "requests per minute count from now on");
     assert_eq!(code(&ask().await), "rate_limit_exceeded");
-    set(&alice, &key.id, |it| it.limits = rpm(2)).await;
+    set(&alice, &key.id, |it| it.limits = Some(rpm(2))).await;
     assert_eq!(ask().await.status, 200);
     assert_eq!(code(&ask().await), "rate_limit_exceeded", "the count is kept");
-    let changed = set(&alice, &key.id, |it| it.limits = rpm(0)).await;
+    let changed = set(&alice, &key.id, |it| it.limits = Some(rpm(0))).await;
     assert_eq!(changed.limits.unwrap().rpm, None);
     assert_eq!(ask().await.status, 200);
 }
@@ -119,9 +119,9 @@ async fn changed_limits_and_caps_hold_on_all_gateways() {
     // A quota counts what both gateways used while there was none.
     let used = format!("SELECT sum(input + output)::bigint FROM requests WHERE key = '{}'", key.id);
     let used = u64::try_from(fleet.database.number(&used).await).unwrap();
-    set(&operator, &key.id, |it| it.limits = monthly(used)).await;
+    set(&operator, &key.id, |it| it.limits = Some(monthly(used))).await;
     until(&gateways, &key.secret, "insufficient_quota".into()).await;
-    set(&operator, &key.id, |it| it.limits = monthly(1_000_000)).await;
+    set(&operator, &key.id, |it| it.limits = Some(monthly(1_000_000))).await;
     until(&gateways, &key.secret, Value::Null).await;
     for gateway in gateways {
         gateway.stop().await;

@@ -112,6 +112,7 @@ async fn everything_continues_on_postgres() {
     let second = respond(&product, &key, "which?", first["id"].as_str()).await;
     alice.records(3 + 4).await;
     product.stop().await;
+    crate::retention::trust(&home, "2026-11-22T10:30:00Z");
 
     home.setup.config.records.keep_for = Some(Duration::from_hours(24));
     let product = home.start().await;

@@ -24,7 +24,6 @@ async fn retention_removes_old_records_and_keeps_sums_and_money() {
     };
     let sums = summary(&product).await;
     product.stop().await;
-    // Within a run, a clock that jumped is not trusted for an hour, also after a restart.
     trust(&home, "2026-11-22T10:30:00Z");
 
     home.setup.config.records.keep_for = Some(Duration::from_hours(24));
@@ -40,8 +39,9 @@ async fn retention_removes_old_records_and_keeps_sums_and_money() {
     assert_eq!(left().await, 3);
 }
 
-/// Has the stopped gateway trust the time `at`, as if it had run until then.
-fn trust(home: &Home, at: &str) {
+/// Has a stopped gateway trust the time `at`, as if it had run until then: after a jump of the clock, retention waits for
+/// an hour.
+pub(crate) fn trust(home: &Home, at: &str) {
     let database = rusqlite::Connection::open(home.data_dir().join("tollgate.db")).unwrap();
     let sql = "UPDATE meta SET value = ? WHERE name = 'trusted_time'";
     assert_eq!(database.execute(sql, [at]).unwrap(), 1);

@@ -238,7 +238,7 @@ impl Control {
 
     /// Verifies the password and opens a session.
     ///
-    /// A sign-in with an identity provider (OpenID Connect) would verify its ID token here instead of the
+    /// A sign-in with an identity provider (OIDC) would verify its ID token here instead of the
     /// password, find the account by the token's subject, and add the same kind of session.
     async fn open_session(
         self: &Arc<Self>,

@@ -1,4 +1,4 @@
-//! Converts requests that create or change keys, plans, models and upstreams.
+//! Converts requests that create or change plans, models and upstreams.
 
 use std::time::Duration;
 
@@ -7,8 +7,6 @@ use proto::v1;
 
 use crate::control::audit::AuditQuery;
 use crate::control::invites::InviteRequest;
-use crate::control::key_update::{FieldChange, KeyChange};
-use crate::control::keys::NewKey;
 use crate::control::models::{CachedPrice, ModelChange, NewDeployment};
 use crate::control::plans::NewPlan;
 use crate::control::upstreams::{
@@ -17,76 +15,10 @@ use crate::control::upstreams::{
 use domain::ValidationError;
 use domain::account::Role;
 use domain::id::{ModelId, PlanName, UpstreamName};
-use domain::key::{ClientGone, Translation};
 use domain::limit::Limits;
 use domain::model::{Ability, Modality, Routing};
 use domain::money::Nanos;
 use domain::upstream::{Deadlines, Profile};
-
-pub(in super::super) fn new_key(request: v1::CreateKeyRequest) -> Result<NewKey, ValidationError> {
-    Ok(NewKey {
-        label: request.label,
-        limits: limits(request.limits),
-        spend_cap: optional_amount("spend_cap_usd", &request.spend_cap_usd)?,
-        models: request.models,
-        translation: translation(request.translation)?,
-        client_gone: client_gone(request.client_gone, request.drain_seconds)?,
-        expires_at: request.expires_at.map(|end| time("expires_at", &end)).transpose()?,
-    })
-}
-
-pub(in super::super) fn key_change(
-    request: v1::UpdateKeyRequest,
-) -> Result<(String, KeyChange), ValidationError> {
-    use v1::update_key_request::Expiry;
-    let spend_cap = match request.spend_cap_usd.as_deref() {
-        None => FieldChange::Keep,
-        Some("") => FieldChange::Remove,
-        Some(text) => FieldChange::Set(amount("spend_cap_usd", text)?),
-    };
-    let expires_at = match request.expiry {
-        None => FieldChange::Keep,
-        Some(Expiry::Never(_)) => FieldChange::Remove,
-        Some(Expiry::ExpiresAt(end)) => FieldChange::Set(time("expires_at", &end)?),
-    };
-    let drain_seconds = request.drain_seconds;
-    let client_gone = match request.client_gone {
-        None if drain_seconds == 0 => None,
-        number => Some(client_gone(number.unwrap_or_default(), drain_seconds)?),
-    };
-    let change = KeyChange {
-        label: request.label,
-        observe_limits: observe(request.limits.as_ref()),
-        limits: limits(request.limits),
-        spend_cap,
-        models: request.models.map(|list| list.models),
-        translation: request.translation.map(translation).transpose()?,
-        client_gone,
-        expires_at,
-    };
-    Ok((request.id, change))
-}
-
-fn translation(number: i32) -> Result<Translation, ValidationError> {
-    match v1::Translation::try_from(number) {
-        Ok(v1::Translation::Unspecified | v1::Translation::Lenient) => Ok(Translation::Lenient),
-        Ok(v1::Translation::Strict) => Ok(Translation::Strict),
-        Ok(v1::Translation::OmitHostedTools) => Ok(Translation::OmitHostedTools),
-        Err(_) => Err(unknown("translation", number)),
-    }
-}
-
-fn client_gone(number: i32, drain_seconds: u64) -> Result<ClientGone, ValidationError> {
-    match v1::ClientGone::try_from(number) {
-        Ok(v1::ClientGone::Drain) => Ok(ClientGone::Drain(Duration::from_secs(drain_seconds))),
-        Ok(_) if drain_seconds > 0 => {
-            let message = "`drain_seconds` requires that `client_gone` is drain";
-            Err(ValidationError::new("drain_seconds", message))
-        }
-        Ok(v1::ClientGone::Unspecified | v1::ClientGone::Cancel) => Ok(ClientGone::Cancel),
-        Err(_) => Err(unknown("client_gone", number)),
-    }
-}
 
 pub(in super::super) fn role(number: i32) -> Result<Role, ValidationError> {
     match v1::Role::try_from(number) {
@@ -336,11 +268,11 @@ fn deadlines(deadlines: Option<v1::Deadlines>) -> Deadlines {
 }
 
 /// Returns the requested observe mode of `limits`; `None` if it is absent.
-fn observe(limits: Option<&v1::Limits>) -> Option<bool> {
+pub(super) fn observe(limits: Option<&v1::Limits>) -> Option<bool> {
     limits.and_then(|limits| limits.observe)
 }
 
-fn limits(limits: Option<v1::Limits>) -> Limits {
+pub(super) fn limits(limits: Option<v1::Limits>) -> Limits {
     let limits = limits.unwrap_or_default();
     Limits {
         rpm: limits.rpm,
@@ -358,7 +290,10 @@ pub(in super::super) fn amount(field: &'static str, text: &str) -> Result<Nanos,
 }
 
 /// Parses an optional amount of money in US dollars; empty means `None`.
-fn optional_amount(field: &'static str, text: &str) -> Result<Option<Nanos>, ValidationError> {
+pub(super) fn optional_amount(
+    field: &'static str,
+    text: &str,
+) -> Result<Option<Nanos>, ValidationError> {
     (!text.is_empty()).then(|| amount(field, text)).transpose()
 }
 

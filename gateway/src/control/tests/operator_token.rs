@@ -77,7 +77,7 @@ async fn a_start_completes_or_undoes_a_rotation_that_a_crash_interrupted() {
         assert!(!beside.exists());
         assert_eq!(is_accepted(&bench, &old).await, !is_stored);
         assert_eq!(is_accepted(&bench, &new).await, is_stored);
-        assert_eq!(is_accepted(&bench, &token_in(&bench, bootstrap::TOKEN_FILE)).await, true);
+        assert!(is_accepted(&bench, &token_in(&bench, bootstrap::TOKEN_FILE)).await);
     }
 }
 
@@ -102,10 +102,8 @@ async fn a_disabled_token_leaves_an_owner_who_can_sign_in() {
     assert!(matches!(refused, Err(ControlError::InUse(_))), "{refused:?}");
     let ann = owner(&bench, "ann").await;
     let bob = bench.member("bob").await;
-    for caller in [&bob] {
-        let refused = control.disable_operator_token(caller).await;
-        assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
-    }
+    let refused = control.disable_operator_token(&bob).await;
+    assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
     control.disable_operator_token(&ann).await.unwrap();
     control.disable_operator_token(&ann).await.unwrap();
     let refused = control.authenticate(&bench.operator_token, None).await.unwrap_err();

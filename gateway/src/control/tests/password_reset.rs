@@ -29,7 +29,7 @@ async fn grant(bench: &Bench, name: &str, role: Role) {
 }
 
 #[track_caller]
-fn expect_refused(outcome: Result<(), ControlError>) {
+fn expect_refused(outcome: &Result<(), ControlError>) {
     assert!(matches!(outcome, Err(ControlError::Unauthenticated(_))), "{outcome:?}");
 }
 
@@ -44,16 +44,16 @@ async fn a_code_sets_a_password_once_and_ends_all_sessions() {
     assert!(code.expose_secret().starts_with("tgr-"));
     control.authenticate(&session, None).await.expect("nothing changes before the use");
 
-    expect_refused(reset(&bench, "ann", &replaced).await);
-    expect_refused(reset(&bench, "bob", &code).await);
-    expect_refused(reset(&bench, "eve", &code).await);
+    expect_refused(&reset(&bench, "ann", &replaced).await);
+    expect_refused(&reset(&bench, "bob", &code).await);
+    expect_refused(&reset(&bench, "eve", &code).await);
     let short = control.reset_password(None, "ann", &code, "short".into()).await;
     assert!(matches!(short, Err(ControlError::Invalid(_))), "{short:?}");
     reset(&bench, "ANN", &code).await.unwrap();
     control.authenticate(&session, None).await.unwrap_err();
     control.sign_in(None, "ann", PASSWORD.into()).await.unwrap_err();
     control.sign_in(None, "ann", NEW.into()).await.unwrap();
-    expect_refused(reset(&bench, "ann", &code).await);
+    expect_refused(&reset(&bench, "ann", &code).await);
 
     let log = control.list_audit(&ann, AuditQuery::default(), 99, "").await.unwrap().items;
     let found = |action: AuditAction| log.iter().find(|it| it.entry.action == action).unwrap();
@@ -69,12 +69,12 @@ async fn a_code_expires_after_an_hour_and_with_a_change_of_the_password() {
     let ann = bench.member("ann").await;
     let expired = code_for(&bench, &bench.operator, "ann").await.unwrap();
     bench.clock.advance(Duration::from_hours(1));
-    expect_refused(reset(&bench, "ann", &expired).await);
+    expect_refused(&reset(&bench, "ann", &expired).await);
     let code = code_for(&bench, &bench.operator, "ann").await.unwrap();
     bench.clock.advance(Duration::from_secs(3_599));
     let (old, new) = (PASSWORD.into(), "changed by ann".into());
     bench.control.change_password(&ann, None, old, new).await.unwrap();
-    expect_refused(reset(&bench, "ann", &code).await);
+    expect_refused(&reset(&bench, "ann", &code).await);
     let code = code_for(&bench, &bench.operator, "ann").await.unwrap();
     bench.clock.advance(Duration::from_secs(3_599));
     reset(&bench, "ann", &code).await.unwrap();
@@ -107,14 +107,14 @@ async fn a_code_needs_a_creator_who_may_reset_the_account() {
     grant(&bench, "ann", Role::Owner).await;
     let refused = code_for(&bench, &olaf, "ann").await;
     assert!(matches!(refused, Err(ControlError::Forbidden(_))), "{refused:?}");
-    expect_refused(reset(&bench, "ann", &code).await);
+    expect_refused(&reset(&bench, "ann", &code).await);
     grant(&bench, "ann", Role::Member).await;
     // The creator has lost its role.
     grant(&bench, "olaf", Role::Support).await;
-    expect_refused(reset(&bench, "ann", &code).await);
+    expect_refused(&reset(&bench, "ann", &code).await);
     grant(&bench, "olaf", Role::Operator).await;
     bench.control.suspend_account(&bench.operator, "olaf", "away").await.unwrap();
-    expect_refused(reset(&bench, "ann", &code).await);
+    expect_refused(&reset(&bench, "ann", &code).await);
     bench.control.resume_account(&bench.operator, "olaf").await.unwrap();
     reset(&bench, "ann", &code).await.unwrap();
 }
@@ -125,11 +125,11 @@ async fn a_closed_account_has_no_code() {
     bench.member("ann").await;
     let code = code_for(&bench, &bench.operator, "ann").await.unwrap();
     bench.control.close_account(&bench.operator, "ann").await.unwrap();
-    expect_refused(reset(&bench, "ann", &code).await);
+    expect_refused(&reset(&bench, "ann", &code).await);
     let refused = code_for(&bench, &bench.operator, "ann").await;
     assert!(matches!(refused, Err(ControlError::InUse(_))), "{refused:?}");
     bench.control.resume_account(&bench.operator, "ann").await.unwrap();
-    expect_refused(reset(&bench, "ann", &code).await);
+    expect_refused(&reset(&bench, "ann", &code).await);
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn wrong_codes_are_throttled_together_with_wrong_passwords() {
     bench.member("ann").await;
     let code = code_for(&bench, &bench.operator, "ann").await.unwrap();
     for _ in 0..3 {
-        expect_refused(reset(&bench, "ann", &"tgr-guess".into()).await);
+        expect_refused(&reset(&bench, "ann", &"tgr-guess".into()).await);
     }
     for _ in 0..2 {
         bench.control.sign_in(Some(ADDRESS), "ann", "wrong".into()).await.unwrap_err();

@@ -1,0 +1,102 @@
+//! Balances under concurrent holds, payments and credits.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// An operation on a balance.
+#[derive(Clone, Debug)]
+enum Step {
+    Credit(i64),
+    BalanceHold(i64),
+    /// The index selects one of the open holds.
+    Grow(usize, i64),
+    Settle(usize, i64),
+    Drop(usize),
+    Pay(i64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let amount = 0..1_000_i64;
+    let step = prop_oneof![
+        amount.clone().prop_map(Step::Credit),
+        amount.clone().prop_map(Step::BalanceHold),
+        (any::<usize>(), amount.clone()).prop_map(|(which, by)| Step::Grow(which, by)),
+        (any::<usize>(), amount.clone()).prop_map(|(which, cost)| Step::Settle(which, cost)),
+        any::<usize>().prop_map(Step::Drop),
+        amount.prop_map(Step::Pay),
+    ];
+    prop::collection::vec(step, 0..200)
+}
+
+proptest! {
+    #[test]
+    fn no_order_of_operations_creates_or_loses_money(steps in steps()) {
+        let balance = Arc::new(Balance::default());
+        let (mut holds, mut entries) = (Vec::<BalanceHold>::new(), Vec::<i64>::new());
+        for step in steps {
+            let count = holds.len().max(1);
+            match step {
+                Step::Credit(amount) => {
+                    balance.change(Nanos(amount));
+                    entries.push(amount);
+                }
+                Step::BalanceHold(amount) => holds.extend(balance.hold(Nanos(amount))),
+                Step::Grow(which, by) => {
+                    if let Some(hold) = holds.get_mut(which % count) {
+                        hold.grow(Nanos(by));
+                    }
+                }
+                Step::Settle(which, cost) if !holds.is_empty() => {
+                    let paid = holds.swap_remove(which % count).settle(Nanos(cost));
+                    prop_assert_eq!(paid.charged.0 + paid.overrun.0, cost);
+                    entries.push(-paid.charged.0);
+                }
+                Step::Drop(which) if !holds.is_empty() => drop(holds.swap_remove(which % count)),
+                Step::Settle(..) | Step::Drop(_) => {}
+                Step::Pay(cost) => entries.push(-balance.pay(Nanos(cost)).charged.0),
+            }
+            let held: i64 = holds.iter().map(|hold| hold.amount().0).sum();
+            prop_assert_eq!(balance.total().0, entries.iter().sum::<i64>());
+            prop_assert_eq!(balance.spendable().0 + held, balance.total().0);
+            prop_assert!(balance.spendable() >= Nanos::ZERO);
+        }
+    }
+}
+
+#[test]
+fn concurrent_holds_never_exceed_the_balance() {
+    let balance = Arc::new(Balance::new(Nanos(10)));
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let balance = balance.clone();
+            std::thread::spawn(move || {
+                let holds = (0..125).filter_map(|_| balance.hold(Nanos(1)));
+                let paid = holds.map(|hold| hold.settle(Nanos(1)).charged.0);
+                paid.sum::<i64>()
+            })
+        })
+        .collect();
+    let paid: i64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert_eq!((paid, balance.total(), balance.spendable()), (10, Nanos::ZERO, Nanos::ZERO));
+}
+
+#[test]
+fn waiters_are_limited() {
+    let balance = Arc::new(Balance::new(Nanos(10)));
+    let first = balance.register_waiter(2).unwrap();
+    let second = balance.register_waiter(2);
+    assert!(second.is_some() && balance.register_waiter(2).is_none() && balance.has_waiters());
+    drop((first, second));
+    assert!(!balance.has_waiters() && balance.register_waiter(1).is_some());
+}
+
+#[test]
+fn an_overrun_is_taken_from_the_spendable_amount_and_never_below_zero() {
+    let balance = Arc::new(Balance::new(Nanos(10)));
+    let paid = balance.hold(Nanos(4)).unwrap().settle(Nanos(7));
+    assert_eq!(paid, Payment { charged: Nanos(7), overrun: Nanos::ZERO });
+    let paid = balance.hold(Nanos(2)).unwrap().settle(Nanos(50));
+    assert_eq!(paid, Payment { charged: Nanos(3), overrun: Nanos(47) });
+    assert_eq!((balance.total(), balance.spendable()), (Nanos::ZERO, Nanos::ZERO));
+}
