@@ -384,7 +384,7 @@ pub async fn run(
         data_dir: config.data_dir.clone(),
         seal_key: config.seal_key.clone(),
         tls: tls.clone(),
-        settings_in_use: config.in_use.clone(),
+        settings_in_use: config.in_use.as_deref().cloned(),
         apply_settings,
         api: ApiAddress { public_url: config.public_url.clone(), listen: http_address },
         upstream_clients: diagnostic_clients,

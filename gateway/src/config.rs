@@ -298,7 +298,7 @@ pub struct Config {
     /// The configuration of `/v1/responses`.
     pub responses: ResponsesConfig,
     /// The settings and where they came from; `None` if they cannot be read again.
-    pub in_use: Option<SettingsInUse>,
+    pub in_use: Option<Box<SettingsInUse>>,
 }
 
 impl Settings {

@@ -61,8 +61,8 @@ fn check_records(data: &Path, served: usize) {
     let database = rusqlite::Connection::open(data.join("tollgate.db")).unwrap();
     let number = |query: &str| -> i64 { database.query_row(query, (), |row| row.get(0)).unwrap() };
     assert_eq!(number("SELECT count(*) FROM requests"), i64::try_from(served).unwrap());
-    let charged = "SELECT count(DISTINCT request) FROM ledger_entries WHERE request IS NOT NULL";
-    assert_eq!(number(charged), i64::try_from(served).unwrap());
+    let requests = "SELECT count(DISTINCT request) FROM ledger_entries WHERE request IS NOT NULL";
+    assert_eq!(number(requests), i64::try_from(served).unwrap());
     let costs = number("SELECT sum(cost) FROM requests");
     let charges = "SELECT sum(amount) FROM ledger_entries WHERE request IS NOT NULL";
     assert!(costs > 0);

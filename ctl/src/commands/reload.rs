@@ -13,8 +13,8 @@ use crate::output::Record;
 struct ReloadRecord {
     certificate_changed: bool,
     rotated_upstreams: Vec<String>,
-    applied: Vec<String>,
     need_restart: Vec<String>,
+    applied: Vec<String>,
 }
 
 /// Runs `ctl reload`.
@@ -24,13 +24,13 @@ pub(super) async fn run(shell: &mut Shell<'_>) -> Result<(), Failure> {
     shell.output.one(&ReloadRecord {
         certificate_changed: answer.certificate_changed,
         rotated_upstreams: answer.rotated_upstreams,
-        applied: answer.applied,
         need_restart: answer.need_restart,
+        applied: answer.applied,
     })
 }
 
 impl Record for ReloadRecord {
     const FIELDS: &'static [&'static str] =
-        &["certificate_changed", "rotated_upstreams", "applied", "need_restart"];
+        &["certificate_changed", "rotated_upstreams", "need_restart", "applied"];
     const COLUMNS: &'static [&'static str] = Self::FIELDS;
 }

@@ -46,7 +46,7 @@ impl SettingsSource {
     pub fn resolve(self) -> Result<Config> {
         let settings = self.read()?;
         let config = settings.clone().resolve()?;
-        Ok(Config { in_use: Some(SettingsInUse { source: self, settings }), ..config })
+        Ok(Config { in_use: Some(Box::new(SettingsInUse { source: self, settings })), ..config })
     }
 
     fn read(&self) -> Result<Settings> {

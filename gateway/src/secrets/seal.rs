@@ -324,18 +324,18 @@ mod tests {
             Arc::new(Sealer::new(parse(&[&old]).unwrap(), sealer.entropy.clone())),
             AccountId(uuid::Uuid::nil()),
         );
-        let (sealed, reasoning) = (sealer.seal(&"sk-upstream".into()), account.seal("first"));
+        let (credential, reasoning) = (sealer.seal(&"sk-upstream".into()), account.seal("first"));
         let both = parse(&[&new, &old]).unwrap();
-        let again = sealer.reseal(&sealed, &both).unwrap();
+        let again = sealer.reseal(&credential, &both).unwrap();
         for keys in [both.clone(), both.preferring(&sealer.fingerprint()).unwrap()] {
             sealer.set_keys(keys.clone());
             account.sealer.set_keys(keys);
-            assert_eq!(sealer.open_sealed(&sealed).unwrap().expose_secret(), "sk-upstream");
+            assert_eq!(sealer.open_sealed(&credential).unwrap().expose_secret(), "sk-upstream");
             assert_eq!(sealer.open_sealed(&again).unwrap().expose_secret(), "sk-upstream");
             assert_eq!(account.open(&reasoning).as_deref(), Some("first"));
         }
         sealer.set_keys(both.without_former());
-        assert!(sealer.open_sealed(&sealed).is_err());
+        assert!(sealer.open_sealed(&credential).is_err());
         assert_eq!(sealer.open_sealed(&again).unwrap().expose_secret(), "sk-upstream");
         assert!(sealer.keys().preferring("unknown").is_none());
         assert!(parse(&[&new, &old, &third]).is_err() && parse(&[]).is_err());
