@@ -15,7 +15,7 @@ use self::team::{OPERATOR, Year};
 #[tokio::test]
 async fn the_ledger_the_usage_and_the_audit_log_of_a_year_agree() {
     let clock = ManualClock::at("2026-01-01T09:00:00Z");
-    let mut year = Year::begin(&clock).await;
+    let mut year = Box::pin(Year::begin(&clock)).await;
     year.rehearse_rollback().await;
     for month in 1..=12 {
         year.use_last_months_key().await;
@@ -28,11 +28,14 @@ async fn the_ledger_the_usage_and_the_audit_log_of_a_year_agree() {
             7 => year.revoke_deputy().await,
             _ => {}
         }
-        year = year.restart_under_a_stream().await;
+        year = Box::pin(year.restart_under_a_stream()).await;
         year.check_retention().await;
         match month {
-            6 => year = year.move_to_another_host().await,
-            8 => year = year.start_with_the_clock_ahead(SignedDuration::from_hours(400 * 24)).await,
+            6 => year = Box::pin(year.move_to_another_host()).await,
+            8 => {
+                let by = SignedDuration::from_hours(400 * 24);
+                year = Box::pin(year.start_with_the_clock_ahead(by)).await;
+            }
             _ => {}
         }
         year.advance_to_the_next_month();

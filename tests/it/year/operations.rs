@@ -84,7 +84,7 @@ impl Year {
         let mut moved = self.product.home.clone();
         moved.setup.config.data_dir = moved.scratch().join("moved");
         self.restore(newest, &moved).await;
-        self.restart(|home| *home = moved).await
+        Box::pin(self.restart(|home| *home = moved)).await
     }
 
     /// Starts the gateway while the wall clock is wrong, then corrects it. No record is deleted.
