@@ -42,6 +42,7 @@ mod input_bounds;
 mod isolation;
 mod ledger;
 mod limits;
+mod logs;
 mod metrics;
 mod migrate;
 mod output_caps;
