@@ -66,6 +66,7 @@ use crate::service_manager;
 use crate::shared_pool::Shortages;
 use crate::state::State;
 use crate::take_over::Offer;
+use crate::telemetry::AccessLog;
 use crate::tls::ServerTls;
 use crate::upstream::{HealthChecks, SlotsTable, StatsTable, UpstreamClients};
 use crate::workers::{WorkerRuntime, Workers};
@@ -145,7 +146,7 @@ pub async fn run(
         let (fenced, ended, ending) = (fenced.clone(), shutdown.clone(), cut_off.clone());
         writing.spawn(recorder_stop.clone().run_until_cancelled_owned(async move {
             let reason = heartbeats.run().await;
-            tracing::error!(%reason, "stopping, because this process may not use the database");
+            tracing::error!(event = "node_fenced", %reason, "stopping, because this process may not use the database");
             _ = fenced.set(reason);
             // Without the delay in which a shutdown still accepts requests.
             ending.cancel();
@@ -214,11 +215,15 @@ pub async fn run(
     let counted = ended_requests.clone();
     let request_metrics = listeners.metrics.is_some().then(Arc::<RequestMetrics>::default);
     let counting = request_metrics.clone().map(|metrics| (metrics, directory.clone()));
+    let mut access_log = AccessLog::new(config.access_log);
     let recorder = recorder.observed(move |records| {
         let ended = records.iter().map(|record| u64::from(record.count.get())).sum();
         counted.fetch_add(ended, Ordering::Relaxed);
         if let Some((metrics, directory)) = &counting {
             metrics.observe(records, &directory.catalogue());
+        }
+        if let Some(access_log) = &mut access_log {
+            access_log.write(records);
         }
         observer.record_ended(records, clock_of_traffic.monotonic());
     });
@@ -439,9 +444,11 @@ pub async fn run(
             );
             writing.spawn(taking);
         }
-        Err(error) => tracing::warn!(%error, "another process cannot take over from this one"),
+        Err(error) => {
+            tracing::warn!(event = "take_over_unavailable", %error, "another process cannot take over from this one")
+        }
     }
-    tracing::info!(http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), workers = config.workers, "serving");
+    tracing::info!(event = "serving", http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), workers = config.workers, "serving");
     service_manager::ready();
     let feeding = service_manager::feed_watchdog();
     writing.spawn(recorder_stop.clone().run_until_cancelled_owned(feeding));
@@ -484,7 +491,7 @@ pub async fn run(
     backend.leave(ledger.waiting_records()).await;
     backend.close().await;
     workers.stop().await;
-    tracing::info!("stopped");
+    tracing::info!(event = "stopped", "stopped");
     fenced.get().map_or(Ok(()), |reason| Err(*reason))?;
     served.context("serving the admin plane")
 }
@@ -519,7 +526,7 @@ fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Output = ()>> {
         while hangup.recv().await.is_some() {
             service_manager::reloading();
             if let Err(error) = control.reload_files().await {
-                tracing::warn!(%error, "the reload failed");
+                tracing::warn!(event = "reload_failed", %error, "the reload failed");
             }
             service_manager::ready();
         }

@@ -33,6 +33,7 @@ use crate::data_dir::BACKUPS;
 use crate::http::CorsOrigins;
 use crate::retention::RecordRetention;
 use crate::secrets::SealKeySource;
+use crate::telemetry::AccessLogSetting;
 use crate::tls::TlsFiles;
 use crate::upstream::EnvironmentProxies;
 use crate::workers::default_workers;
@@ -42,6 +43,7 @@ use domain::money::Nanos;
 use domain::node::NodeName;
 pub use edge::{EdgeConfig, EdgeSettings};
 pub use live::LiveSettings;
+pub use metrics::MetricsAddress;
 pub use migrate::{MigrateArgs, Migration};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 pub use restore::RestoreArgs;
@@ -116,10 +118,14 @@ pub struct Settings {
     /// Listen address of the admin plane, or `unix:/PATH` of a socket [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_ADMIN_LISTEN")]
     pub admin_listen: Option<AdminAddress>,
-    /// Listen address of the metrics for Prometheus, which need no token: `http://ADDR/metrics` [default: none]
-    #[arg(long, value_name = "ADDR", env = "TOLLGATE_METRICS_LISTEN", value_parser = listen_address)]
-    #[serde(deserialize_with = "address::deserialize_listen")]
-    pub metrics_listen: Option<SocketAddr>,
+    /// Listen address of the metrics for Prometheus, which need no token: `http://ADDR/metrics`, or `off`
+    /// [default: off]
+    #[arg(long, value_name = "ADDR", env = "TOLLGATE_METRICS_LISTEN")]
+    pub metrics_listen: Option<MetricsAddress>,
+    /// Requests to log with their times, tokens and cost: `off`, `on`, or `sampled:N` for one in N and each one that
+    /// failed [default: off]
+    #[arg(long, value_name = "WHICH", env = "TOLLGATE_ACCESS_LOG")]
+    pub access_log: Option<AccessLogSetting>,
     /// Base URL that clients of the API use, such as `https://gate.example/v1`, if the gateway is behind a proxy
     /// or a DNS name; ctl and tui print it [default: the listen address]
     #[arg(long, value_name = "URL", env = "TOLLGATE_PUBLIC_URL")]
@@ -253,6 +259,8 @@ pub struct Config {
     pub admin_listen: AdminAddress,
     /// The listen address of the metrics; `None` if they are not served.
     pub metrics_listen: Option<SocketAddr>,
+    /// Which requests are logged.
+    pub access_log: AccessLogSetting,
     /// The base URL of the API for clients, if it differs from the listen address.
     pub public_url: Option<String>,
     /// The certificate of both listeners, and its key.
@@ -327,6 +335,7 @@ impl Settings {
             listen: self.listen.or(lower.listen),
             admin_listen: self.admin_listen.or(lower.admin_listen),
             metrics_listen: self.metrics_listen.or(lower.metrics_listen),
+            access_log: self.access_log.or(lower.access_log),
             public_url: self.public_url.or(lower.public_url),
             tls_cert: self.tls_cert.or(lower.tls_cert),
             tls_key: self.tls_key.or(lower.tls_key),
@@ -400,7 +409,8 @@ impl Settings {
                 );
             }
         }
-        if let Some(address) = self.metrics_listen {
+        let metrics_listen = self.metrics_listen.and_then(MetricsAddress::socket);
+        if let Some(address) = metrics_listen {
             let allow_plaintext = self.allow_plaintext.unwrap_or_default();
             metrics::check(address, listen, &admin_listen, allow_plaintext)?;
         }
@@ -480,7 +490,8 @@ impl Settings {
             store_patience: Duration::from_secs(store_patience_seconds),
             listen,
             admin_listen,
-            metrics_listen: self.metrics_listen,
+            metrics_listen,
+            access_log: self.access_log.unwrap_or_default(),
             public_url,
             tls,
             admin_client_ca,

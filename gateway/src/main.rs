@@ -15,6 +15,7 @@ use gateway::config::{Config, MigrateArgs, RestoreArgs, Settings, SettingsSource
 use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
 use gateway::programs::Programs;
+use gateway::telemetry::LogFormat;
 use gateway::tls::ServerTls;
 use gateway::{telemetry, welcome};
 use simulator::{Simulator, TruthLog};
@@ -44,6 +45,9 @@ struct Cli {
     /// Log filter, in the syntax of `RUST_LOG` [default: info]
     #[arg(long, global = true, value_name = "FILTER", env = "TOLLGATE_LOG")]
     log: Option<String>,
+    /// Format of the log, `human` or `json` [default: human on a terminal, else json]
+    #[arg(long, global = true, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT")]
+    log_format: Option<LogFormat>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -148,7 +152,7 @@ async fn run() -> Result<()> {
     let cli = Cli::parse();
     // The demo prints to stdout and logs only warnings by default.
     let demo_filter = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
-    telemetry::init(cli.log.as_deref().or(demo_filter))?;
+    let _log = telemetry::init(cli.log.as_deref().or(demo_filter), cli.log_format)?;
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| anyhow::anyhow!("a TLS provider is already installed"))?;

@@ -49,8 +49,15 @@ impl WriteBehind {
                 };
                 on_failure(&error);
                 if failures.is_multiple_of(FAILURES_PER_LOG) {
+                    let disk = disk_fault(&error);
                     let error: &(dyn std::error::Error + 'static) = &error;
-                    tracing::error!(error, rows, "cannot write {what}; retrying");
+                    tracing::error!(
+                        event = "database_unwritable",
+                        error,
+                        disk,
+                        rows,
+                        "cannot write {what}; retrying"
+                    );
                 }
                 failures += 1;
                 tokio::time::sleep(RETRY_INTERVAL).await;
@@ -64,16 +71,21 @@ impl WriteBehind {
             biased;
             (written, failures) = writing => {
                 if failures > 0 {
-                    tracing::info!(rows, failures, "{what} are written again");
+                    tracing::info!(event = "database_writable", rows, failures, "{what} are written again");
                 }
                 Some(written)
             }
             () = late => {
-                tracing::error!(rows, "cannot write {what}; stopping without them");
+                tracing::error!(event = "rows_not_written", rows, "cannot write {what}; stopping without them");
                 None
             }
         }
     }
+}
+
+/// Returns the fault of the disk, such as that it is full, if there is one.
+fn disk_fault(error: &StoreError) -> Option<String> {
+    if let StoreError::Disk { fault, .. } = error { Some(fault.to_string()) } else { None }
 }
 
 #[cfg(test)]

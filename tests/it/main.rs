@@ -43,6 +43,7 @@ mod isolation;
 mod key_settings;
 mod ledger;
 mod limits;
+mod logs;
 mod metrics;
 mod migrate;
 mod operator_token;

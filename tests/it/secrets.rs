@@ -138,7 +138,10 @@ async fn no_secret_is_in_a_log_a_file_an_error_or_an_answer() {
     let (data, file) = (scratch.path().join("data"), scratch.path().join("credential"));
     std::fs::write(&file, IN_FILE).unwrap();
     let gateway = Gateway::start(&data, |command| {
-        command.env("TOLLGATE_LOG", "trace").env("UPSTREAM_KEY", IN_ENV);
+        command
+            .env("TOLLGATE_LOG", "trace")
+            .env("TOLLGATE_ACCESS_LOG", "on")
+            .env("UPSTREAM_KEY", IN_ENV);
     })
     .await;
     let operator_token = std::fs::read_to_string(data.join("operator.token")).unwrap();

@@ -56,6 +56,8 @@ pub fn binary(name: &str) -> PathBuf {
 pub fn command(name: &str) -> Command {
     let mut command = Command::new(binary(name));
     command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
+    // Tests read the log as text.
+    command.env("TOLLGATE_LOG_FORMAT", "human");
     command
 }
 
@@ -83,8 +85,7 @@ impl Gateway {
         command.env("TOLLGATE_LISTEN", "127.0.0.1:0").env("TOLLGATE_ADMIN_LISTEN", "127.0.0.1:0");
         command.env("NO_COLOR", "1").stderr(Stdio::piped());
         change(&mut command);
-        let (process, [http, admin]) =
-            Process::start(command, ["http=", "admin="], "serving").await;
+        let (process, [http, admin]) = Process::start(command, ["http", "admin"], "serving").await;
         Self { http: http.parse().unwrap(), admin: format!("http://{admin}"), process }
     }
 
@@ -135,7 +136,7 @@ impl Gateway {
     pub fn metrics(&self) -> std::net::SocketAddr {
         let log = self.log();
         let line = log.lines().find(|line| line.contains("serving metrics")).unwrap();
-        field(line, "listen=").parse().unwrap()
+        field(line, "listen").unwrap().parse().unwrap()
     }
 
     /// Returns the log so far.
@@ -153,7 +154,7 @@ impl Simulator {
         let mut command = command("gateway");
         command.args(["simulator", "--listen", "127.0.0.1:0", "--truth-log"]).arg(truth);
         command.env("NO_COLOR", "1").stderr(Stdio::piped());
-        let (process, [listen]) = Process::start(command, ["listen="], "simulating").await;
+        let (process, [listen]) = Process::start(command, ["listen"], "simulating").await;
         Self { url: format!("http://{listen}/v1"), _process: process }
     }
 }
@@ -173,8 +174,9 @@ impl Process {
         let written = log.clone();
         reader.spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
-                if line.contains(word) && fields.iter().all(|name| line.contains(name)) {
-                    found.send_replace(Some(fields.map(|name| field(&line, name))));
+                if line.contains(word) && fields.iter().all(|name| field(&line, name).is_some()) {
+                    let values = fields.map(|name| field(&line, name).unwrap_or_default());
+                    found.send_replace(Some(values));
                 }
                 let mut log = written.lock().unwrap_or_else(PoisonError::into_inner);
                 log.push_str(&line);
@@ -189,9 +191,13 @@ impl Process {
     }
 }
 
-fn field(line: &str, name: &str) -> String {
-    let rest = line.split_once(name).map_or("", |(_, rest)| rest);
-    rest.split_whitespace().next().unwrap_or_default().to_owned()
+/// Returns the value of a field in a line of the log, in either format.
+fn field(line: &str, name: &str) -> Option<String> {
+    if let Ok(event) = serde_json::from_str::<serde_json::Value>(line) {
+        return event.get(name)?.as_str().map(str::to_owned);
+    }
+    let (_, rest) = line.split_once(&format!(" {name}="))?;
+    rest.split_whitespace().next().map(str::to_owned)
 }
 
 fn text(log: &Mutex<String>) -> String {

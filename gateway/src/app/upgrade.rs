@@ -54,7 +54,7 @@ pub(super) fn copy_before(dir: &Path) -> Result<()> {
         .and_then(|()| File::open(dir)?.sync_all())
         .with_context(copying)?;
     let Upgrade { from, to, .. } = upgrade;
-    tracing::info!(from, to, copy = %target.display(), bytes, "upgrading the schema of the database");
+    tracing::info!(event = "schema_upgraded", from, to, copy = %target.display(), bytes, "upgrading the schema of the database");
     delete_oldest(&backups)
 }
 

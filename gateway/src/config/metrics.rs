@@ -1,10 +1,64 @@
-//! Validates the listen address of the metrics.
+//! The listen address of the metrics.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
 
 use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
 
-use super::AdminAddress;
+use super::address::{AdminAddress, ListenError, listen_address};
+
+/// The listen address of the metrics, written as `127.0.0.1:9464` or `off`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum MetricsAddress {
+    /// They are not served.
+    Off,
+    /// A TCP port.
+    Tcp(SocketAddr),
+}
+
+impl MetricsAddress {
+    /// Returns the address; `None` if the metrics are not served.
+    pub const fn socket(self) -> Option<SocketAddr> {
+        match self {
+            Self::Off => None,
+            Self::Tcp(address) => Some(address),
+        }
+    }
+}
+
+impl FromStr for MetricsAddress {
+    type Err = ListenError;
+
+    fn from_str(text: &str) -> Result<Self, ListenError> {
+        if text == "off" { Ok(Self::Off) } else { listen_address(text).map(Self::Tcp) }
+    }
+}
+
+impl TryFrom<String> for MetricsAddress {
+    type Error = ListenError;
+
+    fn try_from(text: String) -> Result<Self, ListenError> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for MetricsAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+impl From<MetricsAddress> for String {
+    fn from(address: MetricsAddress) -> Self {
+        address.to_string()
+    }
+}
 
 /// Checks that only this host can read the metrics, unless plaintext is allowed, and that their port is not that of
 /// the API or the admin plane.

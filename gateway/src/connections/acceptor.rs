@@ -146,6 +146,7 @@ impl<L: Listen> Acceptor<L> {
             return;
         }
         tracing::warn!(
+            event = "connections_refused",
             port = self.name,
             %error,
             address = address.map(tracing::field::display),

@@ -110,7 +110,12 @@ impl Control {
         let differences: Vec<_> = proof.differences.iter().map(named).collect();
         if !proof.is_consistent() {
             let first = differences.first().map(|(difference, _)| difference.to_string());
-            tracing::error!(differences = proof.found, first, "the ledger does not add up");
+            tracing::error!(
+                event = "ledger_mismatch",
+                differences = proof.found,
+                first,
+                "the ledger does not add up"
+            );
         }
         Ok(LedgerVerification { proof, under_way, differences })
     }

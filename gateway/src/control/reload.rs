@@ -62,6 +62,7 @@ impl Control {
         }
         let rotated: Vec<_> = rotated.iter().map(|upstream| upstream.name.clone()).collect();
         tracing::info!(
+            event = "reloaded",
             certificate_changed,
             rotated = ?rotated.iter().map(UpstreamName::as_str).collect::<Vec<_>>(),
             ?applied,

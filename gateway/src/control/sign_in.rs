@@ -225,10 +225,18 @@ impl Control {
                 self.report(subject, &report).await;
             }
             if other_sources > 0 {
-                tracing::warn!(count = other_sources, "sign-ins from many more sources failed");
+                tracing::warn!(
+                    event = "sign_in_failed",
+                    count = other_sources,
+                    "sign-ins from many more sources failed"
+                );
             }
             if other_accounts > 0 {
-                tracing::warn!(count = other_accounts, "sign-ins to many more accounts failed");
+                tracing::warn!(
+                    event = "sign_in_failed",
+                    count = other_accounts,
+                    "sign-ins to many more accounts failed"
+                );
             }
             if wait.is_none() {
                 return;
@@ -267,6 +275,7 @@ impl Control {
             expires_at: now.saturating_add(SESSION_LIFETIME).unwrap_or(Timestamp::MAX),
         };
         let (expires_at, name) = (session.expires_at, account.name.clone());
+        let source = requester.source;
         self.write(None, move |control| async move {
             // A password change ends all sessions, so none may be opened with the old password
             // after it.
@@ -278,13 +287,14 @@ impl Control {
             if let Some(current) = current.filter(|it| it.status == AccountStatus::Closed) {
                 refuse_suspended(&current)?;
             }
-            let details = format!("from {}", requester.source);
+            let details = format!("from {source}");
             let (action, account) = (AuditAction::SessionCreate, Some(session.account));
             let audit = control.audit_entry(action, session.id.as_str(), account, details);
             let audit = AuditEntry { address: Some(CallAddress::of(address)), ..audit };
             Ok(control.store.add_session(&session, MAX_SESSIONS, &audit).await?)
         })
         .await?;
+        tracing::info!(event = "session_opened", account = %account.id, %source, "a session was opened");
         Ok(SignedIn { token, expires_at, account: self.view(account).await? })
     }
 
@@ -337,7 +347,7 @@ impl Control {
         let (count, sources) = (report.count, report.sources());
         let (action, object, account) = match subject {
             RefusalSubject::Source(source) => {
-                tracing::warn!(%source, count, "sign-ins failed");
+                tracing::warn!(event = "sign_in_failed", %source, count, "sign-ins failed");
                 return;
             }
             RefusalSubject::Account(id) => {
@@ -345,6 +355,7 @@ impl Control {
             }
             RefusalSubject::Token => {
                 tracing::warn!(
+                    event = "token_refused",
                     sources,
                     count,
                     "tokens that are unknown or have ended were refused"

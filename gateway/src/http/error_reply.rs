@@ -44,7 +44,7 @@ pub(super) struct ErrorReply {
 /// Settles a stream that broke, and returns the events that report the error in the format of its endpoint,
 /// and the wait before they are sent.
 pub(super) fn error_event(broken: BrokenStream) -> (Bytes, Option<DiskSync>) {
-    tracing::warn!(request_id = %broken.request.id(), error = %broken.fault, "a stream broke");
+    tracing::warn!(event = "stream_broken", request_id = %broken.request.id(), error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
     let end = RequestOutcome {
         status: if broken.fault.status() == RequestStatus::Interrupted {

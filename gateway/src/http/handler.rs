@@ -102,7 +102,7 @@ impl Handler {
         });
         let outcome = AssertUnwindSafe(self.dispatch(arrival, request)).catch_unwind().await;
         let mut response = outcome.unwrap_or_else(|_| {
-            tracing::error!(request_id = %arrival.id, "a request panicked");
+            tracing::error!(event = "request_panicked", request_id = %arrival.id, "a request panicked");
             respond::error(ErrorReply::internal())
         });
         response.headers_mut().insert(respond::REQUEST_ID, arrival.id_header());

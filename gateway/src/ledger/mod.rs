@@ -34,7 +34,7 @@ use domain::audit::AuditEntry;
 use domain::histogram::Histogram;
 use domain::id::{AccountId, KeyId, ModelId, RequestId};
 use domain::key::Key;
-use domain::ledger::Entry;
+use domain::ledger::{Entry, HOUSE};
 use domain::limit::Demand;
 use domain::model::Model;
 use domain::money::Nanos;
@@ -409,11 +409,12 @@ impl Ledger {
         self.recorder.note_committed_elsewhere(newest);
     }
 
-    /// Returns the sum of all balances, and how much of it is held for requests. If they are shared with other
+    /// Returns the sum of the balances of all accounts, and how much of it is held for requests. If they are shared with other
     /// gateways, the parts that this one has.
     pub fn total_balance(&self) -> TotalBalance {
         let mut total = TotalBalance::default();
-        for balance in self.balances.pin().values() {
+        let balances = self.balances.pin();
+        for (_, balance) in balances.iter().filter(|(account, _)| **account != HOUSE) {
             let amount = balance.total();
             total.amount = total.amount + amount;
             total.held = total.held + amount + -balance.spendable();

@@ -378,6 +378,7 @@ impl RecordReceiver {
         self.queue.unrecorded_before.fetch_add(requests, Ordering::Relaxed);
         if requests > 0 {
             tracing::warn!(
+                event = "requests_unrecorded",
                 requests,
                 "requests that went to no upstream have no record: too many waited to be written"
             );

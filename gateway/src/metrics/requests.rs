@@ -25,8 +25,6 @@ use domain::record::{RequestRecord, RequestStatus};
 const MAX_MODELS: usize = 64;
 /// The number of combinations of endpoint, status and error code that are counted separately for a model.
 const MAX_OUTCOMES: usize = 24;
-/// The longest error code that is a label, in bytes.
-const MAX_CODE_BYTES: usize = 48;
 /// The label of what exceeds the number of series.
 const OTHER: &str = "other";
 /// The label of names that the catalogue does not have.
@@ -258,16 +256,9 @@ impl RequestClass {
             endpoint: record.endpoint,
             status: record.status,
             http_status: record.http_status.map(|status| HttpClass(status / 100)),
-            error_code: record.error_code.as_deref().map(code_label).unwrap_or_default().to_owned(),
+            error_code: record.error_word().unwrap_or_default().to_owned(),
         }
     }
-}
-
-/// Returns the label of an error code. A code of an upstream may be any text, even a secret.
-fn code_label(code: &str) -> &str {
-    let is_code = code.len() <= MAX_CODE_BYTES
-        && code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    if is_code { code } else { OTHER }
 }
 
 // === impl HttpClass ===

@@ -323,7 +323,7 @@ impl Forwarding<'_> {
     ) {
         let (request_id, upstream) = (self.request.id(), &target.upstream);
         let source = std::error::Error::source(error);
-        tracing::warn!(%request_id, %upstream, credential, %error, source, "a request got no answer from an upstream");
+        tracing::warn!(event = "attempt_failed", %request_id, %upstream, credential, %error, source, "a request got no answer from an upstream");
         let target = ServedBy::from(target);
         self.failed = Some(failed_attempt_note(&target, credential, &error.label(), took));
     }

@@ -62,7 +62,7 @@ impl ForwardedRequest {
             }
             if let Some(complaint) = plausible_usage.complaint() {
                 let (at, now) = (app.clock.now(), app.clock.monotonic());
-                tracing::warn!(request_id = %record.id, deployment = ?record.deployment, %complaint, "an upstream's usage cannot be true");
+                tracing::warn!(event = "usage_implausible", request_id = %record.id, deployment = ?record.deployment, %complaint, "an upstream's usage cannot be true");
                 upstream_client.record_implausible_usage(complaint, at, now);
             }
         }

@@ -111,7 +111,7 @@ impl Credentials {
                 Err(problem) => problem.clone(),
             };
             if !problem.is_empty() {
-                tracing::warn!(upstream = %upstream.name, problem, "cannot resolve a credential");
+                tracing::warn!(event = "credential_unresolved", upstream = %upstream.name, problem, "cannot resolve a credential");
             }
             if self.find(&upstream).is_some_and(|before| !is_same(&before, &secrets)) {
                 changed.push(upstream.clone());

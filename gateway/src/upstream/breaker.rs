@@ -100,17 +100,20 @@ impl Breaker {
         None
     }
 
-    /// Records the success of any request, which closes an open breaker.
-    pub(super) fn record_success(&self) {
+    /// Records the success of any request, which closes an open breaker. Returns whether it was open.
+    pub(super) fn record_success(&self) -> bool {
         // The load avoids a store, which would take the cache line from all other cores.
         if self.consecutive_failures.load(Ordering::Relaxed) != 0 {
             self.consecutive_failures.store(0, Ordering::Relaxed);
         }
-        if self.retry_at.load(Ordering::Relaxed) != 0 {
-            self.retry_at.store(0, Ordering::Relaxed);
+        // Of concurrent successes, one closes it.
+        let was_open = self.retry_at.load(Ordering::Relaxed) != 0
+            && self.retry_at.swap(0, Ordering::Relaxed) != 0;
+        if was_open {
             self.enter(Stage::Pause);
             self.opened.store(0, Ordering::Relaxed);
         }
+        was_open
     }
 
     /// Records the failure of a request. `has_high_failure_rate` is called if the breaker is closed and the
@@ -209,6 +212,8 @@ mod tests {
         let breaker = opened();
         assert_eq!([10, 14].map(|at| breaker.permit(seconds(at))), [Denied, Denied]);
         assert_eq!(breaker.state(seconds(12)), BreakerState::Open { left: seconds(3) });
+        assert_eq!([breaker.record_success(), breaker.record_success()], [true, false]);
+        assert_eq!(breaker.state(seconds(12)), BreakerState::Closed);
     }
 
     #[test]
@@ -298,7 +303,7 @@ mod tests {
                 now += Duration::from_millis(later);
                 match what {
                     0 => _ = breaker.permit(now),
-                    1 => breaker.record_success(),
+                    1 => _ = breaker.record_success(),
                     2 => _ = breaker.record_probe(later % 2 == 0, now),
                     _ => _ = breaker.record_failure(now, || later % 7 == 0),
                 }

@@ -183,7 +183,10 @@ impl UpstreamClient {
     /// monotonic time.
     pub fn record_answer(&self, credential: CredentialIndex, latency: Duration, now: Duration) {
         self.stats.credentials().record_accepted(credential);
-        self.stats.record_answer(latency, now);
+        if self.stats.record_answer(latency, now) {
+            let upstream = &self.upstream.name;
+            tracing::info!(event = "upstream_recovered", %upstream, "an upstream answers again");
+        }
     }
 
     /// Records that a request was cancelled after `latency`, because another upstream has answered it; `now` is the
@@ -211,7 +214,7 @@ impl UpstreamClient {
         }
         let (upstream, number) = (&self.upstream.name, credential.number());
         let text = format!("credential {number}: {}", error.for_operators());
-        tracing::warn!(%upstream, credential = number, %error, "a credential is refused; others are used");
+        tracing::warn!(event = "credential_refused", %upstream, credential = number, %error, "a credential is refused; others are used");
         self.stats.set_last_error(text, at);
     }
 
@@ -258,11 +261,11 @@ impl UpstreamClient {
         if let Err(error) = result {
             let text = format!("health check: {}", error.for_operators());
             if state == Some(CheckState::Failing) {
-                tracing::warn!(%upstream, error = text, "an upstream fails its health check; requests go elsewhere where they can");
+                tracing::warn!(event = "upstream_check_failing", %upstream, error = text, "an upstream fails its health check; requests go elsewhere where they can");
             }
             self.stats.set_last_error(text, at);
         } else if state == Some(CheckState::Passing) {
-            tracing::info!(%upstream, "an upstream passes its health check");
+            tracing::info!(event = "upstream_check_passing", %upstream, "an upstream passes its health check");
         }
         self.stats.has_check_just_failed()
     }
@@ -290,7 +293,7 @@ impl UpstreamClient {
     fn opened(&self, pause: Option<Duration>) {
         if let Some(pause) = pause {
             let (upstream, pause_s) = (&self.upstream.name, pause.as_secs());
-            tracing::warn!(%upstream, pause_s, "an upstream fails; requests go elsewhere where they can");
+            tracing::warn!(event = "upstream_failing", %upstream, pause_s, "an upstream fails; requests go elsewhere where they can");
         }
     }
 

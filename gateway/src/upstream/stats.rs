@@ -240,14 +240,14 @@ impl UpstreamStats {
         self.breaker.record_probe(is_alive, now)
     }
 
-    /// Records that the head of an answer arrived after `latency`.
-    pub(super) fn record_answer(&self, latency: Duration, now: Duration) {
+    /// Records that the head of an answer arrived after `latency`. Returns whether that closes an open breaker.
+    pub(super) fn record_answer(&self, latency: Duration, now: Duration) -> bool {
         let minute = self.minute(now);
         minute.requests.fetch_add(1, Ordering::Relaxed);
         self.attempts.fetch_add(1, Ordering::Relaxed);
         minute.latency[latency::bucket(latency)].fetch_add(1, Ordering::Relaxed);
         self.update_latency(latency, now);
-        self.breaker.record_success();
+        self.breaker.record_success()
     }
 
     fn update_latency(&self, latency: Duration, now: Duration) {

@@ -60,6 +60,7 @@ const TABLE: &[(&str, &[&str])] = &[
         "metrics",
         &["tonic", "proto", "crate::control", "crate::pipeline", "crate::http", "crate::admin"],
     ),
+    ("telemetry", &["crate"]),
     ("coalescing_writer", &["crate"]),
     ("journal_barrier", &["crate"]),
 ];

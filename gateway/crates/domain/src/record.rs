@@ -13,6 +13,9 @@ use super::model::Deployment;
 use super::money::Nanos;
 use super::usage::{Usage, UsageBasis};
 
+/// The longest error code that [`RequestRecord::error_word`] returns, in bytes.
+const MAX_WORD_BYTES: usize = 48;
+
 /// The record of a request. `None` means unknown, never zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRecord {
@@ -102,6 +105,15 @@ impl RequestRecord {
             ttft: self.ttft.map(span),
             ..self
         }
+    }
+
+    /// Returns the error code for logs and metrics: `other` unless it is one or more words in lower case, because an
+    /// upstream may send any text, even a secret.
+    pub fn error_word(&self) -> Option<&str> {
+        let code = self.error_code.as_deref()?;
+        let is_word = code.len() <= MAX_WORD_BYTES
+            && code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        Some(if is_word { code } else { "other" })
     }
 
     /// Returns the ledger entries of the request, if any: the charge to its account and the overrun

@@ -345,9 +345,11 @@ impl State {
     fn note(&mut self, written: &io::Result<()>) {
         match written {
             Err(error) if self.failing.is_none() => {
-                tracing::error!(%error, "cannot write the journal; no request is let in until it works again");
+                tracing::error!(event = "journal_unwritable", %error, "cannot write the journal; no request is let in until it works again");
             }
-            Ok(()) if self.failing.is_some() => tracing::info!("the journal is written again"),
+            Ok(()) if self.failing.is_some() => {
+                tracing::info!(event = "journal_writable", "the journal is written again");
+            }
             _ => {}
         }
         self.failing = written.as_ref().err().map(io::Error::kind);

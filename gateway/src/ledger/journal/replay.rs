@@ -99,7 +99,7 @@ pub(super) fn read(dir: &Path, found: &[SegmentFile]) -> io::Result<Recovered> {
     }
     let (closed, open) = (recovered.closed.len(), recovered.open.len());
     if closed + open > 0 {
-        tracing::info!(closed, open, dir = %dir.display(), "replaying the journal");
+        tracing::info!(event = "journal_replayed", closed, open, dir = %dir.display(), "replaying the journal");
     }
     Ok(recovered)
 }

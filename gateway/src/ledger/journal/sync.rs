@@ -70,7 +70,7 @@ fn serve(arrived: &Receiver<Waiter>, mut sync: impl FnMut() -> io::Result<()>) {
         let waiters: Vec<_> = iter::once(first).chain(arrived.try_iter()).collect();
         let synced = sync();
         if let Err(error) = &synced {
-            tracing::error!(%error, waiters = waiters.len(), "cannot sync the journal");
+            tracing::error!(event = "journal_unsynced", %error, waiters = waiters.len(), "cannot sync the journal");
         }
         for waiter in waiters {
             // The waiter may have been dropped.
