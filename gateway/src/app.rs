@@ -445,7 +445,7 @@ pub async fn run(
             writing.spawn(taking);
         }
         Err(error) => {
-            tracing::warn!(event = "take_over_unavailable", %error, "another process cannot take over from this one")
+            tracing::warn!(event = "take_over_unavailable", %error, "another process cannot take over from this one");
         }
     }
     tracing::info!(event = "serving", http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), workers = config.workers, "serving");

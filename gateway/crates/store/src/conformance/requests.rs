@@ -162,7 +162,7 @@ pub(super) async fn check_summary(
         add(by_key.entry((record.account, record.key.clone())).or_default(), record);
     }
     let by_hour_too = store.summarize(filter, TimeUnit::Hour).await.unwrap();
-    assert!(by_hour_too.by_hour.iter().cloned().eq(by_hour), "{filter:?}");
+    assert!(by_hour_too.by_hour.iter().copied().eq(by_hour), "{filter:?}");
     let summary = store.summarize(filter, TimeUnit::Day).await.unwrap();
     assert_eq!(Summary { by_hour: Vec::new(), ..by_hour_too }, summary, "{filter:?}");
     assert_eq!(summary.totals, totals, "{filter:?}");
