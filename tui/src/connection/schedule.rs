@@ -104,9 +104,8 @@ fn refresh_interval(topic: Topic) -> Duration {
         Topic::Limits | Topic::Health | Topic::Nodes => 2,
         Topic::Accounts | Topic::Audit | Topic::Ledger => 10,
         Topic::Account | Topic::Keys | Topic::Usage | Topic::Matching | Topic::Upstreams => 30,
-        Topic::Models | Topic::Plans | Topic::Hours => 60,
+        Topic::Models | Topic::Plans | Topic::Hours | Topic::Errors => 60,
         // The traffic stream continues them.
-        Topic::Errors => 60,
         Topic::Minutes => 300,
         // Streams are not polled.
         Topic::Traffic | Topic::Log => 3_600,
