@@ -38,7 +38,8 @@ pub(crate) fn is_local(server: &str) -> bool {
     let uri = server.parse::<Uri>().ok();
     let Some(host) = uri.as_ref().and_then(Uri::host) else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
 #[cfg(test)]

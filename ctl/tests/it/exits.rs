@@ -109,7 +109,7 @@ async fn an_invalid_command_line_is_a_usage_error() {
         "key create ci --expires soon",
         "key create ci --rpm -1",
         "request list -o xml",
-        "--server 127.0.0.1:8081 whoami",
+        "--server gate.example:8081 whoami",
         "upstream add up --url u --profile fancy",
     ] {
         let result = user.ctl(line).await;

@@ -74,9 +74,9 @@ async fn answer(
             let requests = answer.totals.map_or(0, |totals| totals.requests);
             Ok(Loaded::Matching { filter, requests })
         }
-        Topic::Minutes => usage::periods(channel, "", usage::MINUTE, 60).await.map(Loaded::Minutes),
+        Topic::Minutes => usage::minutes(channel).await.map(Loaded::Minutes),
         Topic::Hours => {
-            let hours = usage::periods(channel, &filter, usage::HOUR, 24).await?;
+            let hours = usage::hours(channel, &filter).await?;
             Ok(Loaded::Hours { filter, hours })
         }
         Topic::Errors => usage::errors(channel).await.map(Loaded::Errors),

@@ -17,11 +17,11 @@ use crate::model::traffic::ErrorCount;
 use crate::model::usage::{Period, Range};
 
 /// The seconds in a minute.
-pub(super) const MINUTE: i64 = 60;
+const MINUTE: i64 = 60;
 /// The seconds in an hour.
-pub(super) const HOUR: i64 = 3_600;
-/// The number of periods whose totals are fetched at the same time.
-const CONCURRENT_PERIODS: usize = 4;
+const HOUR: i64 = 3_600;
+/// The number of minutes whose totals are fetched at the same time.
+const CONCURRENT_CALLS: usize = 4;
 /// The number of requests per page.
 const PAGE_SIZE: u32 = 1_000;
 
@@ -36,28 +36,41 @@ pub(super) async fn summary(
     summarize(channel, filter, since, None).await
 }
 
-/// Returns the totals of the last `count` periods of `seconds`, and of the current one.
-pub(super) async fn periods(
-    channel: client::Connection,
-    filter: &str,
-    seconds: i64,
-    count: i64,
-) -> Result<Vec<Period>, Status> {
-    let current = clock::now().as_second().div_euclid(seconds);
-    let starts = (current - count..=current).map(|number| number * seconds);
-    let starts = starts.filter_map(|start| Timestamp::from_second(start).ok());
-    iter(starts)
+/// Returns the totals of the last hour by minute, and those of the current minute.
+pub(super) async fn minutes(channel: client::Connection) -> Result<Vec<Period>, Status> {
+    iter(starts(clock::now(), MINUTE, 60))
         .map(|start| {
             let channel = channel.clone();
             async move {
-                let end = start.saturating_add(SignedDuration::from_secs(seconds)).ok();
-                let answer = summarize(channel, filter, start, end).await?;
+                let end = start.saturating_add(SignedDuration::from_secs(MINUTE)).ok();
+                let answer = summarize(channel, "", start, end).await?;
                 Ok(Period { start, totals: convert::usage(answer).totals })
             }
         })
-        .buffered(CONCURRENT_PERIODS)
+        .buffered(CONCURRENT_CALLS)
         .try_collect()
         .await
+}
+
+/// Returns the totals of the last 24 hours by hour, and those of the current hour.
+pub(super) async fn hours(
+    channel: client::Connection,
+    filter: &str,
+) -> Result<Vec<Period>, Status> {
+    let starts: Vec<_> = starts(clock::now(), HOUR, 24).collect();
+    let Some(first) = starts.first() else { return Ok(Vec::new()) };
+    let answer = summarize(channel, filter, *first, None).await?;
+    let found: BTreeMap<_, _> = answer.by_hour.into_iter().map(convert::hour).collect();
+    // Hours without requests are omitted.
+    let of = |start| Period { start, totals: found.get(&start).cloned().unwrap_or_default() };
+    Ok(starts.into_iter().map(of).collect())
+}
+
+/// Returns the starts of the last `count` periods of `seconds`, and of the current one.
+fn starts(now: Timestamp, seconds: i64, count: i64) -> impl Iterator<Item = Timestamp> {
+    let current = now.as_second().div_euclid(seconds);
+    let starts = (current - count..=current).map(move |number| number * seconds);
+    starts.filter_map(|start| Timestamp::from_second(start).ok())
 }
 
 async fn summarize(

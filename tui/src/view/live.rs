@@ -167,3 +167,50 @@ pub(super) fn errors(model: &Model, buffer: &mut Buffer, area: Rect) {
         Line::from(text).right_aligned().render(row, buffer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::model::record::Totals;
+    use crate::model::traffic::Traffic;
+    use crate::theme::{Palette, Theme};
+
+    /// 2026-11-18 13:53:20 UTC.
+    const NOW: i64 = 1_795_010_000;
+
+    fn model(traffic: Traffic) -> Model {
+        let theme = Theme::new(Palette::Plain);
+        let mut model = Model::new("http://127.0.0.1:1".to_owned(), None, TimeZone::UTC, theme);
+        model.now = Timestamp::from_second(NOW).ok();
+        model.data.traffic.set(traffic);
+        model
+    }
+
+    #[test]
+    fn minutes_before_the_first_request_of_the_gateway_come_from_the_store() {
+        let mut minutes = vec![Minute::default(); 60];
+        minutes[50] = Minute { requests: 5, ..Minute::default() };
+        let mut model = model(Traffic { minutes, ..Traffic::default() });
+        let stored = |age: i64, requests| Period {
+            start: Timestamp::from_second((NOW / 60 - age) * 60).unwrap(),
+            totals: Totals { requests, ..Totals::default() },
+        };
+        model.data.overview.minutes = vec![stored(30, 7), stored(9, 8), stored(4, 9)];
+        let requests: Vec<_> = last_hour(&model).iter().map(|it| it.requests).collect();
+        let used: Vec<_> = requests.iter().enumerate().filter(|(_, it)| **it > 0).collect();
+        assert_eq!(used, [(29, &7), (50, &5)], "of the minutes from the 50th on, it knows better");
+    }
+
+    #[test]
+    fn errors_are_those_that_were_counted_or_stored() {
+        let error = |code: &str, count| ErrorCount { code: code.to_owned(), count, last_at: None };
+        let errors = vec![error("both", 5), error("counted", 1)];
+        let mut model = model(Traffic { errors, ..Traffic::default() });
+        model.data.overview.errors = vec![error("both", 3), error("stored", 2)];
+        let expected = [error("both", 5), error("stored", 2), error("counted", 1)];
+        assert_eq!(errors_of_last_hour(&model), expected);
+    }
+}

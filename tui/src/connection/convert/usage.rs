@@ -1,5 +1,6 @@
 //! Conversion of request records and usage totals.
 
+use jiff::Timestamp;
 use proto::v1;
 
 use super::{present, time};
@@ -17,6 +18,11 @@ pub(in crate::connection) fn usage(usage: v1::SummarizeUsageResponse) -> Usage {
         by_day: usage.by_day.into_iter().map(|by| (by.day, totals(by.totals))).collect(),
         by_key: usage.by_key.into_iter().map(key).collect(),
     }
+}
+
+/// Returns the start of an hour and its totals.
+pub(in crate::connection) fn hour(hour: v1::HourUsage) -> (Timestamp, Totals) {
+    (time(hour.start).unwrap_or_default(), totals(hour.totals))
 }
 
 pub(in crate::connection) fn record(record: v1::RequestRecord) -> Record {
