@@ -23,7 +23,7 @@ pub struct Permit {
     reservation: Option<Box<Reservation>>,
 }
 
-/// The meters of the account, the model and the key; `None` if nothing need be counted. Invariant: they are
+/// The meters of the account, the model and the key; `None` once the request has ended. Invariant: they are
 /// locked in this order, which rules out deadlocks.
 pub(super) type Meters = [Option<Arc<SubjectMeter>>; 3];
 
