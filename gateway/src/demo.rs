@@ -85,7 +85,7 @@ pub async fn run(
         "the demo serves without TLS: set --listen (TOLLGATE_LISTEN) to a loopback address, or run `gateway` with \
          a certificate"
     );
-    let listeners = Listeners::bind(args.listen, args.admin_listen).await?;
+    let listeners = Listeners::bind(args.listen, args.admin_listen)?;
     let gateway = DemoGateway {
         api: format!("http://{}/v1", listeners.http.local_addr()?),
         admin: listeners.admin.address()?.url(),

@@ -54,11 +54,11 @@ fn listen_tcp(address: SocketAddr, flag: &str) -> Result<TcpListener> {
 }
 
 impl Listeners {
-    /// Binds both addresses.
+    /// Binds both addresses. Must be called within a runtime.
     ///
     /// # Errors
     /// An address is in use or not local.
-    pub async fn bind(http: SocketAddr, admin: impl Into<AdminAddress>) -> Result<Self> {
+    pub fn bind(http: SocketAddr, admin: impl Into<AdminAddress>) -> Result<Self> {
         let http = listen_tcp(http, "--listen")?;
         let admin = match admin.into() {
             AdminAddress::Tcp(address) => {

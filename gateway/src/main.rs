@@ -169,7 +169,7 @@ fn manual(dir: Option<&Path>) -> Result<()> {
 
 async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
     let config = args.source().resolve()?;
-    let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
+    let listeners = Listeners::bind(config.listen, config.admin_listen.clone())?;
     let listeners = listeners.with_metrics(config.metrics_listen)?;
     if welcome::is_first_start(&config) {
         let admin = listeners.admin.address()?;

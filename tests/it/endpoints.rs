@@ -33,7 +33,7 @@ async fn the_admin_plane_may_be_on_a_unix_socket() {
     assert_eq!(alice.record().await.account, "alice");
 
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let taken = Listeners::bind(any, address).await.err().unwrap();
+    let taken = Listeners::bind(any, address).err().unwrap();
     assert!(format!("{taken:#}").contains("--admin-listen"), "{taken:#}");
     product.stop().await;
     assert!(!path.exists());

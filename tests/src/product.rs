@@ -128,7 +128,7 @@ impl Home {
     /// If the gateway refuses to start.
     pub async fn start_and_stop(&self) -> anyhow::Result<()> {
         let config = &self.setup.config;
-        let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await?;
+        let listeners = Listeners::bind(config.listen, config.admin_listen.clone())?;
         let shutdown = CancellationToken::new();
         shutdown.cancel();
         app::run(config, listeners, self.seams(), shutdown).await
@@ -148,8 +148,13 @@ impl Home {
     /// # Panics
     /// If it does not start.
     pub async fn start(&self) -> Product {
+        // Boxed: the futures of tests would have to hold all of it.
+        Box::pin(self.start_and_wait()).await
+    }
+
+    async fn start_and_wait(&self) -> Product {
         let config = self.setup.config.clone();
-        let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).await.unwrap();
+        let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).unwrap();
         let listeners = listeners.with_metrics(config.metrics_listen).unwrap();
         let http = listeners.http.local_addr().unwrap();
         let metrics = listeners.metrics.as_ref().map(|socket| socket.local_addr().unwrap());

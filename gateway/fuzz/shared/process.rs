@@ -60,7 +60,7 @@ impl Gateway {
         };
         let config = settings.resolve().expect("the settings are valid");
         let admin = config.admin_listen.clone();
-        let listeners = Listeners::bind(config.listen, admin).await.expect("the ports are free");
+        let listeners = Listeners::bind(config.listen, admin).expect("the ports are free");
         let http = listeners.http.local_addr().expect("it is bound");
         let admin = listeners.admin.address().expect("it is bound").url();
         let seams = Seams {
