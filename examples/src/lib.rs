@@ -21,6 +21,12 @@ pub const FLEET_ENVIRONMENT: &str = include_str!("../fleet/fleet.env");
 /// A catalogue for `ctl apply`.
 pub const CATALOGUE: &str = include_str!("../catalogue.toml");
 
+/// The rules for Prometheus.
+pub const PROMETHEUS_RULES: &str = include_str!("../observability/rules.yml");
+
+/// The dashboard for Grafana.
+pub const GRAFANA_DASHBOARD: &str = include_str!("../observability/dashboard.json");
+
 /// The configuration of Codex for the simulator.
 pub const CODEX: &str = include_str!("../codex.toml");
 

@@ -56,7 +56,7 @@ use crate::ledger::journal::{Journal, Recovered};
 use crate::limits::Limiter;
 pub use crate::listeners::{AdminListener, InheritedSockets, Listeners};
 use crate::memory_budget::MemoryBudget;
-use crate::metrics::{self, Exporter, RequestMetrics};
+use crate::metrics::{self, Exporter, RequestMetrics, Scrapes};
 use crate::pipeline::AppState;
 use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
@@ -323,13 +323,17 @@ pub async fn run(
         descriptors::limit(),
         config.workers.get(),
     ));
+    let mut scrapes = None;
     if let Some((listener, requests)) = listeners.metrics.take().zip(request_metrics) {
-        tracing::info!(listen = %listener.local_addr()?, "serving metrics");
+        let served = Arc::new(Scrapes::new(listener.local_addr()?));
+        scrapes = Some(served.clone());
+        tracing::info!(listen = %served.address(), "serving metrics");
         let database_files = match config.store {
             StoreConfig::Sqlite => [DATABASE, WRITE_AHEAD_LOG].map(|file| dir.join(file)).to_vec(),
             StoreConfig::Postgres(_) => Vec::new(),
         };
         let exporter = Arc::new(Exporter::new(metrics::Sources {
+            scrapes: served,
             requests,
             ledger: ledger.clone(),
             directory: directory.clone(),
@@ -375,6 +379,7 @@ pub async fn run(
         store,
         schema,
         backups,
+        scrapes,
         allocations: allocations.clone(),
         directory: directory.clone(),
         ledger: ledger.clone(),

@@ -67,7 +67,7 @@ fn listen_tcp(address: SocketAddr, flag: &str) -> Result<TcpListener> {
 }
 
 impl Listeners {
-    /// Binds both addresses.
+    /// Binds both addresses. Must be called within a runtime.
     ///
     /// # Errors
     /// An address is in use or not local.

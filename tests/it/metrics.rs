@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use proto::v1;
 use tests::drill::counters::{Counters, across_a_crash};
 use tests::drill::rig::Rig;
 use tests::http::{Answer, Request};
@@ -14,6 +15,31 @@ async fn start() -> (Product, SocketAddr) {
     let product = Product::with(|setup| setup.config.metrics_listen = local).await;
     let metrics = product.metrics.unwrap();
     (product, metrics)
+}
+
+/// Returns the severity and the finding of the diagnosis of the metrics.
+async fn diagnosed(product: &Product) -> (v1::Severity, String) {
+    let request = v1::DiagnoseRequest::default();
+    let operator = product.operator().await;
+    let mut found = operator.diagnostics().diagnose(request).await.unwrap().into_inner();
+    loop {
+        let finding = found.message().await.unwrap().expect("the metrics are diagnosed");
+        if finding.area() == v1::DiagnosticArea::Metrics {
+            return (finding.severity(), finding.finding);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_diagnosis_looks_at_the_scrapes() {
+    let (product, metrics) = start().await;
+    let (severity, finding) = diagnosed(&product).await;
+    assert_eq!(
+        (severity, &*finding),
+        (v1::Severity::Warning, "they were not scraped since the start")
+    );
+    scrape(metrics, "text/plain").await;
+    assert_eq!(diagnosed(&product).await.0, v1::Severity::Ok);
 }
 
 async fn scrape(metrics: SocketAddr, accept: &str) -> Answer {
@@ -110,6 +136,26 @@ async fn after_a_crash_the_counters_have_what_the_new_process_served() {
     let (scraped, stored) = across_a_crash(&mut rig, 8, 100).await;
     assert!(scraped.requests >= 100, "{scraped:?}");
     assert_eq!(scraped, stored);
+}
+
+/// `.ci/observability` evaluates them with Prometheus.
+#[tokio::test]
+async fn the_rules_and_the_dashboard_name_metrics_that_exist() {
+    let (_product, metrics) = start().await;
+    let scraped = scrape(metrics, "text/plain").await;
+    let scraped = String::from_utf8(scraped.body.to_vec()).unwrap();
+    for text in [examples::PROMETHEUS_RULES, examples::GRAFANA_DASHBOARD] {
+        let words = text
+            .split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && !"_:".contains(c));
+        let is_metric =
+            |word: &&str| word.starts_with("tollgate_") || word.starts_with("gen_ai_server");
+        let names: Vec<_> = words.filter(is_metric).collect();
+        assert!(names.len() > 10, "{names:?}");
+        for name in names {
+            let family = name.strip_suffix("_bucket").unwrap_or(name);
+            assert!(scraped.contains(&format!("# TYPE {family} ")), "{name} is not exported");
+        }
+    }
 }
 
 /// Requests are counted while the database takes no records.

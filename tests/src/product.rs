@@ -148,6 +148,11 @@ impl Home {
     /// # Panics
     /// If it does not start.
     pub async fn start(&self) -> Product {
+        // Boxed: the futures of tests would have to hold all of it.
+        Box::pin(self.start_and_wait()).await
+    }
+
+    async fn start_and_wait(&self) -> Product {
         let config = self.setup.config.clone();
         let listeners = Listeners::bind(config.listen, config.admin_listen.clone()).unwrap();
         let listeners = listeners.with_metrics(config.metrics_listen).unwrap();

@@ -68,6 +68,7 @@ use crate::config::{LiveSettings, SettingsInUse};
 use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
+use crate::metrics::Scrapes;
 use crate::secrets::{Credentials, SealKeySource};
 use crate::tls::ServerTls;
 use crate::upstream::UpstreamClients;
@@ -90,6 +91,7 @@ pub struct Control {
     store: Arc<dyn Store>,
     schema: Schema,
     backups: Option<Arc<BackupStatus>>,
+    scrapes: Option<Arc<Scrapes>>,
     allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
@@ -124,6 +126,8 @@ pub struct Parts {
     pub schema: Schema,
     /// The state of scheduled backups; `None` without them.
     pub backups: Option<Arc<BackupStatus>>,
+    /// The scrapes of the metrics; `None` if they are not served.
+    pub scrapes: Option<Arc<Scrapes>>,
     /// The shared pools; `None` if only this gateway uses the store.
     pub allocations: Option<Arc<dyn Allocations>>,
     /// The in-memory accounts, keys and catalogue that requests are served from.
@@ -197,6 +201,7 @@ impl Control {
             store: parts.store,
             schema: parts.schema,
             backups: parts.backups,
+            scrapes: parts.scrapes,
             allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::requests::RequestMetrics;
+use super::scrapes::Scrapes;
 use super::text::{Encoder, Format};
 use crate::clock::Clock;
 use crate::connections::ConnectionSlots;
@@ -21,6 +22,8 @@ const MAX_UPSTREAMS: usize = 100;
 
 /// What a scrape reads.
 pub struct Sources {
+    /// Learns of each scrape.
+    pub scrapes: Arc<Scrapes>,
     /// The ended requests.
     pub requests: Arc<RequestMetrics>,
     /// Balances and records.
@@ -59,7 +62,8 @@ impl Exporter {
     /// Returns all metrics as text. Waits until the requests that have ended are counted; not longer than a second,
     /// and not for a failing store.
     pub async fn scrape(self: &Arc<Self>, format: Format) -> String {
-        let ledger = &self.0.ledger;
+        let Sources { scrapes, ledger, clock, .. } = &self.0;
+        scrapes.record(clock.now());
         ledger.record_merged();
         ledger.wait_until_stored().await;
         let exporter = self.clone();

@@ -7,10 +7,12 @@
 mod exporter;
 mod gen_ai;
 mod requests;
+mod scrapes;
 mod serve;
 mod text;
 
 pub use exporter::{Exporter, Sources};
 pub use requests::RequestMetrics;
+pub use scrapes::Scrapes;
 pub use serve::serve;
 pub use text::Format;

@@ -13,6 +13,7 @@ pub(in super::super) fn finding(view: FindingView) -> v1::DiagnoseResponse {
         Area::Disk => v1::DiagnosticArea::Disk,
         Area::Database => v1::DiagnosticArea::Database,
         Area::Backups => v1::DiagnosticArea::Backups,
+        Area::Metrics => v1::DiagnosticArea::Metrics,
         Area::Ledger => v1::DiagnosticArea::Ledger,
         Area::Upstream => v1::DiagnosticArea::Upstream,
         Area::Tls => v1::DiagnosticArea::Tls,

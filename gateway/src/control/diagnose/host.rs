@@ -19,6 +19,8 @@ const MIN_SPACE_BYTES: u64 = 128 * MIB;
 /// A limit of open files below this is a warning. A request in flight uses two: the connections of
 /// the client and of the upstream.
 const LOW_FILE_LIMIT: u64 = 4_096;
+/// The longest time between two scrapes; Prometheus takes a series for gone after it.
+const MAX_SCRAPE_INTERVAL_SECONDS: i64 = 5 * 60;
 /// A limit of open files below this is a problem.
 const MIN_FILE_LIMIT: u64 = 256;
 
@@ -66,6 +68,21 @@ pub(super) async fn files() -> Vec<Finding> {
     .await
 }
 
+/// Returns the finding about the metrics, which were scraped at `last`.
+pub(super) fn metrics(last: Option<Timestamp>, now: Timestamp) -> Finding {
+    let remedy = "add the address to a job of Prometheus, as in examples/observability, and look at its targets";
+    let Some(last) = last else {
+        return Finding::warning("they were not scraped since the start", remedy);
+    };
+    let seconds = now.duration_since(last).as_secs().max(0);
+    let text = format!("the last scrape was {seconds} s ago");
+    if seconds > MAX_SCRAPE_INTERVAL_SECONDS {
+        Finding::warning(text, remedy)
+    } else {
+        Finding::ok(text)
+    }
+}
+
 fn open_files(open: u64, limit: Option<u64>) -> Finding {
     let Some(limit) = limit else {
         return Finding::ok(format!("{open} files are open, and there is no limit"));
@@ -105,6 +122,16 @@ mod tests {
             (0, 0, Problem),
         ] {
             assert_eq!(space(free, whole).severity, expected, "{free} of {whole}");
+        }
+    }
+
+    #[test]
+    fn metrics_without_scrapes_are_a_warning() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (last, expected) in [(None, Warning), (Some(100), Ok), (Some(-300), Warning)] {
+            let found = metrics(last.map(at), at(105));
+            assert_eq!(found.severity, expected, "{last:?}");
+            assert_eq!(found.remedy.is_empty(), expected == Ok);
         }
     }
 

@@ -40,6 +40,8 @@ pub enum Area {
     Database,
     /// Scheduled backups.
     Backups,
+    /// Scrapes of the metrics.
+    Metrics,
     /// Consistency of balances with entries, and of records with charges.
     Ledger,
     /// One upstream.
@@ -147,6 +149,11 @@ impl Control {
             let dir = backups.settings().dir.display().to_string();
             let finding = database::backups(backups, now);
             checks.push(Check::new(Area::Backups, &dir, async move { vec![finding] }));
+        }
+        if let Some(scrapes) = &self.scrapes {
+            let finding = host::metrics(scrapes.last(), now);
+            let address = scrapes.address().to_string();
+            checks.push(Check::new(Area::Metrics, &address, async move { vec![finding] }));
         }
         checks.push(Check::long(Area::Ledger, database::ledger(self.clone(), caller.clone())));
         for upstream in self.directory.catalogue().upstreams.values() {

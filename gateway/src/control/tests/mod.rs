@@ -112,6 +112,7 @@ impl Bench {
         let control = Arc::new(Control::new(Parts {
             schema: store::sqlite::SCHEMA,
             backups: None,
+            scrapes: None,
             allocations: None,
             store,
             directory,
