@@ -62,8 +62,13 @@ def main() -> None:
     target = get(prometheus, "targets")["activeTargets"][0]
     assert target["health"] == "up", target
     print(f"{len(queries)} queries have data; {target['scrapePool']} is {target['health']}")
-    groups = get(prometheus, "rules")["groups"]
-    broken = [rule["name"] for group in groups for rule in group["rules"] if rule["health"] == "err"]
+    while True:
+        groups = get(prometheus, "rules")["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
+        if all(rule["health"] != "unknown" for rule in rules) or time.monotonic() - begun > TIMEOUT_SECONDS:
+            break
+        time.sleep(1)
+    broken = [rule["name"] for rule in rules if rule["health"] != "ok"]
     firing = [alert["labels"]["alertname"] for alert in get(prometheus, "alerts")["alerts"] if alert["state"] == "firing"]
     assert groups and not broken and not firing, (broken, firing)
 

@@ -262,7 +262,8 @@ pub(crate) struct Login {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) password: Password,
-    /// Set a new password with a code from an operator first, without the old one
+    /// Set a new password with a code from an operator first, without the old one; `-` prompts for the code, or
+    /// reads it from a first line of stdin, so that other users of this host do not see it
     #[arg(long, value_name = "CODE")]
     pub(crate) reset_code: Option<String>,
 }

@@ -122,6 +122,19 @@ impl Listeners {
         Ok(Self { metrics, ..self })
     }
 
+    /// Binds the address of the metrics, if there is one and it is free; says so if it is not.
+    pub(crate) fn with_metrics_if_possible(mut self, address: Option<SocketAddr>) -> Self {
+        let metrics = address.map(|address| listen_tcp(address, "--metrics-listen")).transpose();
+        match metrics {
+            Ok(metrics) => self.metrics = metrics,
+            Err(error) => {
+                let error: &dyn std::error::Error = &*error;
+                tracing::error!(event = "metrics_unavailable", error, "serving without metrics");
+            }
+        }
+        self
+    }
+
     /// Returns descriptors of the same sockets, the API's and the admin plane's. A socket and its queue exist until the
     /// last of its descriptors is closed.
     ///

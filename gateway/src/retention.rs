@@ -107,6 +107,7 @@ impl RetentionTask {
             for sweep in 0_u64.. {
                 minutes.tick().await;
                 let (now, event) = time.observe(self.clock.now(), self.clock.monotonic());
+                let is_confirmed = event == Some(Event::Confirmed);
                 report(event);
                 self.store_time(now).await;
                 let RetentionSettings { records, responses } = **self.settings.load();
@@ -126,7 +127,7 @@ impl RetentionTask {
                     .await;
                 }
                 if let Some(keep) = responses
-                    && sweep.is_multiple_of(RESPONSES_EVERY)
+                    && (sweep.is_multiple_of(RESPONSES_EVERY) || is_confirmed)
                 {
                     self.sweep_responses(keep, now).await;
                 }

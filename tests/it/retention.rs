@@ -43,6 +43,7 @@ async fn retention_removes_old_records_and_keeps_sums_and_money() {
 /// an hour.
 pub(crate) fn trust(home: &Home, at: &str) {
     let database = rusqlite::Connection::open(home.data_dir().join("tollgate.db")).unwrap();
-    let sql = "UPDATE meta SET value = ? WHERE name = 'trusted_time'";
+    let sql = "INSERT INTO meta (name, value) VALUES ('trusted_time', ?) \
+        ON CONFLICT DO UPDATE SET value = excluded.value";
     assert_eq!(database.execute(sql, [at]).unwrap(), 1);
 }

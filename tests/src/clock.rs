@@ -28,6 +28,11 @@ impl ManualClock {
         *self.elapsed.lock().unwrap_or_else(PoisonError::into_inner) += by;
     }
 
+    /// Returns the right time, whatever the wall clock shows.
+    pub fn right_time(&self) -> Timestamp {
+        self.start + self.monotonic()
+    }
+
     /// Sets the wall clock to a wrong time, this much ahead of the right one. The monotonic clock does not change.
     pub fn set_wall_ahead(&self, by: SignedDuration) {
         *self.wall_ahead.lock().unwrap_or_else(PoisonError::into_inner) = by;
@@ -36,9 +41,7 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        self.start
-            + self.monotonic()
-            + *self.wall_ahead.lock().unwrap_or_else(PoisonError::into_inner)
+        self.right_time() + *self.wall_ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn monotonic(&self) -> Duration {

@@ -46,8 +46,12 @@ pub(super) async fn register(shell: &mut Shell<'_>, input: Register) -> Result<(
 pub(super) async fn login(shell: &mut Shell<'_>, input: Login) -> Result<(), Failure> {
     let gateway = shell.gateway()?;
     let store = session_store(shell)?;
-    let password = read_password(shell, &input.password, input.reset_code.is_some())?;
-    if let Some(code) = input.reset_code {
+    let code = match input.reset_code {
+        Some(code) if code == "-" => Some(read_code(shell, &input.password)?),
+        code => code,
+    };
+    let password = read_password(shell, &input.password, code.is_some())?;
+    if let Some(code) = code {
         reset_password(&gateway, &input.name, code, &password).await?;
         shell.output.note("set the new password; all earlier sessions of the account have ended");
     }
@@ -230,6 +234,16 @@ pub(super) fn read_password(
         return read_secret_line(shell, "password");
     }
     prompt_password(shell, "Password", new)
+}
+
+/// Reads the code for a new password, from a line of stdin with `--password-stdin`, else by a prompt.
+fn read_code(shell: &mut Shell<'_>, from: &Password) -> Result<String, Failure> {
+    let code = if from.password_stdin {
+        read_secret_line(shell, "code, in a first line")?
+    } else {
+        prompt_password(shell, "Code", false)?
+    };
+    Ok(code.expose_secret().to_owned())
 }
 
 /// Reads the old and the new password, from two lines of stdin with `--password-stdin`, else by

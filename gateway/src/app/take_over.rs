@@ -39,8 +39,8 @@ pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)
     if let Some(file) = listeners.admin.file() {
         file.set_ours(owns_admin_file);
     }
-    // The port of the metrics was the other process's until now; a scraper tries again.
-    let listeners = listeners.with_metrics(taken.metrics_listen)?;
+    // The port of the metrics was the other process's until now. Clients are served also without metrics.
+    let listeners = listeners.with_metrics_if_possible(taken.metrics_listen);
     Ok((taken, listeners))
 }
 

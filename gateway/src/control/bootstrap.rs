@@ -140,10 +140,8 @@ pub async fn prepare(
     operator_token::finish_rotation(dir, store).await?.map_err(file_error(TOKEN_FILE))?;
     let token = file::read_or_create(dir, TOKEN_FILE, || token::make(token::OPERATOR, &**entropy))
         .and_then(|token| {
-            // With an empty file, the empty token would authenticate as the operator.
-            let whole = secrecy::ExposeSecret::expose_secret(&token).len() >= 32;
             let short = || io::Error::new(io::ErrorKind::InvalidData, "it holds no token");
-            whole.then_some(token).ok_or_else(short)
+            token::is_whole(&token).then_some(token).ok_or_else(short)
         })
         .map_err(file_error(TOKEN_FILE))?;
     let operator_token = token::digest(&token);

@@ -35,7 +35,10 @@ impl Control {
             self.ledger.balance_changed(id);
         }
         for key in changes.keys {
-            self.ledger.set_spend_cap(&key);
+            // A revoked key keeps the cap that it had; those that replaced it may have another one.
+            if key.revoked_at.is_none() {
+                self.ledger.set_spend_cap(&key);
+            }
             self.directory.put_key(key);
         }
         self.store.mark_applied(changes.newest);

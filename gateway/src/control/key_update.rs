@@ -70,6 +70,8 @@ impl Control {
             Some(names) => Some(self.resolve_models(caller, names)?),
             None => None,
         };
+        let label = change.label.as_deref().map(check_label).transpose()?;
+        let change = KeyChange { label, ..change };
         let by = caller.clone();
         let changed = self.write(Some(caller), move |control| async move {
             let (before, last_used_at) = control.visible_key(&by, &id).await?;
@@ -77,7 +79,7 @@ impl Control {
             let now = control.clock.now();
             refuse_ended(&before, now)?;
             let key = change.apply_to(&before, models);
-            check(&key, &before, now)?;
+            check(&key, now)?;
             let account = control.account_name(key.account);
             if key == before {
                 return Ok(KeyView { key, account, last_used_at });
@@ -150,10 +152,7 @@ impl<T> FieldChange<T> {
 }
 
 /// Validates the changed fields.
-fn check(key: &Key, before: &Key, now: Timestamp) -> Result<(), ControlError> {
-    if key.label != before.label {
-        check_label(&key.label)?;
-    }
+fn check(key: &Key, now: Timestamp) -> Result<(), ControlError> {
     check_limits(&key.limits)?;
     check_client_gone(key.client_gone)?;
     check_spend_cap(key.spend_cap)?;

@@ -158,7 +158,13 @@ pub async fn enable_offline(
     let path = dir.join(TOKEN_FILE);
     finish_rotation(dir, store).await??;
     let text = std::fs::read_to_string(&path)?;
-    let digest = Some(token::digest(&SecretString::from(text.trim())));
+    let token = SecretString::from(text.trim());
+    anyhow::ensure!(
+        token::is_whole(&token),
+        "`{}` holds no token; copy the file of another gateway, or delete it and start the gateway",
+        path.display()
+    );
+    let digest = Some(token::digest(&token));
     loop {
         let snapshot = store.load().await?;
         store.mark_applied(snapshot.changes);

@@ -96,17 +96,17 @@ impl Handler {
         request: Request<Incoming>,
     ) -> Result<Response<Reply>, Infallible> {
         let arrival = Arrival::now(&self.app);
-        let cors = self.edge.cors.load_full().map(|origins| {
-            let permitted = origins.permitted(request.headers());
-            (origins, permitted)
-        });
+        let cors = self.edge.cors.load();
+        let permitted = cors.as_ref().map(|origins| origins.permitted(request.headers()));
+        // Not held while the request is served: a reload would have to wait for it, or copy.
+        drop(cors);
         let outcome = AssertUnwindSafe(self.dispatch(arrival, request)).catch_unwind().await;
         let mut response = outcome.unwrap_or_else(|_| {
             tracing::error!(event = "request_panicked", request_id = %arrival.id, "a request panicked");
             respond::error(ErrorReply::internal())
         });
         response.headers_mut().insert(respond::REQUEST_ID, arrival.id_header());
-        if let Some((origins, permitted)) = cors {
+        if let Some((permitted, origins)) = permitted.zip(self.edge.cors.load().as_ref()) {
             origins.add_headers(permitted, response.headers_mut());
         }
         Ok(response)

@@ -135,8 +135,11 @@ impl Series {
         if let Some(index) = self.by_model.get(&model.id) {
             return &mut self.models[*index];
         }
-        if self.models.len() >= MAX_MODELS {
-            return &mut self.other;
+        match model.id.as_str() {
+            UNKNOWN => return &mut self.unknown,
+            OTHER => return &mut self.other,
+            _ if self.models.len() >= MAX_MODELS => return &mut self.other,
+            _ => {}
         }
         self.by_model.insert(model.id.clone(), self.models.len());
         self.models.push(ModelSeries { model: model.id.to_string(), ..Default::default() });

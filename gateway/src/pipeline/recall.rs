@@ -6,7 +6,9 @@ use serde_json::value::RawValue;
 
 use super::AppState;
 use super::authenticate::Principal;
+use super::request_copies::RequestCopies;
 use crate::state::{Limit, StateError};
+use domain::model::Model;
 use domain::refusal::{Refusal, RequestFault};
 use domain::response::{parse_response_id, response_id};
 use translate::request::Request;
@@ -20,11 +22,18 @@ pub(super) struct Recalled {
     pub(super) bytes: u64,
 }
 
-/// Loads what the request continues and references.
+/// Loads what the request continues and references. `copies` counts the first part while the second is loaded; the
+/// caller counts both. `model` is the model, and `body_bytes` the length of the request's body.
+///
+/// # Errors
+/// A response or an item is not found, there is too much, or there is no memory for it.
 pub(super) async fn recall(
     app: &AppState,
     principal: &Principal,
     request: &Request<'_>,
+    copies: &mut RequestCopies,
+    model: &Model,
+    body_bytes: usize,
 ) -> Result<Option<Recalled>, Refusal> {
     let Some(state) = &app.response_store else { return Ok(None) };
     let account = principal.account.id;
@@ -38,6 +47,10 @@ pub(super) async fn recall(
     }
     let references: Vec<_> = request.references().map(str::to_owned).collect();
     if !references.is_empty() {
+        let chain_bytes: usize = recalled.items.iter().map(|item| item.get().len()).sum();
+        if !copies.try_take(body_bytes + chain_bytes, model) {
+            return Err(Refusal::BodyMemoryExhausted);
+        }
         recalled.references = state
             .items(account, references, app.max_chain_bytes)
             .await

@@ -164,14 +164,15 @@ async fn prepare<'a>(
     open.set_request(request.stream, &request.model);
     let model = admit::find_model(app, principal, &request.model)?;
     let mut copies = RequestCopies::new(app, principal.account.id);
-    let mut recalled = recall(app, principal, &request).await?;
+    let body_bytes = body.len();
+    let mut recalled = recall(app, principal, &request, &mut copies, &model, body_bytes).await?;
     let recalled_bytes = recalled.as_ref().map_or(0, |recalled| recalled.bytes);
-    let text_bytes = body.len() + usize::try_from(recalled_bytes).unwrap_or(usize::MAX / 2);
+    let text_bytes = body_bytes + usize::try_from(recalled_bytes).unwrap_or(usize::MAX / 2);
     if !copies.try_take(text_bytes, &model) {
         // Read again, because what was read would occupy memory while the request waits.
         drop(recalled.take());
         copies.take(text_bytes, &model).await?;
-        recalled = recall(app, principal, &request).await?;
+        recalled = recall(app, principal, &request, &mut copies, &model, body_bytes).await?;
     }
     let sizes = InputSize::of(body, recalled.iter().flat_map(Recalled::texts));
     let size = Size {

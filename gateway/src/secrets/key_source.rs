@@ -129,8 +129,11 @@ impl SealKeySource {
             return Ok(false);
         }
         let both = Zeroizing::new(std::fs::read_to_string(data_dir.join(KEY_FILE))?);
-        let new = both.lines().next().unwrap_or_default();
-        file::replace(data_dir, KEY_FILE, &new.into())?;
+        let new = both.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        let new = new.into();
+        // Without a usable key, the next start could not read the stored secrets.
+        SealKeys::parse(&new)?;
+        file::replace(data_dir, KEY_FILE, &new)?;
         Ok(true)
     }
 }

@@ -6,12 +6,15 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
+use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The number of lines that may wait; most have a few hundred bytes.
 const MAX_WAITING_LINES: usize = 8_192;
+/// How long the end of the process waits for the rest of the log: what it is written to may be blocked.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Queues the lines of the log.
 #[derive(Clone)]
@@ -24,10 +27,11 @@ struct Queue {
     dropped: Arc<AtomicU64>,
 }
 
-/// Writes the rest of the log on drop.
+/// Waits for the rest of the log on drop, for at most two seconds.
 pub struct LogGuard {
     queue: LineQueue,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
 }
 
 /// Collects the line of one event, and queues it on drop.
@@ -48,9 +52,13 @@ pub(super) fn start(
     let dropped = Arc::<AtomicU64>::default();
     let queue = Queue { lines: Mutex::new(Some(sender)), dropped: dropped.clone() };
     let queue = LineQueue(Arc::new(queue));
-    let write = move || write_all(&mut out, &lines, &dropped, report);
-    let thread = thread::Builder::new().name("log".to_owned()).spawn(write)?;
-    Ok((queue.clone(), LogGuard { queue, thread: Some(thread) }))
+    let (running, ended) = sync_channel(0);
+    let write = move || {
+        write_all(&mut out, &lines, &dropped, report);
+        drop(running);
+    };
+    thread::Builder::new().name("log".to_owned()).spawn(write)?;
+    Ok((queue.clone(), LogGuard { queue, ended }))
 }
 
 fn write_all(
@@ -96,9 +104,7 @@ impl Drop for LogGuard {
     fn drop(&mut self) {
         // The thread ends after the lines that are queued.
         drop(self.queue.0.lines.lock().unwrap_or_else(PoisonError::into_inner).take());
-        if let Some(thread) = self.thread.take() {
-            _ = thread.join();
-        }
+        _ = self.ended.recv_timeout(END_TIMEOUT);
     }
 }
 

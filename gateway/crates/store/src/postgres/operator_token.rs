@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::PostgresStore;
 use super::changes::ChangedObject;
 use super::codec::{ReadColumn, parameters};
+use super::{PostgresStore, password_resets};
 use crate::StoreError;
 use crate::operator_token::{NAME, OperatorTokens, decode, encode};
 use domain::account::OperatorToken;
@@ -33,6 +33,7 @@ impl OperatorTokens for PostgresStore {
         let sql = "INSERT INTO meta (name, value) VALUES ($1, $2) \
             ON CONFLICT (name) DO UPDATE SET value = excluded.value";
         tx.execute(sql, parameters![NAME, encode(token)]).await?;
+        password_resets::remove(&tx, account).await?;
         tx.changes(ChangedObject::Account(account));
         tx.commit_audited(audit).await
     }

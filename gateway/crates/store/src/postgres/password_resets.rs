@@ -68,8 +68,10 @@ impl PasswordResets for PostgresStore {
     }
 }
 
-/// Deletes the code for an account, if there is one.
+/// Deletes the code for an account, if there is one, and those that it created: it may have been another person who
+/// created them in its name.
 pub(super) async fn remove(tx: &Transaction<'_>, account: AccountId) -> Result<(), StoreError> {
-    tx.execute("DELETE FROM password_resets WHERE account = $1", parameters![account]).await?;
+    let sql = "DELETE FROM password_resets WHERE account = $1 OR created_by = $1";
+    tx.execute(sql, parameters![account]).await?;
     Ok(())
 }

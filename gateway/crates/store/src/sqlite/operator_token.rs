@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::SqliteStore;
 use super::codec::{ReadColumn, parameters};
+use super::{SqliteStore, password_resets};
 use crate::StoreError;
 use crate::operator_token::{NAME, OperatorTokens, decode, encode};
 use domain::account::OperatorToken;
@@ -20,11 +20,15 @@ impl OperatorTokens for SqliteStore {
     async fn set_operator_token(
         &self,
         token: &OperatorToken,
-        _: AccountId,
+        account: AccountId,
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let token = *token;
-        self.write_audited(audit, move |tx| put(tx, &token)).await
+        self.write_audited(audit, move |tx| {
+            put(tx, &token)?;
+            password_resets::remove(tx, account)
+        })
+        .await
     }
 
     async fn adopt_operator_token(&self, digest: [u8; 32]) -> Result<(), StoreError> {

@@ -72,8 +72,10 @@ fn insert(tx: &Connection, reset: &PasswordReset) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Deletes the code for an account, if there is one.
+/// Deletes the code for an account, if there is one, and those that it created: it may have been another person who
+/// created them in its name.
 pub(super) fn remove(tx: &Connection, account: AccountId) -> Result<(), StoreError> {
-    tx.execute("DELETE FROM password_resets WHERE account = ?", parameters![account])?;
+    let sql = "DELETE FROM password_resets WHERE account = ?1 OR created_by = ?1";
+    tx.execute(sql, parameters![account])?;
     Ok(())
 }
