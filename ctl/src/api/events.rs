@@ -43,7 +43,7 @@ impl EventStream {
     ///
     /// # Errors
     /// The response is interrupted, pauses for longer than the timeout, or has an event of more than
-    /// [`MAX_EVENT_BYTES`].
+    /// 4 MiB.
     pub async fn next(&mut self) -> Result<Option<String>, Failure> {
         let failed = |reason: String| Failure::new(Exit::Failed, reason);
         loop {
