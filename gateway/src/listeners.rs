@@ -118,21 +118,15 @@ impl Listeners {
     /// # Errors
     /// It is in use or not local.
     pub fn with_metrics(self, address: Option<SocketAddr>) -> Result<Self> {
-        let metrics = address.map(|address| listen_tcp(address, "--metrics-listen")).transpose()?;
-        Ok(Self { metrics, ..self })
+        Ok(Self { metrics: Self::bind_metrics(address)?, ..self })
     }
 
-    /// Binds the address of the metrics, if there is one and it is free; says so if it is not.
-    pub(crate) fn with_metrics_if_possible(mut self, address: Option<SocketAddr>) -> Self {
-        let metrics = address.map(|address| listen_tcp(address, "--metrics-listen")).transpose();
-        match metrics {
-            Ok(metrics) => self.metrics = metrics,
-            Err(error) => {
-                let error: &dyn std::error::Error = &*error;
-                tracing::error!(event = "metrics_unavailable", error, "serving without metrics");
-            }
-        }
-        self
+    /// Binds the address of the metrics for [`Self::metrics`].
+    ///
+    /// # Errors
+    /// It is in use or not local.
+    pub(crate) fn bind_metrics(address: Option<SocketAddr>) -> Result<Option<TcpListener>> {
+        address.map(|address| listen_tcp(address, "--metrics-listen")).transpose()
     }
 
     /// Returns descriptors of the same sockets, the API's and the admin plane's. A socket and its queue exist until the

@@ -114,9 +114,9 @@ impl MemoryGuard {
         self.bytes
     }
 
-    /// Returns the most that one account ever gets, in bytes.
-    pub fn account_limit(&self) -> usize {
-        self.budget.account_limit()
+    /// Returns the length of the longest body, in bytes.
+    pub fn max_body_bytes(&self) -> usize {
+        self.budget.max_body_bytes
     }
 
     /// Grows the guard to `bytes`, if it holds less. Waits for memory that others hold.

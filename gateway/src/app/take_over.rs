@@ -3,23 +3,30 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
 use super::backend::check_schema;
+use crate::clock::{Entropy, SystemEntropy};
 use crate::config::{AdminAddress, Config, SettingsSource};
+use crate::control::bootstrap;
 use crate::listeners::Listeners;
 use crate::take_over::{Offer, RunningGateway};
 use crate::tls::ServerTls;
+
+/// How often the address of the metrics is tried, and the pause between two attempts.
+const METRICS_ATTEMPTS: u32 = 20;
+const METRICS_PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes the listening sockets of the gateway that uses the data directory of `source`, and returns when it has ended.
 /// Without one, binds the addresses of the settings.
 ///
 /// # Errors
-/// The settings, the certificate or the database are not usable, or the running gateway listens on other addresses than
-/// those of the settings: then it serves as before. The running gateway has not ended in time.
+/// The settings, the certificate, the secrets or the database are not usable, or the running gateway listens on other
+/// addresses than those of the settings: then it serves as before. The running gateway has not ended in time.
 pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)> {
     let config = source.clone().resolve()?;
     let Some((running, sockets)) = RunningGateway::find(&config.data_dir).await? else {
@@ -34,13 +41,30 @@ pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)
     let Config { tls, admin_client_ca, .. } = taken.clone();
     tls.map(|files| ServerTls::read(files, admin_client_ca)).transpose()?;
     check_schema(&taken).await?;
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    bootstrap::check_secrets(&taken.data_dir, &taken.seal_key, &entropy).await?;
     let listeners = Listeners::bind_rest(sockets, taken.listen, taken.admin_listen.clone())?;
     let owns_admin_file = running.stop().await?;
     if let Some(file) = listeners.admin.file() {
         file.set_ours(owns_admin_file);
     }
     // The port of the metrics was the other process's until now. Clients are served also without metrics.
-    let listeners = listeners.with_metrics_if_possible(taken.metrics_listen);
+    let mut attempts = 1;
+    let listeners = loop {
+        match Listeners::bind_metrics(taken.metrics_listen) {
+            Ok(metrics) => break Listeners { metrics, ..listeners },
+            // The kernel may still be closing the descriptors of a process that was killed.
+            Err(_) if attempts < METRICS_ATTEMPTS => {
+                attempts += 1;
+                tokio::time::sleep(METRICS_PAUSE).await;
+            }
+            Err(error) => {
+                let error: &dyn std::error::Error = &*error;
+                tracing::error!(event = "metrics_unavailable", error, "serving without metrics");
+                break listeners;
+            }
+        }
+    };
     Ok((taken, listeners))
 }
 

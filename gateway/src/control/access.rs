@@ -22,6 +22,8 @@ pub struct Caller {
     pub account: Arc<Account>,
     /// SHA-256 of the session's token; `None` for the operator token.
     pub session: Option<[u8; 32]>,
+    /// SHA-256 of the token of the call: a session's or the operator token.
+    pub token: [u8; 32],
     /// The address of the client.
     pub address: CallAddress,
     /// The call's idempotency key and digest, if it was sent with a key.
@@ -93,9 +95,11 @@ impl Permission {
         }
     }
 
-    /// Whether the role of `account` has the permission.
+    /// Whether `account` has the permission by its role. While it is suspended, it has those of a member.
     pub(super) fn is_held_by(self, account: &Account) -> bool {
-        account.role >= self.rule().0
+        let role =
+            if account.status == AccountStatus::Active { account.role } else { Role::Member };
+        role >= self.rule().0
     }
 
     fn refusal(self) -> ControlError {
@@ -118,9 +122,13 @@ impl Caller {
         permission.is_held_by(&self.account)
     }
 
-    /// Refuses callers whose role does not have `permission`.
+    /// Refuses callers whose role does not have `permission`, and those that are suspended.
     pub(super) fn require(&self, permission: Permission) -> Result<(), ControlError> {
-        if self.may(permission) { Ok(()) } else { Err(permission.refusal()) }
+        if self.may(permission) {
+            return Ok(());
+        }
+        refuse_suspended(&self.account)?;
+        Err(permission.refusal())
     }
 
     /// Like [`require`](Self::require), for an act on `account`. Also refuses callers whose role is
@@ -217,6 +225,9 @@ pub(super) fn is_ended(account: &Account) -> bool {
 pub(super) fn refuse_demoted(caller: &Caller, current: &Account) -> Result<(), ControlError> {
     if is_ended(current) {
         return Err(ControlError::Forbidden("your account was closed during the call".into()));
+    }
+    if caller.sees_all() && !Permission::ReadAll.is_held_by(current) {
+        refuse_suspended(current)?;
     }
     if current.role >= caller.account.role {
         return Ok(());

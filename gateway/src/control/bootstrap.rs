@@ -102,6 +102,31 @@ pub enum BootstrapError {
     Store(#[from] StoreError),
 }
 
+/// Checks that the secrets of a gateway that has run with the data directory `dir` can be read, as
+/// [`prepare`] will, without changing anything. Whether the key is the right one shows only with the store.
+///
+/// # Errors
+/// A secret file is malformed, or the key cannot be read.
+pub async fn check_secrets(
+    dir: &Path,
+    seal_key: &SealKeySource,
+    entropy: &Arc<dyn Entropy>,
+) -> Result<(), BootstrapError> {
+    let key_error = |source| BootstrapError::SealKey { key: seal_key.describe(dir), source };
+    if *seal_key == SealKeySource::DataDir && !dir.join(KEY_FILE).exists() {
+        return Err(key_error(io::ErrorKind::NotFound.into()));
+    }
+    seal_key.read(dir, entropy).await.map_err(key_error)?;
+    match std::fs::read_to_string(dir.join(TOKEN_FILE)) {
+        Ok(text) if token::is_whole(&text.trim().into()) => Ok(()),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "it holds no token")),
+        // A start makes a new one.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+    .map_err(|source| BootstrapError::File { path: dir.join(TOKEN_FILE), source })
+}
+
 /// Creates missing secrets in the data directory `dir` and missing objects in `store`, then loads
 /// both. The key of stored secrets comes from `seal_key`.
 ///

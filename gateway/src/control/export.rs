@@ -85,7 +85,7 @@ impl Control {
                         let message = "the gateway is shutting down; try again";
                         return Err(ControlError::Busy(message.into()));
                     }
-                    control.refuse_if_demoted(&caller)?;
+                    control.refuse_if_ended(&caller).await?;
                     let read = control.store.responses_after(account, after, MAX_PAGE_RESPONSES);
                     page = VecDeque::from(read.await?);
                     after = page.back().map(|last| last.id);
@@ -102,7 +102,7 @@ impl Export {
         if self.stop.is_cancelled() {
             return Err(ControlError::Busy("the gateway is shutting down; try again".into()));
         }
-        self.control.refuse_if_demoted(&self.caller)?;
+        self.control.refuse_if_ended(&self.caller).await?;
         if self.after >= self.end {
             return Ok(Vec::new());
         }

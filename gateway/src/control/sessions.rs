@@ -126,13 +126,35 @@ impl Control {
             // was closed.
             let is_open = self.clock.now() < session.expires_at && !is_ended(&account);
             let (account, session) = (Arc::new(account), Some(digest));
-            is_open.then_some(Caller { account, session, address, call: None })
+            is_open.then_some(Caller { account, session, token: digest, address, call: None })
         } else {
             let account = self.account_of_operator_token(digest).await?;
-            account.map(|account| Caller { account, session: None, address, call: None })
+            let of =
+                |account| Caller { account, session: None, token: digest, address, call: None };
+            account.map(of)
         };
         caller.ok_or_else(|| {
             ControlError::Unauthenticated("the session has ended or is unknown".into())
         })
+    }
+
+    /// Refuses the rest of a call, such as a stream, whose session or operator token has ended since the call began, or
+    /// whose caller has lost its account or a part of its role. While the store fails, nothing can end.
+    pub(super) async fn refuse_if_ended(&self, caller: &Caller) -> Result<(), ControlError> {
+        self.refuse_if_demoted(caller)?;
+        let is_open = if caller.session.is_some() {
+            let found = self.store.find_session(caller.token).await;
+            found.map(|found| found.is_some_and(|(it, _)| self.clock.now() < it.expires_at))
+        } else {
+            let state = self.store.operator_token().await;
+            state
+                .map(|it| it.is_enabled && it.digest.unwrap_or(self.operator_token) == caller.token)
+        };
+        if is_open.unwrap_or(true) {
+            return Ok(());
+        }
+        Err(ControlError::Unauthenticated(
+            "the session has ended during the call; sign in again".into(),
+        ))
     }
 }

@@ -137,7 +137,7 @@ impl Tail {
                 }
             };
             if batch.is_some() {
-                self.control.refuse_if_demoted(&self.caller)?;
+                self.control.refuse_if_ended(&self.caller).await?;
                 return Ok(batch);
             }
         }

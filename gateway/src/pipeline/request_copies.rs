@@ -60,12 +60,13 @@ impl RequestCopies {
         if memory.try_grow_to(body.len()) { memory.attach(body) } else { body }
     }
 
-    /// Returns the memory for all copies, in bytes. A request of any length gets it if its account holds nothing else.
+    /// Returns the memory for all copies, in bytes. A long request counts as a body of the greatest length, so that it
+    /// gets memory whenever such a body would.
     fn needed(&self, text_bytes: usize, model: &Model) -> usize {
         if text_bytes <= UNCOUNTED_BYTES {
             return 0;
         }
         let translations = model.deployments.len().min(MAX_TRANSLATIONS);
-        text_bytes.saturating_mul(translations + OTHER_COPIES).min(self.memory.account_limit())
+        text_bytes.saturating_mul(translations + OTHER_COPIES).min(self.memory.max_body_bytes())
     }
 }

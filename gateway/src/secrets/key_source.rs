@@ -52,7 +52,8 @@ pub enum KeyRotationError {
     },
     /// The key is not in the data directory, and the source does not have a new one.
     #[error(
-        "{0} must have two lines: a new key (`openssl rand -hex 32`), then the key in use; change it, and try again"
+        "{0} must have two lines: a new key (`openssl rand -hex 32`), then the key in use; change it, and try again. If \
+         a rotation has just been completed, remove its second line instead"
     )]
     NoNewKey(String),
     /// The source does not have the key in use any more.
@@ -104,6 +105,9 @@ impl SealKeySource {
         let mut keys = self.read(data_dir, entropy).await.map_err(failed)?;
         if keys.preferring(in_use).is_none() {
             return Err(KeyRotationError::NoCurrentKey(name()));
+        }
+        if *self != Self::DataDir && keys.fingerprint() == in_use {
+            return Err(KeyRotationError::NoNewKey(name()));
         }
         if !keys.has_former() {
             if *self != Self::DataDir {
@@ -233,6 +237,30 @@ mod tests {
             assert!(!source.end_rotation(dir.path()).unwrap());
             assert!(!dir.path().join(KEY_FILE).exists());
         }
+    }
+
+    #[tokio::test]
+    async fn a_blank_line_in_the_key_file_is_not_taken_for_a_key() {
+        let (dir, entropy) = (tempfile::tempdir().unwrap(), entropy());
+        let [new, old] = [(); 2].map(|()| make_key(&*entropy).expose_secret().to_owned());
+        std::fs::write(dir.path().join(KEY_FILE), format!("\n{new}\n{old}\n")).unwrap();
+        assert!(SealKeySource::DataDir.end_rotation(dir.path()).unwrap());
+        let kept = std::fs::read_to_string(dir.path().join(KEY_FILE)).unwrap();
+        assert_eq!(kept.trim(), new);
+    }
+
+    /// Regression test: a rotation was reported although no secret was sealed with another key.
+    #[tokio::test]
+    async fn keys_in_the_wrong_order_are_not_a_rotation() {
+        let (dir, entropy) = (tempfile::tempdir().unwrap(), entropy());
+        let [new, old] = [(); 2].map(|()| make_key(&*entropy).expose_secret().to_owned());
+        let path = dir.path().join("key");
+        let source = SealKeySource::File(path.clone());
+        std::fs::write(&path, &old).unwrap();
+        let in_use = source.read(dir.path(), &entropy).await.unwrap().fingerprint();
+        std::fs::write(&path, format!("{old}\n{new}\n")).unwrap();
+        let refused = source.begin_rotation(dir.path(), &in_use, &entropy).await;
+        assert!(matches!(refused, Err(KeyRotationError::NoNewKey(_))));
     }
 
     #[tokio::test]

@@ -138,3 +138,13 @@ async fn keys_of_one_origin_share_their_limits_and_ended_ones_do_not_change() {
     let refused = update(&bench, &ann, &new, relabelled()).await;
     assert!(matches!(refused, Err(ControlError::InUse(_))), "{refused:?}");
 }
+
+#[tokio::test]
+async fn labels_are_trimmed_as_in_new_keys() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    let created = key(&bench, &ann).await;
+    let padded = format!("\n ci {}", " ".repeat(1_000));
+    let change = KeyChange { label: Some(padded), ..KeyChange::default() };
+    assert_eq!(update(&bench, &ann, &created, change).await.unwrap().key.label, "ci");
+}

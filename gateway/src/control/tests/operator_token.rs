@@ -137,3 +137,14 @@ async fn the_token_is_enabled_with_access_to_the_data_directory() {
     let log = bench.control.list_audit(&ann, AuditQuery::default(), 1, "").await.unwrap().items;
     assert_eq!((log[0].entry.action, &*log[0].actor), (AuditAction::OperatorTokenEnable, ""));
 }
+
+/// Regression test: with the digest of an empty file, everyone could use the empty token.
+#[tokio::test]
+async fn an_empty_token_file_is_not_enabled() {
+    let bench = Bench::new(Registration::Open).await;
+    let (dir, store) = (bench.dir.path(), &*bench.control.store);
+    std::fs::write(dir.join(bootstrap::TOKEN_FILE), "\n").unwrap();
+    let refused = enable_offline(dir, store, &*bench.clock).await.unwrap_err().to_string();
+    assert!(refused.contains("holds no token"), "{refused}");
+    assert!(!is_accepted(&bench, &SecretString::from("")).await);
+}

@@ -116,6 +116,9 @@ async fn a_code_needs_a_creator_who_may_reset_the_account() {
     bench.control.suspend_account(&bench.operator, "olaf", "away").await.unwrap();
     expect_refused(&reset(&bench, "ann", &code).await);
     bench.control.resume_account(&bench.operator, "olaf").await.unwrap();
+    // It does not become valid again.
+    expect_refused(&reset(&bench, "ann", &code).await);
+    let code = code_for(&bench, &olaf, "ann").await.unwrap();
     reset(&bench, "ann", &code).await.unwrap();
 }
 
@@ -147,4 +150,28 @@ async fn wrong_codes_are_throttled_together_with_wrong_passwords() {
     assert!(matches!(limited, Err(ControlError::Limited { .. })), "{limited:?}");
     bench.clock.advance(Duration::from_secs(1));
     reset(&bench, "ann", &code).await.unwrap();
+}
+
+/// Regression test: who had stolen the operator token could keep a code for an owner's account.
+#[tokio::test]
+async fn codes_end_with_the_access_of_their_creator() {
+    let bench = Bench::new(Registration::Open).await;
+    let (_, bob) = (bench.member("ann").await, bench.member("bob").await);
+    let by_token = code_for(&bench, &bench.operator, "ann").await.unwrap();
+    bench.control.rotate_operator_token(&bench.operator).await.unwrap();
+    expect_refused(&reset(&bench, "ann", &by_token).await);
+
+    grant(&bench, "bob", Role::Operator).await;
+    let bob =
+        Caller { account: bench.control.directory.find_account(bob.account.id).unwrap(), ..bob };
+    let by_bob = code_for(&bench, &bob, "ann").await.unwrap();
+    let (old, new) = (PASSWORD.into(), "changed by bob".into());
+    bench.control.change_password(&bob, None, old, new).await.unwrap();
+    expect_refused(&reset(&bench, "ann", &by_bob).await);
+
+    // A role that is given back does not make it valid again.
+    let code = code_for(&bench, &bob, "ann").await.unwrap();
+    grant(&bench, "bob", Role::Member).await;
+    grant(&bench, "bob", Role::Operator).await;
+    expect_refused(&reset(&bench, "ann", &code).await);
 }

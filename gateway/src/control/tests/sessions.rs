@@ -4,10 +4,11 @@ use secrecy::ExposeSecret;
 
 use tokio_util::sync::CancellationToken;
 
+use super::super::access::Permission;
 use super::super::audit::AuditQuery;
 use super::super::sign_in::MAX_SESSIONS;
 use super::*;
-use domain::account::Session;
+use domain::account::{Role, Session};
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::SessionId;
 
@@ -268,4 +269,35 @@ async fn a_cancelled_sign_in_counts_as_failed() {
     drop(sign_in);
     let entry = ("ann".to_owned(), "once, from 10.0.0.7".to_owned());
     assert_eq!(refusals(&bench).await.0, [entry]);
+}
+
+/// Regression test: a stream continued after its session had been revoked.
+#[tokio::test]
+async fn a_stream_ends_with_its_session_or_a_suspension() {
+    let bench = Bench::new(Registration::Open).await;
+    let (ann, control) = (bench.member("ann").await, &bench.control);
+    let sign_in = async || {
+        let token = control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
+        control.authenticate(&token, None).await.unwrap()
+    };
+    let first = sign_in().await;
+    control.refuse_if_ended(&first).await.unwrap();
+    control.revoke_other_sessions(&ann).await.unwrap();
+    let ended = control.refuse_if_ended(&first).await;
+    assert!(matches!(ended, Err(ControlError::Unauthenticated(_))), "{ended:?}");
+
+    control.grant_role(&bench.operator, "ann", Role::Support).await.unwrap();
+    let support = sign_in().await;
+    support.require(Permission::ReadAll).unwrap();
+    control.suspend_account(&bench.operator, "ann", "left").await.unwrap();
+    let ended = control.refuse_if_ended(&support).await;
+    assert!(matches!(ended, Err(ControlError::Forbidden(_))), "{ended:?}");
+    // Its own objects remain visible.
+    let suspended = sign_in().await;
+    suspended.require(Permission::ReadAll).unwrap_err();
+    control.refuse_if_ended(&suspended).await.unwrap();
+
+    control.refuse_if_ended(&bench.operator).await.unwrap();
+    control.rotate_operator_token(&bench.operator).await.unwrap();
+    control.refuse_if_ended(&bench.operator).await.unwrap_err();
 }

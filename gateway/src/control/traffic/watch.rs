@@ -53,7 +53,7 @@ impl Control {
             if let Some(last) = last {
                 stop.run_until_cancelled(tokio::time::sleep_until(last + interval)).await?;
             }
-            if let Err(error) = control.refuse_if_demoted(&caller) {
+            if let Err(error) = control.refuse_if_ended(&caller).await {
                 return Some((Err(error), None));
             }
             let snapshot = control.traffic(scope);

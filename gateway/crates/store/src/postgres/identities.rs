@@ -89,6 +89,8 @@ impl Identities for PostgresStore {
             account.id
         ];
         expect_changed(tx.execute(sql, values).await?)?;
+        // They do not become valid again with a role that is given back.
+        password_resets::remove(&tx, account.id).await?;
         tx.changes(ChangedObject::Account(account.id));
         tx.commit_audited(audit).await
     }

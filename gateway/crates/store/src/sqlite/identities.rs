@@ -85,7 +85,9 @@ impl Identities for SqliteStore {
             let (status, ended) = objects::status_columns(account.status);
             let sql = "UPDATE accounts SET role = ?, status = ?, ended = ?, plan = ? WHERE id = ?";
             let values = parameters![account.role, status, ended, account.plan, account.id];
-            changed(tx.prepare_cached(sql)?.execute(values)?)
+            changed(tx.prepare_cached(sql)?.execute(values)?)?;
+            // They do not become valid again with a role that is given back.
+            password_resets::remove(tx, account.id)
         })
         .await
     }
