@@ -146,9 +146,12 @@ impl RequestLog {
 
     /// Changes the order of the records. A log in another order than that of time is paused. The
     /// cursor stays on its record.
-    pub fn rearrange(&mut self, change: impl FnOnce(&mut TableState, Option<&Record>)) {
+    pub fn rearrange(
+        &mut self,
+        change: impl FnOnce(&mut TableState, &mut dyn Iterator<Item = &Record>),
+    ) {
         let before = self.table.sort;
-        change(&mut self.table, self.records.front());
+        change(&mut self.table, &mut self.records.iter());
         if self.table.sort != before {
             self.paused |= self.table.sort.is_some();
             self.following &= self.table.sort.is_none();

@@ -235,7 +235,11 @@ fn forms_confirmations_and_secrets() {
     write(&mut model, "laptop");
     check("form_key", &mut model);
     let made = CreatedKey { label: "laptop".to_owned(), secret: secret().into() };
-    let done = ChangeOutcome { notice: "key `laptop` is made".to_owned(), key: Some(made) };
+    let done = ChangeOutcome {
+        notice: "key `laptop` is made".to_owned(),
+        key: Some(made),
+        is_batch: false,
+    };
     act(&mut model, Action::Submit);
     update(&mut model, Message::Changed(Ok(done)));
     check("secret", &mut model);

@@ -57,7 +57,7 @@ fn a_prompt_is_sent_and_its_answer_follows() {
 fn a_new_key_can_be_tried_and_comes_back() {
     let mut model = models();
     let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
-    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made) };
+    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
     press(&mut model, KeyCode::Char('t'));
     write(&mut model, "Say hi");
@@ -67,6 +67,16 @@ fn a_new_key_can_be_tried_and_comes_back() {
     assert!(!format!("{model:?}{effects:?}").contains("sk-tg-secret"));
     press(&mut model, KeyCode::Esc);
     assert!(matches!(model.overlay, Some(Overlay::Secret(_))));
+}
+
+#[test]
+fn the_end_of_the_session_stops_the_request() {
+    let mut model = models();
+    press(&mut model, KeyCode::Char('t'));
+    write(&mut model, "Say hi");
+    press(&mut model, KeyCode::Enter);
+    let effects = update(&mut model, Message::SignedOut("the session ended".to_owned()));
+    assert!(matches!(&*effects, [Effect::StopTrial, Effect::ClearScreen, ..]), "{effects:?}");
 }
 
 #[test]
