@@ -188,6 +188,11 @@ fn a_sorted_log_is_paused_and_resumes_in_the_order_of_time() {
     press(&mut model, KeyCode::Char('p'));
     assert_eq!((ids(&model).as_str(), model.data.log.paused), ("321", false));
     press(&mut model, KeyCode::Char('<'));
+    assert!(model.data.log.paused);
+    press(&mut model, KeyCode::Char('>'));
+    let log = &model.data.log;
+    assert_eq!((ids(&model).as_str(), log.paused, log.following), ("321", false, true));
+    press(&mut model, KeyCode::Char('<'));
     press(&mut model, KeyCode::Char('1'));
     assert_eq!((ids(&model).as_str(), model.data.log.paused), ("321", false), "left");
 }
