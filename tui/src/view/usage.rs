@@ -327,7 +327,8 @@ fn error_and_count(record: &Record) -> String {
     }
 }
 
-fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
+/// Returns everything about a request.
+pub(super) fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
     let theme = model.theme;
     let mut detail = Detail::default();
     let status = record.status.map_or(UNKNOWN, |status| status.name());

@@ -90,6 +90,8 @@ fn a_model_is_tried() {
     update(&mut model, Message::Trial(1, TrialEvent::Done));
     update(&mut model, Message::Trial(1, TrialEvent::Recorded(Box::new(record(1)))));
     check("trial_done", &mut model);
+    act(&mut model, Action::OpenRecord);
+    check("trial_record", &mut model);
     act(&mut model, Action::Submit);
     let problem = "HTTP 429: the balance is spent (insufficient_quota)".to_owned();
     update(&mut model, Message::Trial(2, TrialEvent::Failed(problem)));
