@@ -84,5 +84,9 @@ fn suspension(names: Vec<String>) -> Form {
         Field::fixed("account", names.join(", ")),
         Field::text("reason", "the account sees it", ""),
     ];
-    Form::new("Suspend", FormKind::Suspend(names), fields)
+    let title = match names.len() {
+        1 => "Suspend".to_owned(),
+        count => format!("Suspend {count} accounts"),
+    };
+    Form::new(title, FormKind::Suspend(names), fields)
 }

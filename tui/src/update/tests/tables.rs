@@ -55,6 +55,8 @@ fn marked_accounts_are_copied_and_suspended_together() {
     );
     assert_eq!(csv.lines().count(), 3);
     press(&mut model, KeyCode::Char('s'));
+    let Some(Overlay::Form(form)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    assert_eq!(form.title, "Suspend 2 accounts");
     write(&mut model, "unpaid");
     let requested = change(&press(&mut model, KeyCode::Enter));
     assert!(requested.starts_with("Batch([Suspend { account: \"bob\""), "{requested}");
