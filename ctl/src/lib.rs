@@ -2,9 +2,9 @@
 //! on stderr, and an exit code for each class of failure.
 //!
 //! It contains no business rules and never imports the gateway. Start at [`run`]: `cli` is the
-//! command tree, `commands` has one file per noun, `output` is the only module that prints, and
-//! [`profile`] selects the gateway and the token, and [`api`] sends requests to `/v1` (both also for
-//! `tui`). [`complete`] answers a shell's
+//! command tree, `commands` has one file per noun, `output` is the only module that prints,
+//! [`profile`] selects the gateway and the token, [`api`] sends requests to `/v1`, and
+//! [`spreadsheet`] formats cells of CSV (all three also for `tui`). [`complete`] answers a shell's
 //! completion requests.
 
 pub mod api;
@@ -15,6 +15,7 @@ mod complete;
 pub mod error;
 mod output;
 pub mod profile;
+pub mod spreadsheet;
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};

@@ -211,7 +211,11 @@ async fn the_first_journey_needs_nothing_but_the_dashboard() {
     screen.wait_for_text("completed · ").await;
     screen.press(CTRL_O);
     screen.wait_until("its record", |text| has_line(text, "endpoint responses, as a stream")).await;
-    close_detail(&mut screen).await;
+    screen.press(ESCAPE);
+    screen.wait_until_hidden("Ctrl-O goes back").await;
+    screen.press(ESCAPE);
+    screen.wait_until_hidden("Try `sim-chat`").await;
+    screen.press("4");
     screen.wait_until("both", |text| text.matches("completed").count() == 2).await;
     screen.press("q");
     assert_eq!(screen.wait_for_exit().await, 0);

@@ -4,7 +4,7 @@
 
 use ctl::profile::{Environment, TokenSource};
 use secrecy::SecretString;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use std::sync::Arc;
@@ -83,8 +83,8 @@ pub struct Runner {
     subscription: watch::Sender<Subscription>,
     refresh: Arc<Notify>,
     session: Option<Session>,
-    /// The request that tries a model.
-    trial: Option<AbortHandle>,
+    /// Stops the request that tries a model when it is dropped.
+    trial: Option<oneshot::Sender<()>>,
     tasks: JoinSet<()>,
 }
 
@@ -161,7 +161,7 @@ impl Runner {
                 }
             }
             Effect::Try(request) => self.try_model(request),
-            Effect::StopTrial => self.stop_trial(),
+            Effect::StopTrial => self.trial = None,
             terminal => return Some(terminal),
         }
         None
@@ -223,28 +223,25 @@ impl Runner {
     }
 
     fn try_model(&mut self, request: TrialRequest) {
-        self.stop_trial();
+        self.trial = None;
         let Some(session) = &self.session else { return };
+        let (stop, stopped) = oneshot::channel();
         let trial = connection::try_model(
             self.gateway.clone(),
             session.token.clone(),
             session.trial_key.clone(),
             request,
             self.messages.clone(),
+            stopped,
         );
-        self.trial = Some(self.tasks.spawn(trial));
-    }
-
-    fn stop_trial(&mut self) {
-        if let Some(task) = self.trial.take() {
-            task.abort();
-        }
+        self.tasks.spawn(trial);
+        self.trial = Some(stop);
     }
 
     /// Ends the session locally and on the gateway. If the gateway is unreachable, the session
     /// expires there.
     fn sign_out(&mut self) {
-        self.stop_trial();
+        self.trial = None;
         if let Some(Session { token, task, .. }) = self.session.take() {
             task.abort();
             let gateway = self.gateway.clone();

@@ -7,6 +7,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Record, Style, serialization_failure};
 use crate::error::Failure;
+use crate::spreadsheet;
 
 /// The format of times, to the second, in UTC.
 pub(crate) const TIME_FORMAT: &str = "%Y-%m-%d %H:%M:%SZ";
@@ -121,30 +122,10 @@ pub(super) fn value_text(value: &Value, separator: &str) -> String {
     }
 }
 
-/// The characters that start a formula in spreadsheets, including their full-width forms.
-const FORMULA_STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
-
-/// Formats a field for CSV, so that a spreadsheet reads no text as a formula; invisible characters
-/// are replaced.
+/// Formats a field for CSV. Only amounts may begin with the sign of a formula.
 pub(super) fn csv_text<R: Record>(record: &R, fields: &Map<String, Value>, name: &str) -> String {
     let value = value(fields, name);
     let text = record.text(name).unwrap_or_else(|| value_text(value, ";"));
-    let text = visible(&text.replace(['\n', '\r', '\t'], " "));
-    let is_amount =
-        is_number(name) && text.bytes().all(|b| b == b'-' || b == b'.' || b.is_ascii_digit());
-    if value.is_number() || is_amount { text } else { escape_formulas(text) }
-}
-
-/// Escapes formulas with a leading `'`: at the start of the text, and after each `;`, which
-/// separates cells in locales with a decimal comma.
-fn escape_formulas(text: String) -> String {
-    let mut parts = text.split(';');
-    if !parts.any(|part| part.starts_with(FORMULA_STARTS)) {
-        return text;
-    }
-    let quoted = |part: &str| {
-        let quote = if part.starts_with(FORMULA_STARTS) { "'" } else { "" };
-        format!("{quote}{part}")
-    };
-    text.split(';').map(quoted).collect::<Vec<_>>().join(";")
+    let is_amount = is_number(name) && spreadsheet::is_amount(&text);
+    if value.is_number() || is_amount { text } else { spreadsheet::cell(&text) }
 }

@@ -30,14 +30,23 @@ pub(super) async fn apply(
         change => return single(channel, change).await,
     };
     let count = changes.len();
+    let mut notices = Vec::new();
     let mut problems = Vec::new();
     for change in changes {
-        problems.extend(single(channel.clone(), change).await?.err());
+        match single(channel.clone(), change).await? {
+            Ok(outcome) => notices.push(outcome.notice),
+            Err(problem) => problems.push(problem),
+        }
     }
-    let done = count - problems.len();
-    Ok(match problems.first() {
-        None => Ok(notice_only(format!("all {count} are done"))),
-        Some(problem) => Err(format!("{done} of {count} are done; the first problem: {problem}")),
+    let done = notices.len();
+    let notice = match notices.pop() {
+        Some(only) if count == 1 => only,
+        _ => format!("all {count} are done"),
+    };
+    Ok(match problems.into_iter().next() {
+        None => Ok(ChangeOutcome { is_batch: true, ..notice_only(notice) }),
+        Some(only) if count == 1 => Err(only),
+        Some(first) => Err(format!("{done} of {count} are done; the first problem: {first}")),
     })
 }
 
@@ -125,6 +134,7 @@ async fn key(
     Ok(ChangeOutcome {
         notice,
         key: Some(CreatedKey { label, secret: SecretString::from(secret) }),
+        is_batch: false,
     })
 }
 
@@ -244,7 +254,7 @@ async fn upstream(
 }
 
 fn notice_only(notice: String) -> ChangeOutcome {
-    ChangeOutcome { notice, key: None }
+    ChangeOutcome { notice, key: None, is_batch: false }
 }
 
 fn to_credential(draft: CredentialDraft) -> v1::Credential {

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use crate::model::subscription::Topic;
 
+/// The maximum time before a failed fetch is repeated.
+const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The subscribed topics and their due times.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     entries: Vec<ScheduledTopic>,
-    /// The time of the last fetch of [`Topic::Minutes`], which takes many calls and whose data stays
+    /// The time of the last successful fetch of [`Topic::Minutes`], which takes many calls and whose data stays
     /// valid while no screen shows it.
     minutes_fetched: Option<Instant>,
 }
@@ -57,13 +60,22 @@ impl Schedule {
             .collect()
     }
 
-    /// Marks the fetch of `topic` as finished.
+    /// Marks the fetch of `topic` as finished, with data.
     pub(super) fn complete(&mut self, topic: Topic, now: Instant) {
         if topic == Topic::Minutes {
             self.minutes_fetched = Some(now);
         }
+        self.finish(topic, now + refresh_interval(topic));
+    }
+
+    /// Marks the fetch of `topic` as finished, without data. It is repeated soon.
+    pub(super) fn fail(&mut self, topic: Topic, now: Instant) {
+        self.finish(topic, now + refresh_interval(topic).min(MAX_RETRY_INTERVAL));
+    }
+
+    fn finish(&mut self, topic: Topic, next: Instant) {
         for entry in self.entries.iter_mut().filter(|entry| entry.topic == topic) {
-            entry.due.get_or_insert(now + refresh_interval(topic));
+            entry.due.get_or_insert(next);
             entry.is_in_flight = false;
         }
     }
@@ -158,5 +170,20 @@ mod tests {
         assert_eq!(schedule.take_due(start), [Topic::Account]);
         let later = start + refresh_interval(Topic::Minutes);
         assert_eq!(schedule.take_due(later), [Topic::Minutes]);
+    }
+
+    #[test]
+    fn a_failed_fetch_is_repeated_soon() {
+        let start = Instant::now();
+        let mut schedule = Schedule::default();
+        schedule.set_topics(&[Topic::Minutes], start);
+        assert_eq!(schedule.take_due(start), [Topic::Minutes]);
+        schedule.fail(Topic::Minutes, start);
+        assert_eq!(schedule.take_due(start), []);
+        assert_eq!(schedule.take_due(start + MAX_RETRY_INTERVAL), [Topic::Minutes]);
+        schedule.fail(Topic::Minutes, start);
+        schedule.set_topics(&[], start);
+        schedule.set_topics(&[Topic::Minutes], start);
+        assert_eq!(schedule.take_due(start), [Topic::Minutes], "no data to show meanwhile");
     }
 }

@@ -59,13 +59,16 @@ impl Connection {
             }
             tokio::select! {
                 Some((topic, answer)) = fetches.next() => {
-                    schedule.complete(topic, Instant::now());
                     let message = match answer {
                         Ok(loaded) => {
+                            schedule.complete(topic, Instant::now());
                             self.retry_delay = MIN_RETRY_DELAY;
                             Message::Loaded(Box::new(loaded))
                         }
-                        Err(status) => Message::NotLoaded(topic, classify_call_error(status)?),
+                        Err(status) => {
+                            schedule.fail(topic, Instant::now());
+                            Message::NotLoaded(topic, classify_call_error(status)?)
+                        }
                     };
                     self.send(message).await?;
                 }

@@ -1,13 +1,14 @@
 //! Sends the request that tries a model to `/v1`, and finds its record.
 
 use ctl::api::{Api, EventStream};
-use jiff::SignedDuration;
+use ctl::error::Failure;
+use jiff::{SignedDuration, Timestamp};
 use proto::v1;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::usage_service_client::UsageServiceClient;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::sleep;
 
 use std::sync::Arc;
@@ -26,6 +27,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
 const KEY_LABEL: &str = "tui trial";
 /// The lifetime of the created key.
 const KEY_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
+/// The time before its end from which on the created key is replaced.
+const KEY_MARGIN: SignedDuration = SignedDuration::from_mins(5);
 /// The spending cap of the created key, in US dollars.
 const KEY_CAP_USD: &str = "1";
 /// The delays before each attempt to read the record, which is written after the answer.
@@ -37,35 +40,81 @@ const RECORD_DELAYS: [Duration; 5] = [
     Duration::from_secs(2),
 ];
 
-/// The key for trying models in one session. Created with the first request.
+/// The key for trying models in one session. Created with the first request, and again when it is
+/// of no more use.
 #[derive(Clone, Debug, Default)]
-pub struct TrialKey(Arc<Mutex<Option<SecretString>>>);
+pub struct TrialKey(Arc<Mutex<Option<CreatedKey>>>);
 
-/// Sends the request and reports its events.
+/// A key that was created for trying models.
+#[derive(Clone, Debug)]
+struct CreatedKey {
+    id: String,
+    secret: SecretString,
+    /// When it ends.
+    end: Timestamp,
+}
+
+/// Why the request was not answered.
+#[derive(Debug)]
+struct Refused {
+    /// A text for the user.
+    problem: String,
+    /// Whether the key is unknown, revoked, at its end or has spent what it may.
+    is_key_used_up: bool,
+}
+
+/// Sends the request and reports its events, until `stop` is sent or dropped.
 ///
 /// # Cancel safety
-/// Dropping the future closes the connection, which stops the request.
+/// Not cancel safe: the created key would be lost, and count among the account's keys until its
+/// end. `stop` closes the connection, which stops the request, but lets the creation end.
 pub async fn try_model(
     gateway: Address,
     token: SecretString,
     key: TrialKey,
     request: TrialRequest,
     messages: mpsc::Sender<Message>,
+    stop: oneshot::Receiver<()>,
 ) {
-    let run = request.run;
-    let report = async |event| messages.send(Message::Trial(run, event)).await.is_ok();
-    let key = match &request.key {
+    let secret = match &request.key {
         Some(key) => Ok(key.clone()),
         None => key.get(&gateway, &token).await,
     };
-    let events = match key {
-        Ok(key) => open(&gateway, &key, &request).await,
-        Err(problem) => Err(problem),
+    let answer = async {
+        match secret {
+            Ok(secret) => answer(&gateway, &token, &key, &secret, &request, &messages).await,
+            Err(problem) => {
+                let failed = Message::Trial(request.run, TrialEvent::Failed(problem));
+                // Fails only during shutdown.
+                let _ = messages.send(failed).await;
+            }
+        }
     };
-    let mut events = match events {
+    tokio::select! {
+        biased;
+        _ = stop => {}
+        () = answer => {}
+    }
+}
+
+/// Sends the request with `secret`, and reports its events.
+async fn answer(
+    gateway: &Address,
+    token: &SecretString,
+    key: &TrialKey,
+    secret: &SecretString,
+    request: &TrialRequest,
+    messages: &mpsc::Sender<Message>,
+) {
+    let run = request.run;
+    let report = async |event| messages.send(Message::Trial(run, event)).await.is_ok();
+    let mut events = match open(gateway, secret, request).await {
         Ok(events) => events,
-        Err(problem) => {
-            report(TrialEvent::Failed(problem)).await;
+        Err(refused) => {
+            report(TrialEvent::Failed(refused.problem)).await;
+            if refused.is_key_used_up {
+                key.discard(secret, gateway, token).await;
+            }
             return;
         }
     };
@@ -90,7 +139,7 @@ pub async fn try_model(
     // The gateway writes the record when the connection is done with the request.
     drop(events);
     if let Some(id) = id {
-        report_record(&gateway, &token, id, report).await;
+        report_record(gateway, token, id, report).await;
     }
 }
 
@@ -98,12 +147,25 @@ async fn open(
     gateway: &Address,
     key: &SecretString,
     request: &TrialRequest,
-) -> Result<EventStream, String> {
+) -> Result<EventStream, Refused> {
+    let refused =
+        |failure: Failure| Refused { problem: failure.to_string(), is_key_used_up: false };
     let api = Api::with_authorities(&request.base_url, gateway.authorities(), IDLE_TIMEOUT);
-    let api = api.map_err(|failure| failure.to_string())?;
+    let api = api.map_err(refused)?;
     let (path, body) = body(request);
-    let answer = api.post(path, key, &body).await.map_err(|failure| failure.to_string())?;
-    EventStream::of(answer, IDLE_TIMEOUT).await.map_err(|failure| failure.to_string())
+    let answer = api.post(path, key, &body).await.map_err(refused)?;
+    let status = answer.status().as_u16();
+    EventStream::of(answer, IDLE_TIMEOUT).await.map_err(|failure| {
+        let problem = failure.to_string();
+        let is_key_used_up = is_key_used_up(status, &problem);
+        Refused { problem, is_key_used_up }
+    })
+}
+
+/// Returns whether a response means that another key may be accepted. A spent balance has the same
+/// code as a spent key.
+fn is_key_used_up(status: u16, problem: &str) -> bool {
+    status == 401 || (status == 429 && problem.contains("insufficient_quota"))
 }
 
 /// Returns the path and the body of the request.
@@ -171,33 +233,80 @@ async fn report_record(
 // === impl TrialKey ===
 
 impl TrialKey {
-    /// Returns the key, which is created by the first call and ends after [`KEY_LIFETIME`].
+    /// Returns the secret of the key. Creates a key if there is none, or if it ends soon.
     async fn get(&self, gateway: &Address, token: &SecretString) -> Result<SecretString, String> {
         let mut known = self.0.lock().await;
-        if let Some(key) = &*known {
-            return Ok(key.clone());
+        let now = clock::now();
+        if let Some(key) = known.as_ref().filter(|key| key.is_usable(now)) {
+            return Ok(key.secret.clone());
         }
+        let key = CreatedKey::create(gateway, token, now).await?;
+        Ok(known.insert(key).secret.clone())
+    }
+
+    /// Forgets the key with this secret, and revokes it, so that it no longer counts among the
+    /// account's keys. Does nothing if it is another key.
+    async fn discard(&self, secret: &SecretString, gateway: &Address, token: &SecretString) {
+        let mut known = self.0.lock().await;
+        let is_same = |key: &mut CreatedKey| key.secret.expose_secret() == secret.expose_secret();
+        let Some(CreatedKey { id, .. }) = known.take_if(is_same) else { return };
+        // If this fails, the key ends by itself.
+        if let Ok(channel) = gateway.connect(Some(token)).await {
+            let request = v1::RevokeKeyRequest { id };
+            let _ = with_timeout(KeyServiceClient::new(channel).revoke_key(request)).await;
+        }
+    }
+}
+
+// === impl CreatedKey ===
+
+impl CreatedKey {
+    /// Creates a key that ends [`KEY_LIFETIME`] after `now`.
+    async fn create(
+        gateway: &Address,
+        token: &SecretString,
+        now: Timestamp,
+    ) -> Result<Self, String> {
         let channel = gateway.connect(Some(token)).await;
         let channel = channel.map_err(|error| problem::unreachable(gateway.server(), &error))?;
-        let end = clock::now().checked_add(KEY_LIFETIME).ok();
+        let end = now.saturating_add(KEY_LIFETIME).unwrap_or(Timestamp::MAX);
         let request = v1::CreateKeyRequest {
             label: KEY_LABEL.to_owned(),
-            expires_at: end
-                .map(|end| prost_types::Timestamp { seconds: end.as_second(), nanos: 0 }),
+            expires_at: Some(prost_types::Timestamp { seconds: end.as_second(), nanos: 0 }),
             spend_cap_usd: KEY_CAP_USD.to_owned(),
             ..v1::CreateKeyRequest::default()
         };
         let answer = with_timeout(KeyServiceClient::new(channel).create_key(request)).await;
-        let key = answer.map(|answer| SecretString::from(answer.secret));
-        let key = key.map_err(|status| problem::change(&status))?;
-        *known = Some(key.clone());
-        Ok(key)
+        let answer = answer.map_err(|status| problem::change(&status))?;
+        let id = answer.key.unwrap_or_default().id;
+        Ok(Self { id, secret: SecretString::from(answer.secret), end })
+    }
+
+    /// Returns whether the key lasts long enough for another request.
+    fn is_usable(&self, now: Timestamp) -> bool {
+        self.end.duration_since(now) > KEY_MARGIN
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_key_is_replaced_before_its_end_and_when_it_is_used_up() {
+        let end = Timestamp::from_second(3_600).unwrap();
+        let key = CreatedKey { id: "id".to_owned(), secret: "sk-tg-secret".into(), end };
+        let at = |second| key.is_usable(Timestamp::from_second(second).unwrap());
+        assert_eq!([at(0), at(3_299), at(3_300), at(9_000)], [true, true, false, false]);
+        for (status, problem, expected) in [
+            (401, "HTTP 401: the key is revoked (invalid_api_key)", true),
+            (429, "HTTP 429: the key has spent $1 (insufficient_quota)", true),
+            (429, "HTTP 429: later (rate_limit_exceeded)", false),
+            (404, "HTTP 404: no such model (model_not_found)", false),
+        ] {
+            assert_eq!(is_key_used_up(status, problem), expected, "{problem}");
+        }
+    }
 
     #[test]
     fn events_of_both_apis_become_text_and_ends() {

@@ -92,7 +92,7 @@ pub const TABLE: &[Binding] = &[
     row(&[Focus::Trial], &[(NONE, Enter)], Submit, "send the prompt").hint("send"),
     row(&[Focus::Trial], &[(NONE, KeyCode::Tab)], Complete, "the other API: chat completions or Responses").hint("API"),
     row(&[Focus::Trial], &[(CTRL, Char('n'))], NextModel, "the next model").hint("model"),
-    row(&[Focus::Trial], &[(CTRL, Char('o'))], OpenRecord, "open its record in the log").hint("record"),
+    row(&[Focus::Trial], &[(CTRL, Char('o'))], OpenRecord, "its record, or the answer").hint("record"),
     row(&[Focus::Trial], &[(NONE, Up)], Move(-1), "scroll up"),
     row(&[Focus::Trial], &[(NONE, Down)], Move(1), "scroll down"),
     row(TEXTS, &[(NONE, Backspace), (CTRL, Char('h'))], Action::Type(DeletePrevChar), "delete before the cursor"),

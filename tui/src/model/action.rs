@@ -72,7 +72,7 @@ pub enum Action {
     Try,
     /// Chooses the next model to try.
     NextModel,
-    /// Opens the record of the request that tried a model.
+    /// Shows the record of the request that tried a model, or its answer.
     OpenRecord,
     /// Opens the filter input.
     Filter,

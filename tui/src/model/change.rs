@@ -155,6 +155,8 @@ pub struct ChangeOutcome {
     pub notice: String,
     /// The created key, if any.
     pub key: Option<CreatedKey>,
+    /// Whether it was a batch, after which no row is marked.
+    pub is_batch: bool,
 }
 
 /// A newly created key.

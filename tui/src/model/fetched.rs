@@ -1,8 +1,6 @@
 //! Data fetched from the gateway with its load state; for lists, also the cursor and the filter.
 
-use std::collections::BTreeSet;
-
-use super::table::{TableState, Tabular};
+use super::table::{TableState, Tabular, Value};
 
 /// The load state of fetched data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,10 +44,45 @@ pub struct List<T> {
     pub fetch: FetchState,
     /// The index of the selected entry among those that match the filter.
     pub selected: usize,
-    /// Words that an entry must contain, ignoring case; empty matches all entries.
+    /// What an entry must match: words that it contains, ignoring case, and terms such as
+    /// `account:ada`, which compare the whole value of a column. Empty matches all entries.
     pub filter: String,
     /// The order of the entries, and which of them are marked.
     pub table: TableState,
+}
+
+/// A part of a filter.
+#[derive(Debug)]
+enum Term<'a> {
+    /// Lower-case text within an entry.
+    Contains(String),
+    /// The exact text in the column with this title.
+    Equals(&'static str, &'a str),
+}
+
+// === impl Term ===
+
+impl<'a> Term<'a> {
+    /// Parses a word of a filter for entries of type `T`. A word with a colon is an ordinary one
+    /// unless a column has that title.
+    fn parse<T: Tabular>(word: &'a str) -> Self {
+        let column = |title: &str| T::COLUMNS.iter().find(|it| **it == title);
+        match word.split_once(':').and_then(|(title, value)| Some((*column(title)?, value))) {
+            Some((column, value)) => Self::Equals(column, value),
+            None => Self::Contains(word.to_lowercase()),
+        }
+    }
+
+    fn matches<T: ListEntry>(&self, entry: &T) -> bool {
+        match self {
+            Self::Contains(word) => {
+                entry.texts().into_iter().any(|text| text.to_lowercase().contains(word))
+            }
+            Self::Equals(column, value) => {
+                matches!(entry.value(column), Value::Text(text) if text == *value)
+            }
+        }
+    }
 }
 
 // === impl Fetched ===
@@ -86,11 +119,8 @@ impl<T> Default for List<T> {
 impl<T: ListEntry> List<T> {
     /// Returns the entries that match the filter, in the order that the user chose.
     pub fn visible(&self) -> impl Iterator<Item = &T> {
-        let words = self.filter.to_lowercase();
-        let matches = |entry: &&T| {
-            let texts = || entry.texts().into_iter().map(str::to_lowercase);
-            words.split_whitespace().all(|word| texts().any(|text| text.contains(word)))
-        };
+        let terms: Vec<_> = self.filter.split_whitespace().map(Term::parse::<T>).collect();
+        let matches = |entry: &&T| terms.iter().all(|term| term.matches(*entry));
         let mut entries: Vec<_> = self.entries.iter().filter(matches).collect();
         if let Some(sort) = self.table.sort {
             entries.sort_by(|a, b| sort.compare(*a, *b));
@@ -98,17 +128,24 @@ impl<T: ListEntry> List<T> {
         entries.into_iter()
     }
 
+    /// Returns the marked entries that match the filter.
+    pub fn marked(&self) -> Vec<&T> {
+        self.visible().filter(|entry| self.table.marked.contains(entry.id())).collect()
+    }
+
     /// Returns the marked entries that match the filter; without any, the selected one.
     pub fn chosen(&self) -> Vec<&T> {
-        let is_marked = |entry: &&T| self.table.marked.contains(entry.id());
-        let marked: Vec<_> = self.visible().filter(is_marked).collect();
+        let marked = self.marked();
         if marked.is_empty() { self.current().into_iter().collect() } else { marked }
     }
 
     /// Changes the order of the entries. The cursor stays on its entry.
-    pub fn rearrange(&mut self, change: impl FnOnce(&mut TableState, Option<&T>)) {
+    pub fn rearrange(
+        &mut self,
+        change: impl FnOnce(&mut TableState, &mut dyn Iterator<Item = &T>),
+    ) {
         let id = self.current().map(|entry| entry.id().to_owned());
-        change(&mut self.table, self.entries.first());
+        change(&mut self.table, &mut self.entries.iter());
         let same = id.and_then(|id| self.visible().position(|entry| entry.id() == id));
         self.select(same.unwrap_or(0));
     }
@@ -119,15 +156,21 @@ impl<T: ListEntry> List<T> {
     }
 
     /// Stores the result of a successful fetch. The cursor stays on the same entry if it still
-    /// exists.
+    /// exists. Marks stay, because a screen may fetch only some of the entries of another one.
     pub fn set(&mut self, entries: Vec<T>) {
         let id = self.current().map(|entry| entry.id().to_owned());
         self.entries = entries;
         self.fetch = FetchState::Ready;
-        let ids: BTreeSet<_> = self.entries.iter().map(ListEntry::id).collect();
-        self.table.marked.retain(|id| ids.contains(id.as_str()));
         let same = id.and_then(|id| self.visible().position(|entry| entry.id() == id));
         self.select(same.unwrap_or(self.selected));
+    }
+
+    /// Drops the entries, because others are fetched. Filter, order and marks stay.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.has_more = false;
+        self.fetch = FetchState::Loading;
+        self.selected = 0;
     }
 
     /// Sets the filter and moves the cursor to the first match.

@@ -132,27 +132,41 @@ impl RequestLog {
         self.paused = paused;
         if !paused {
             self.rearrange(|table, _| table.sort = None);
-            let buffered = std::mem::take(&mut self.buffered);
-            if self.selected + buffered.len() >= MAX_LOADED_RECORDS {
-                self.select(0);
-            }
-            for record in buffered {
-                self.push(record);
-            }
-            self.trim();
-            self.arrived_while_paused = 0;
+            self.resume();
         }
     }
 
-    /// Changes the order of the records. A log in another order than that of time is paused. The
-    /// cursor stays on its record.
-    pub fn rearrange(&mut self, change: impl FnOnce(&mut TableState, Option<&Record>)) {
+    fn resume(&mut self) {
+        self.paused = false;
+        let buffered = std::mem::take(&mut self.buffered);
+        if self.selected + buffered.len() >= MAX_LOADED_RECORDS {
+            self.select(0);
+        }
+        for record in buffered {
+            self.push(record);
+        }
+        self.trim();
+        self.arrived_while_paused = 0;
+    }
+
+    /// Changes the order of the records. A log in another order than that of time is paused, and
+    /// resumes in that of time. The cursor stays on its record, and follows again if that is still
+    /// the newest one.
+    pub fn rearrange(
+        &mut self,
+        change: impl FnOnce(&mut TableState, &mut dyn Iterator<Item = &Record>),
+    ) {
         let before = self.table.sort;
-        change(&mut self.table, self.records.front());
+        change(&mut self.table, &mut self.records.iter());
         if self.table.sort != before {
-            self.paused |= self.table.sort.is_some();
-            self.following &= self.table.sort.is_none();
             self.sort();
+            if self.table.sort.is_some() {
+                self.paused = true;
+                self.following = false;
+            } else {
+                self.select(self.selected);
+                self.resume();
+            }
         }
     }
 
@@ -191,6 +205,15 @@ impl RequestLog {
     /// Keeps the cursor on its current record, even if that is the newest one.
     pub fn pin_selection(&mut self) {
         self.following = self.records.is_empty();
+    }
+
+    /// Returns the newest records without a gap, in any order, with those that arrived while paused.
+    /// The second value is whether there are no older ones at all.
+    pub fn newest(&self) -> (Vec<&Record>, bool) {
+        let dropped = self.arrived_while_paused > self.buffered.len() as u64;
+        let records = self.records.iter().filter(|_| !dropped);
+        let is_complete = !dropped && self.records.len() < MAX_LOG_RECORDS;
+        (self.buffered.iter().chain(records).collect(), is_complete)
     }
 
     /// Returns whether a page of older records is on its way.

@@ -1,5 +1,6 @@
 //! Tables: their columns and values, the order of the rows, the marked rows, and rows as text.
 
+use ctl::spreadsheet;
 use jiff::Timestamp;
 use serde_json::{Map, Number, Value as Json};
 
@@ -101,7 +102,7 @@ impl Value {
         }
     }
 
-    /// Returns the value as the text of a CSV field, without quotes.
+    /// Returns the value as text.
     fn plain(&self) -> String {
         match self {
             Self::Unknown => String::new(),
@@ -109,6 +110,15 @@ impl Value {
             Self::Count(count) => count.to_string(),
             Self::Time(time) => time.to_string(),
             Self::Milliseconds(time) => time.to_string(),
+        }
+    }
+
+    /// Returns the value as the text of a CSV field, without quotes. It is never read as a formula.
+    fn csv(&self) -> String {
+        match self {
+            Self::Amount(text) if spreadsheet::is_amount(text) => text.clone(),
+            Self::Text(text) | Self::Amount(text) => spreadsheet::cell(text),
+            other => other.plain(),
         }
     }
 
@@ -143,8 +153,12 @@ impl Sort {
 impl TableState {
     /// Sorts by the column `steps` after the current one; before the first and after the last one,
     /// the rows have the order of the gateway. Texts begin with the smallest, others with the
-    /// greatest value.
-    pub fn sort_by_next<T: Tabular>(&mut self, steps: isize, first: Option<&T>) {
+    /// greatest value, by the first known value of `rows`.
+    pub fn sort_by_next<'a, T: Tabular + 'a>(
+        &mut self,
+        steps: isize,
+        rows: &mut dyn Iterator<Item = &'a T>,
+    ) {
         let current =
             self.sort.and_then(|sort| T::COLUMNS.iter().position(|it| *it == sort.column));
         // Place 0 stands for the order of the gateway.
@@ -152,7 +166,8 @@ impl TableState {
         let place = (current.map_or(0, |it| it + 1) + places).saturating_add_signed(steps) % places;
         self.sort = place.checked_sub(1).map(|index| {
             let column = T::COLUMNS[index];
-            let is_text = first.is_some_and(|it| matches!(it.value(column), Value::Text(_)));
+            let known = rows.map(|it| it.value(column)).find(|it| *it != Value::Unknown);
+            let is_text = matches!(known, Some(Value::Text(_)));
             Sort { column, is_descending: !is_text }
         });
     }
@@ -194,7 +209,7 @@ impl TableState {
 /// Returns the rows as CSV with a header.
 pub fn to_csv<'a, T: Tabular + 'a>(rows: impl Iterator<Item = &'a T>) -> String {
     let quote = |text: &str| {
-        if text.contains([',', '"', '\n', '\r']) {
+        if text.contains([',', '"']) {
             format!("\"{}\"", text.replace('"', "\"\""))
         } else {
             text.to_owned()
@@ -203,7 +218,7 @@ pub fn to_csv<'a, T: Tabular + 'a>(rows: impl Iterator<Item = &'a T>) -> String 
     let line = |fields: Vec<String>| fields.join(",") + "\n";
     let header = line(T::COLUMNS.iter().map(|it| quote(it)).collect());
     let rows =
-        rows.map(|row| line(T::COLUMNS.iter().map(|it| quote(&row.value(it).plain())).collect()));
+        rows.map(|row| line(T::COLUMNS.iter().map(|it| quote(&row.value(it).csv())).collect()));
     std::iter::once(header).chain(rows).collect()
 }
 
@@ -254,7 +269,7 @@ mod tests {
     fn the_columns_are_sorted_by_in_turn() {
         let mut table = TableState::default();
         let mut next = |steps| {
-            table.sort_by_next(steps, ROWS.first());
+            table.sort_by_next(steps, &mut ROWS.iter());
             table.sort.map(|sort| (sort.column, sort.is_descending))
         };
         let (name, count) = (Some(("name", false)), Some(("count", true)));
@@ -265,10 +280,37 @@ mod tests {
     }
 
     #[test]
+    fn the_first_known_value_determines_the_direction() {
+        let mut table = TableState::default();
+        table.sort_by_next(1, &mut [Row("", None), Row("a", None)].iter());
+        assert_eq!(table.sort, Some(Sort { column: "name", is_descending: false }));
+        table.sort_by_next(1, &mut [Row("", None), Row("a", Some(1))].iter());
+        assert_eq!(table.sort, Some(Sort { column: "count", is_descending: true }));
+    }
+
+    #[test]
     fn rows_are_quoted() {
         let csv = "name,count\nb,9\n\"A, \"\"x\"\"\",\nc,10\n";
         assert_eq!(to_csv(ROWS.iter()), csv);
         let json: Json = serde_json::from_str(&to_json(ROWS[..2].iter())).unwrap();
         assert_eq!(json[1], serde_json::json!({"name": "A, \"x\"", "count": null}));
+    }
+
+    #[test]
+    fn copied_cells_are_no_formulas() {
+        struct Cells;
+        impl Tabular for Cells {
+            const COLUMNS: &'static [&'static str] = &["text", "amount", "forged"];
+
+            fn value(&self, column: &str) -> Value {
+                match column {
+                    "text" => Value::text("=1+1\n@x;-y"),
+                    "amount" => Value::amount(Some("-1.5")),
+                    _ => Value::amount(Some("-1+cmd")),
+                }
+            }
+        }
+        let csv = to_csv([Cells].iter());
+        assert_eq!(csv, "text,amount,forged\n'=1+1 @x;'-y,-1.5,'-1+cmd\n");
     }
 }

@@ -26,10 +26,13 @@ pub struct Trial {
     pub answer: String,
     /// Whether the answer was longer than what is kept of it.
     pub is_cut: bool,
-    /// The number of lines that the answer is scrolled up from its end.
+    /// The number of lines that the answer is scrolled up from its end, or the record down from
+    /// its start.
     pub scroll: usize,
     /// The record of the request.
     pub record: Option<Box<Record>>,
+    /// Whether the record is shown instead of the answer.
+    pub is_record_open: bool,
     /// The display of a new key below, which comes back when the trial is closed.
     pub secret: Option<Secret>,
 }
@@ -122,6 +125,7 @@ impl Trial {
             is_cut: false,
             scroll: 0,
             record: None,
+            is_record_open: false,
             secret,
         }
     }
@@ -132,8 +136,14 @@ impl Trial {
         self.state = TrialState::Running;
         self.answer.clear();
         self.is_cut = false;
-        self.scroll = 0;
         self.record = None;
+        self.show_record(false);
+    }
+
+    /// Shows the record, if there is one, or the answer.
+    pub fn show_record(&mut self, is_open: bool) {
+        self.is_record_open = is_open && self.record.is_some();
+        self.scroll = 0;
     }
 
     /// Applies an event of the current request.

@@ -37,6 +37,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             ];
             Form::new("Role", FormKind::GrantRole(name), fields)
         }
+        Action::ToggleSuspension if !model.data.accounts.marked().is_empty() => {
+            return suspend_marked(model);
+        }
         Action::ToggleSuspension if account.status != AccountStatus::Active => {
             let consequence = match account.status {
                 AccountStatus::Deleted => {
@@ -55,18 +58,35 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             }));
             return Vec::new();
         }
-        Action::ToggleSuspension => {
-            let accounts = model.data.accounts.chosen().into_iter();
-            let accounts = accounts.filter(|it| it.status == AccountStatus::Active);
-            let names: Vec<_> = accounts.map(|account| account.name.clone()).collect();
-            let fields = vec![
-                Field::fixed("account", names.join(", ")),
-                Field::text("reason", "the account sees it", ""),
-            ];
-            Form::new("Suspend", FormKind::Suspend(names), fields)
-        }
+        Action::ToggleSuspension => suspension(vec![name]),
         action => return list::copy_id(model, action),
     };
     model.overlay = Some(Overlay::Form(Box::new(form)));
     Vec::new()
+}
+
+/// Asks why to suspend the marked accounts that are not suspended yet.
+fn suspend_marked(model: &mut Model) -> Vec<Effect> {
+    let accounts = model.data.accounts.marked().into_iter();
+    let active = accounts.filter(|it| it.status == AccountStatus::Active);
+    let names: Vec<_> = active.map(|account| account.name.clone()).collect();
+    if names.is_empty() {
+        model.set_problem("no marked account is active: Esc takes the marks away");
+    } else {
+        model.overlay = Some(Overlay::Form(Box::new(suspension(names))));
+    }
+    Vec::new()
+}
+
+/// Returns the form that suspends these accounts.
+fn suspension(names: Vec<String>) -> Form {
+    let fields = vec![
+        Field::fixed("account", names.join(", ")),
+        Field::text("reason", "the account sees it", ""),
+    ];
+    let title = match names.len() {
+        1 => "Suspend".to_owned(),
+        count => format!("Suspend {count} accounts"),
+    };
+    Form::new(title, FormKind::Suspend(names), fields)
 }

@@ -145,13 +145,10 @@ fn effect(form: &Form) -> Result<Effect, FieldError> {
             amount_usd: amount(form, "amount")?,
             reason: required(form, "reason", "type why: it is kept with the entry")?,
         },
-        FormKind::Suspend(mut accounts) => {
+        FormKind::Suspend(accounts) => {
             let reason = required(form, "reason", "type why: the account will see it")?;
             let suspend = |account| Change::Suspend { account, reason: reason.clone() };
-            match accounts.pop() {
-                Some(only) if accounts.is_empty() => suspend(only),
-                last => Change::Batch(accounts.into_iter().chain(last).map(suspend).collect()),
-            }
+            Change::Batch(accounts.into_iter().map(suspend).collect())
         }
         FormKind::SetPlan(account) => {
             Change::SetPlan { account, plan: required(form, "plan", "type the name of a plan")? }

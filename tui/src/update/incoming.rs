@@ -34,7 +34,7 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::SignedOut(_) if model.screen == Screen::SignIn => {}
         Message::SignedOut(reason) => {
             sign_in::leave(model, Some(reason));
-            return vec![Effect::ClearScreen];
+            return vec![Effect::StopTrial, Effect::ClearScreen];
         }
         _ if model.screen == Screen::SignIn => {}
         Message::ApiUrlDiscovered(url) => {
@@ -74,7 +74,11 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
 
 /// Shows the result of a change. The secret of a new key replaces any overlay, because it arrives
 /// only once.
-fn changed(model: &mut Model, ChangeOutcome { notice, key }: ChangeOutcome) {
+fn changed(model: &mut Model, ChangeOutcome { notice, key, is_batch }: ChangeOutcome) {
+    if is_batch {
+        model.data.keys.table.marked.clear();
+        model.data.accounts.table.marked.clear();
+    }
     if matches!(&model.overlay, Some(Overlay::Form(form)) if form.is_submitting) {
         model.overlay = None;
     }

@@ -9,6 +9,9 @@ use crate::model::{Action, Model};
 
 use super::list;
 
+/// The maximum number of keys that a question names.
+const MAX_NAMED_KEYS: usize = 4;
+
 /// Creates a key; rotates, revokes or copies the selected one.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let current = model.data.keys.current().cloned();
@@ -26,7 +29,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             ];
             open(model, Form::new("New key", FormKind::CreateKey, fields));
         }
-        (Action::Remove, Some(_)) if !model.data.keys.table.marked.is_empty() => {
+        (Action::Remove, Some(_)) if !model.data.keys.marked().is_empty() => {
             revoke_marked(model);
         }
         (Action::Rotate | Action::Remove, Some(key)) if key.revoked_at.is_some() => {
@@ -63,15 +66,23 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 
 /// Asks to revoke the marked keys that are not revoked yet.
 fn revoke_marked(model: &mut Model) {
-    let keys = model.data.keys.chosen().into_iter().filter(|key| key.revoked_at.is_none());
+    let keys = model.data.keys.marked().into_iter().filter(|key| key.revoked_at.is_none());
     let keys: Vec<_> = keys.cloned().collect();
     if keys.is_empty() {
         model.set_problem("the marked keys are revoked already: Esc takes the marks away");
         return;
     }
-    let labels: Vec<_> = keys.iter().map(|key| key.label.as_str()).collect();
-    let consequence = format!("{}. This cannot be undone.", labels.join(", "));
-    let question = format!("Revoke {} keys?", keys.len());
+    let names = keys.iter().take(MAX_NAMED_KEYS);
+    let names: Vec<_> = names.map(|key| format!("`{}`{}", key.label, owner(model, key))).collect();
+    let more = match keys.len().saturating_sub(MAX_NAMED_KEYS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let consequence = format!("This cannot be undone: {}{more}.", names.join(", "));
+    let question = match keys.len() {
+        1 => "Revoke the marked key?".to_owned(),
+        count => format!("Revoke {count} keys?"),
+    };
     let change = |key: Key| Change::RevokeKey { id: key.id, label: key.label };
     let change = Change::Batch(keys.into_iter().map(change).collect());
     model.overlay = Some(Overlay::Confirm(Confirm { question, consequence, change }));

@@ -42,9 +42,13 @@ fn rows_text<'a, T: Tabular + 'a>(rows: impl Iterator<Item = &'a T>, format: Row
 }
 
 /// Changes the order of the rows or the visible columns.
-fn arrange<T: Tabular>(table: &mut TableState, action: Action, first: Option<&T>) {
+fn arrange<'a, T: Tabular + 'a>(
+    table: &mut TableState,
+    action: Action,
+    rows: &mut dyn Iterator<Item = &'a T>,
+) {
     match action {
-        Action::Sort(steps) => table.sort_by_next(steps, first),
+        Action::Sort(steps) => table.sort_by_next(steps, rows),
         Action::Reverse => table.reverse(),
         Action::Sideways(steps) => table.scroll_sideways::<T>(steps),
         Action::ToggleColumns => table.toggle_columns::<T>(),
@@ -83,7 +87,7 @@ impl<T: ListEntry> Selectable for List<T> {
                 self.table.toggle_mark(&id);
                 List::select(self, self.selected + 1);
             }
-            (action, _) => self.rearrange(|table, first| arrange(table, action, first)),
+            (action, _) => self.rearrange(|table, rows| arrange(table, action, rows)),
         }
     }
 }
@@ -114,7 +118,7 @@ impl Selectable for RequestLog {
     }
 
     fn arrange(&mut self, action: Action) {
-        self.rearrange(|table, first| arrange(table, action, first));
+        self.rearrange(|table, rows| arrange(table, action, rows));
     }
 }
 
@@ -174,15 +178,18 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     true
 }
 
-/// Takes all marks away. Returns whether there were any.
+/// Takes all marks away. Returns whether any were visible.
 fn clear_marks(model: &mut Model) -> bool {
-    let data = &mut model.data;
-    let table = match model.screen {
-        Screen::Keys => &mut data.keys.table,
-        Screen::Accounts => &mut data.accounts.table,
-        _ => return false,
-    };
-    !std::mem::take(&mut table.marked).is_empty()
+    fn clear<T: ListEntry>(list: &mut List<T>) -> bool {
+        let is_any_visible = !list.marked().is_empty();
+        list.table.marked.clear();
+        is_any_visible
+    }
+    match model.screen {
+        Screen::Keys => clear(&mut model.data.keys),
+        Screen::Accounts => clear(&mut model.data.accounts),
+        _ => false,
+    }
 }
 
 /// Handles [`Action::Copy`], which copies the ids of the marked rows or that of the selected one.

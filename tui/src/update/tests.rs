@@ -119,7 +119,7 @@ fn creates_a_key_and_shows_its_secret_once() {
     assert!(press(&mut model, KeyCode::Enter).is_empty(), "already submitted");
 
     let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
-    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made) };
+    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(!format!("{model:?}").contains("sk-tg-secret"));
     assert!(matches!(&*press(&mut model, KeyCode::Char('y')), [Effect::Copy(_)]));
@@ -132,7 +132,7 @@ fn creates_a_key_and_shows_its_secret_once() {
 fn a_secret_that_was_not_copied_closes_with_the_second_key() {
     let mut model = signed_in(Role::Member);
     let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
-    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made) };
+    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(press(&mut model, KeyCode::Esc).is_empty());
     assert!(matches!(&model.overlay, Some(Overlay::Secret(secret)) if secret.state == Closing));
@@ -144,7 +144,7 @@ fn a_new_secret_replaces_any_overlay() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char(':'));
     let made = CreatedKey { label: "late".to_owned(), secret: "sk-tg-secret".into() };
-    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made) };
+    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(matches!(model.overlay, Some(Overlay::Secret(_))));
 }
@@ -223,16 +223,24 @@ fn operators_credit_suspend_and_resume() {
     assert_eq!(requested, "Credit { account: \"bob\", amount_usd: \"2.5\", reason: \"gift\" }");
     update(
         &mut model,
-        Message::Changed(Ok(ChangeOutcome { notice: "done".to_owned(), key: None })),
+        Message::Changed(Ok(ChangeOutcome {
+            notice: "done".to_owned(),
+            key: None,
+            is_batch: false,
+        })),
     );
 
     press(&mut model, KeyCode::Char('s'));
     write(&mut model, "unpaid");
     let requested = change(&press(&mut model, KeyCode::Enter));
-    assert_eq!(requested, "Suspend { account: \"bob\", reason: \"unpaid\" }");
+    assert_eq!(requested, "Batch([Suspend { account: \"bob\", reason: \"unpaid\" }])");
     update(
         &mut model,
-        Message::Changed(Ok(ChangeOutcome { notice: "done".to_owned(), key: None })),
+        Message::Changed(Ok(ChangeOutcome {
+            notice: "done".to_owned(),
+            key: None,
+            is_batch: false,
+        })),
     );
 
     let suspended = Account { status: AccountStatus::Suspended, ..account("bob", Role::Member) };

@@ -1,9 +1,6 @@
 //! Goes from a row to what belongs to it, and back.
 
 use crate::effect::Effect;
-use crate::model::audit::AuditEntry;
-use crate::model::fetched::List;
-use crate::model::ledger::LedgerEntry;
 use crate::model::overlay::{Choice, Overlay};
 use crate::model::trail::{Related, Visit};
 use crate::model::{Action, Model, Screen};
@@ -77,11 +74,11 @@ fn undo(model: &mut Model) {
     restrict(model, &visit);
 }
 
-/// Drops entries of another subject: those of this one are fetched.
+/// Drops entries of another subject: those of this one are fetched. Filter and order stay.
 fn restrict(model: &mut Model, visit: &Visit) {
     if visit.subject.is_some() {
-        model.data.ledger = List::<LedgerEntry>::default();
-        model.data.audit = List::<AuditEntry>::default();
+        model.data.ledger.clear();
+        model.data.audit.clear();
     }
 }
 
@@ -116,7 +113,8 @@ fn filter(model: &Model, name: &str, related: Related) -> Option<String> {
             (!ids.is_empty()).then(|| format!("status:failed model:{}", ids.join(",")))
         }
         (Related::Errors, _) => term("status", "failed,rejected,interrupted since:1h"),
-        (Related::Keys | Related::Accounts, _) => Some(name.to_owned()),
+        (Related::Keys, _) => term("account", name),
+        (Related::Accounts, _) => term("plan", name),
         (Related::Ledger | Related::Audit, _) => Some(String::new()),
     }
 }

@@ -5,9 +5,9 @@ use tui_input::InputRequest;
 use crate::effect::Effect;
 use crate::model::overlay::{Overlay, Secret};
 use crate::model::trial::{Trial, TrialEvent, TrialRequest, TrialState};
-use crate::model::{Action, Model, Screen};
+use crate::model::{Action, Model};
 
-/// The maximum number of lines that the answer scrolls up.
+/// The maximum number of lines that the answer scrolls up, or the record down.
 const MAX_SCROLL: usize = 10_000;
 
 /// Opens the trial of the selected model.
@@ -35,7 +35,9 @@ pub(super) fn act(model: &mut Model, mut trial: Box<Trial>, action: Action) -> V
     let is_running = trial.state == TrialState::Running;
     let mut effects = Vec::new();
     match action {
-        Action::Back | Action::OpenRecord => return close(model, *trial, action),
+        Action::Back if trial.is_record_open => trial.show_record(false),
+        Action::Back => return close(model, *trial),
+        Action::OpenRecord => trial.show_record(!trial.is_record_open),
         Action::Submit if !is_running && !trial.prompt.value().trim().is_empty() => {
             model.trials += 1;
             trial.start(model.trials);
@@ -50,7 +52,8 @@ pub(super) fn act(model: &mut Model, mut trial: Box<Trial>, action: Action) -> V
             }
         }
         Action::Move(rows) => {
-            trial.scroll = trial.scroll.saturating_add_signed(-rows).min(MAX_SCROLL);
+            let down = if trial.is_record_open { rows } else { -rows };
+            trial.scroll = trial.scroll.saturating_add_signed(down).min(MAX_SCROLL);
         }
         Action::Type(request) => edit(&mut trial, request),
         _ => {}
@@ -85,23 +88,9 @@ fn request(model: &Model, trial: &Trial) -> TrialRequest {
     }
 }
 
-/// Stops the request, and shows its record or what was below.
-fn close(model: &mut Model, trial: Trial, action: Action) -> Vec<Effect> {
+/// Stops the request, and shows what was below.
+fn close(model: &mut Model, trial: Trial) -> Vec<Effect> {
     // The secret does not come back if it is not shown again.
     model.overlay = trial.secret.map(Overlay::Secret);
-    if action == Action::OpenRecord && model.overlay.is_none() {
-        super::shell::open(model, Screen::Usage);
-        let id = trial.record.as_ref().map(|record| record.id.as_str());
-        let log = &mut model.data.log;
-        let row = log.records.iter().position(|record| Some(record.id.as_str()) == id);
-        match row {
-            Some(row) => {
-                log.select(row);
-                log.pin_selection();
-                model.is_detail_open = true;
-            }
-            None => model.set_problem("the record is not among the newest requests: G goes on"),
-        }
-    }
     if trial.state == TrialState::Running { vec![Effect::StopTrial] } else { Vec::new() }
 }

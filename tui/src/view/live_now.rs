@@ -9,6 +9,7 @@ use ratatui::widgets::Widget;
 use std::collections::BTreeMap;
 
 use crate::model::Model;
+use crate::model::log::RequestLog;
 use crate::model::record::Record;
 
 use super::upstreams::health_status;
@@ -19,6 +20,8 @@ use super::widget::text::{UNKNOWN, duration, fit, short_count};
 
 /// The age of the requests that count.
 const WINDOW: SignedDuration = SignedDuration::from_mins(5);
+/// The greatest plausible duration of a request: 30 days.
+const MAX_DURATION_MS: f64 = 30.0 * 86_400_000.0;
 
 /// Draws the accounts and models with the most tokens of the last minutes, and the upstreams.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
@@ -28,26 +31,44 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     upstreams(model, buffer, right);
 }
 
-/// Draws the tokens per name of the recorded requests of the last minutes.
+/// Draws the tokens per name of the requests that ended in the last minutes.
 fn top(model: &Model, name: &str, pick: fn(&Record) -> &str, buffer: &mut Buffer, area: Rect) {
-    let title = format!("{name} · tokens in 5 min");
-    let inside = frame(model.theme, &title, buffer, area);
-    let since = model.now.and_then(|now| now.checked_sub(WINDOW).ok());
-    let values = tokens_by(model.data.log.records.iter(), pick, since);
+    let (records, span) = recent(&model.data.log, model.now);
+    let span = match span.as_secs() {
+        seconds if span < WINDOW => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    };
+    let inside = frame(model.theme, &format!("{name} · tokens in {span}"), buffer, area);
+    let values = tokens_by(records.into_iter(), pick);
     if values.is_empty() {
         return empty(model.theme, &model.data.log.fetch, "none", buffer, inside);
     }
     bars(model.theme, &values, buffer, inside);
 }
 
-/// Sums the tokens since `since` by name, greatest first.
-fn tokens_by<'a>(
-    records: impl Iterator<Item = &'a Record>,
-    pick: fn(&Record) -> &str,
-    since: Option<Timestamp>,
-) -> Vec<Bar> {
+/// Returns the records of requests that ended in the last [`WINDOW`], and the part of it that they
+/// cover: a busy gateway has more of them than the log keeps.
+fn recent(log: &RequestLog, now: Option<Timestamp>) -> (Vec<&Record>, SignedDuration) {
+    let (mut records, is_complete) = log.newest();
+    let Some(now) = now else { return (records, WINDOW) };
+    let age = |record: &Record| ended_at(record).map(|end| now.duration_since(end));
+    let oldest = records.iter().filter_map(|record| age(record)).max();
+    let covered = if is_complete { WINDOW } else { oldest.map_or(WINDOW, |age| age.min(WINDOW)) };
+    records.retain(|record| age(record).is_some_and(|age| age <= WINDOW));
+    (records, covered.max(SignedDuration::from_secs(1)))
+}
+
+/// Returns when the request ended; records arrive in this order.
+fn ended_at(record: &Record) -> Option<Timestamp> {
+    let took = record.duration_ms.unwrap_or(0.0).clamp(0.0, MAX_DURATION_MS);
+    let took = SignedDuration::from_secs_f64(took / 1_000.0);
+    record.started_at?.checked_add(took).ok()
+}
+
+/// Sums the tokens by name, greatest first.
+fn tokens_by<'a>(records: impl Iterator<Item = &'a Record>, pick: fn(&Record) -> &str) -> Vec<Bar> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-    for record in records.filter(|record| record.started_at >= since) {
+    for record in records {
         let sum = sums.entry(pick(record)).or_default();
         *sum = sum.saturating_add(record.tokens.total().unwrap_or(0));
     }
@@ -79,5 +100,61 @@ fn upstreams(model: &Model, buffer: &mut Buffer, area: Rect) {
         let room = usize::from(row.width).saturating_sub(state.width() + 1);
         Line::raw(fit(&upstream.name, room)).render(row, buffer);
         state.right_aligned().render(row, buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::log::MAX_LOG_RECORDS;
+    use crate::model::record::LogBatch;
+
+    /// 2026-11-18 13:53:20 UTC.
+    const NOW: i64 = 1_795_010_000;
+
+    /// Returns the number of recent records and the covered seconds.
+    fn covered(log: &RequestLog) -> (usize, i64) {
+        let (records, span) = recent(log, Timestamp::from_second(NOW).ok());
+        (records.len(), span.as_secs())
+    }
+
+    /// Adds records of requests that took a second and ended `ages` seconds ago.
+    fn add(log: &mut RequestLog, ages: impl Iterator<Item = i64>) {
+        let record = |age: i64| Record {
+            started_at: Timestamp::from_second(NOW - age - 1).ok(),
+            duration_ms: Some(1_000.0),
+            ..Record::default()
+        };
+        let records = ages.map(record).collect();
+        log.append(LogBatch { restarted: false, records, dropped: 0, live: true });
+    }
+
+    #[test]
+    fn a_log_with_all_requests_covers_the_window() {
+        let mut log = RequestLog::default();
+        add(&mut log, [301, 300, 10].into_iter());
+        assert_eq!(covered(&log), (2, 300));
+    }
+
+    #[test]
+    fn a_full_log_covers_the_time_since_its_oldest_record() {
+        let mut log = RequestLog::default();
+        add(
+            &mut log,
+            (0..2 * MAX_LOG_RECORDS).map(|index| 99 - i64::try_from(index / 20).unwrap()),
+        );
+        assert_eq!(covered(&log), (MAX_LOG_RECORDS, 49));
+    }
+
+    #[test]
+    fn records_that_arrive_while_the_log_is_paused_count() {
+        let mut log = RequestLog::default();
+        add(&mut log, [200].into_iter());
+        log.set_paused(true);
+        add(&mut log, [100].into_iter());
+        assert_eq!(covered(&log), (2, 300));
+        // The first of these are dropped, and with them the connection to those before.
+        add(&mut log, std::iter::repeat_n(40, MAX_LOG_RECORDS));
+        assert_eq!(covered(&log), (MAX_LOG_RECORDS, 40));
     }
 }

@@ -151,10 +151,12 @@ fn choose(theme: Theme, choice: &Choice, buffer: &mut Buffer, area: Rect) {
 fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
     let command = command_line(&confirm.change);
     let commands: Vec<_> = command.iter().flat_map(|it| it.lines()).collect();
-    let mut lines = vec![
+    let lines = [
         Line::default(),
         Line::styled(confirm.question.as_str(), theme.strong()),
         Line::raw(confirm.consequence.as_str()),
+    ];
+    let mut answers = vec![
         Line::default(),
         Line::from_iter([
             Span::styled("y", theme.accent()),
@@ -169,11 +171,17 @@ fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
             count => format!(" and {count} more"),
         };
         let text = format!("= {first}{more}");
-        lines.extend([Line::default(), Line::from(Span::styled(text, theme.faint()))]);
+        answers.extend([Line::default(), Line::from(Span::styled(text, theme.faint()))]);
     }
     let area = area.centered(Constraint::Max(72), Constraint::Length(11));
     let inside = popup(theme, "Are you sure?", buffer, area);
-    Paragraph::new(Text::from(lines)).wrap(Wrap { trim: true }).render(inside, buffer);
+    // A long consequence is cut, but never the answers. A long command has two rows.
+    let is_long = answers.last().is_some_and(|line| line.width() > inside.width.into());
+    let rows = u16::try_from(answers.len() + usize::from(is_long)).unwrap_or(u16::MAX);
+    let [above, below] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(rows)]).areas(inside);
+    Paragraph::new(Text::from_iter(lines)).wrap(Wrap { trim: true }).render(above, buffer);
+    Paragraph::new(Text::from(answers)).wrap(Wrap { trim: true }).render(below, buffer);
 }
 
 fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {

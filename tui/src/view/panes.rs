@@ -102,7 +102,7 @@ impl<'a, T: ListEntry> Panes<'a, T> {
             format!(" of {} · /{}", list.entries.len(), list.filter)
         };
         let of = if list.has_more { format!("{of} newest, there are more") } else { of };
-        let of = match list.table.marked.len() {
+        let of = match list.marked().len() {
             0 => of,
             marked => format!("{of} · {marked} marked"),
         };

@@ -9,6 +9,7 @@ use crate::model::Model;
 use crate::model::record::Record;
 use crate::model::trial::{Trial, TrialState};
 
+use super::usage;
 use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::{UNKNOWN, count, dollars, duration, fit, wrap};
@@ -44,7 +45,13 @@ pub(super) fn render(model: &Model, trial: &Trial, buffer: &mut Buffer, area: Re
     }
     let rule = "─".repeat(gap.width.into());
     Line::from(Span::styled(rule, theme.border())).render(gap, buffer);
-    answer(model, trial, buffer, middle);
+    match &trial.record {
+        Some(record) if trial.is_record_open => {
+            let mut detail = usage::detail(model, record);
+            detail.scrolled_by("↓", "↑").render(theme, trial.scroll, buffer, middle);
+        }
+        _ => answer(model, trial, buffer, middle),
+    }
     let line = Span::styled(fit(&state(trial), bottom.width.into()), theme.faint());
     Line::from(line).render(bottom, buffer);
 }
@@ -72,6 +79,7 @@ fn answer(model: &Model, trial: &Trial, buffer: &mut Buffer, area: Rect) {
 /// Describes the request in one line.
 fn state(trial: &Trial) -> String {
     match (&trial.state, &trial.record) {
+        (_, Some(_)) if trial.is_record_open => "Ctrl-O goes back to the answer".to_owned(),
         (_, Some(record)) => figures(record),
         (TrialState::Asking, None) if trial.secret.is_some() => "with the new key".to_owned(),
         (TrialState::Asking, None) => {

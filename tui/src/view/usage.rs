@@ -152,7 +152,12 @@ fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     let usage = &model.data.usage;
     let (name, values, fetch) = match usage.range {
         Range::Hour => {
-            return minutes(model, "Tokens/min", theme.bar(), |it| it.tokens, buffer, area);
+            // The filter is not applied to the traffic.
+            let name = match usage.filter.as_str() {
+                "" => "Tokens/min",
+                _ => "Tokens/min of all requests",
+            };
+            return minutes(model, name, theme.bar(), |it| it.tokens, buffer, area);
         }
         Range::Day => ("Tokens/h", hours(model), &usage.hours.fetch),
         Range::Week | Range::Month => {
@@ -322,7 +327,8 @@ fn error_and_count(record: &Record) -> String {
     }
 }
 
-fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
+/// Returns everything about a request.
+pub(super) fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
     let theme = model.theme;
     let mut detail = Detail::default();
     let status = record.status.map_or(UNKNOWN, |status| status.name());

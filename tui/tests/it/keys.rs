@@ -166,7 +166,11 @@ fn take(model: &mut Model, step: Step) {
         Step::Changed => Some(Message::Changed(Err("型 ".repeat(99)))),
         Step::Made => {
             let key = Some(CreatedKey { label: "型".repeat(99), secret: "sk-tg-型".into() });
-            Some(Message::Changed(Ok(ChangeOutcome { notice: "型 ".repeat(99), key })))
+            Some(Message::Changed(Ok(ChangeOutcome {
+                notice: "型 ".repeat(99),
+                key,
+                is_batch: false,
+            })))
         }
     };
     if let Some(message) = message {

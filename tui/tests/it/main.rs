@@ -17,3 +17,4 @@ mod sample;
 mod screens;
 #[cfg(test)]
 mod terminal;
+mod trial;

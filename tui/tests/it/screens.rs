@@ -90,6 +90,8 @@ fn a_model_is_tried() {
     update(&mut model, Message::Trial(1, TrialEvent::Done));
     update(&mut model, Message::Trial(1, TrialEvent::Recorded(Box::new(record(1)))));
     check("trial_done", &mut model);
+    act(&mut model, Action::OpenRecord);
+    check("trial_record", &mut model);
     act(&mut model, Action::Submit);
     let problem = "HTTP 429: the balance is spent (insufficient_quota)".to_owned();
     update(&mut model, Message::Trial(2, TrialEvent::Failed(problem)));
@@ -235,7 +237,11 @@ fn forms_confirmations_and_secrets() {
     write(&mut model, "laptop");
     check("form_key", &mut model);
     let made = CreatedKey { label: "laptop".to_owned(), secret: secret().into() };
-    let done = ChangeOutcome { notice: "key `laptop` is made".to_owned(), key: Some(made) };
+    let done = ChangeOutcome {
+        notice: "key `laptop` is made".to_owned(),
+        key: Some(made),
+        is_batch: false,
+    };
     act(&mut model, Action::Submit);
     update(&mut model, Message::Changed(Ok(done)));
     check("secret", &mut model);

@@ -55,6 +55,8 @@ fn marked_accounts_are_copied_and_suspended_together() {
     );
     assert_eq!(csv.lines().count(), 3);
     press(&mut model, KeyCode::Char('s'));
+    let Some(Overlay::Form(form)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    assert_eq!(form.title, "Suspend 2 accounts");
     write(&mut model, "unpaid");
     let requested = change(&press(&mut model, KeyCode::Enter));
     assert!(requested.starts_with("Batch([Suspend { account: \"bob\""), "{requested}");
@@ -83,9 +85,79 @@ fn marked_keys_are_revoked_after_one_question() {
         requested,
         "Batch([RevokeKey { id: \"a\", label: \"label of a\" }, RevokeKey { id: \"b\", label: \"label of b\" }])"
     );
-    // A mark goes with its row.
+    // Another screen fetches other keys into the same list.
     load(&mut model, Loaded::Keys(vec![key("b")]));
-    assert_eq!(model.data.keys.table.marked.len(), 1);
+    assert_eq!(model.data.keys.marked().len(), 1);
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
+    assert_eq!(model.data.keys.marked().len(), 2);
+    let done = ChangeOutcome { notice: "done".to_owned(), key: None, is_batch: true };
+    update(&mut model, Message::Changed(Ok(done)));
+    assert!(model.data.keys.marked().is_empty());
+}
+
+#[test]
+fn only_active_accounts_are_suspended_and_only_the_marked_ones() {
+    let mut model = accounts();
+    let load_with = |model: &mut Model, statuses: [AccountStatus; 3]| {
+        let names = ["ada", "bob", "cleo"].into_iter().zip(statuses);
+        let accounts =
+            names.map(|(name, status)| Account { status, ..account(name, Role::Member) });
+        load(model, Loaded::Accounts(accounts.collect()));
+    };
+    use AccountStatus::{Active, Suspended};
+    load_with(&mut model, [Active, Suspended, Active]);
+    press(&mut model, KeyCode::Home);
+    press(&mut model, KeyCode::Char(' '));
+    assert_eq!(model.data.accounts.current().unwrap().name, "bob");
+    press(&mut model, KeyCode::Char('s'));
+    write(&mut model, "unpaid");
+    let requested = change(&press(&mut model, KeyCode::Enter));
+    assert_eq!(requested, "Batch([Suspend { account: \"ada\", reason: \"unpaid\" }])");
+    // A failure keeps the marks for the next attempt.
+    update(&mut model, Message::Changed(Err("0 of 1 are done".to_owned())));
+    press(&mut model, KeyCode::Esc);
+    load_with(&mut model, [Suspended, Suspended, Active]);
+    press(&mut model, KeyCode::End);
+    press(&mut model, KeyCode::Char('s'));
+    assert!(model.overlay.is_none(), "{:?}", model.overlay);
+    assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("Esc")));
+    let done = ChangeOutcome { notice: "done".to_owned(), key: None, is_batch: true };
+    update(&mut model, Message::Changed(Ok(done)));
+    press(&mut model, KeyCode::Char('s'));
+    write(&mut model, "unpaid");
+    let requested = change(&press(&mut model, KeyCode::Enter));
+    assert!(requested.contains("\"cleo\""), "{requested}");
+}
+
+#[test]
+fn marks_that_the_filter_hides_do_not_count() {
+    let mut model = accounts();
+    press(&mut model, KeyCode::Char(' '));
+    write(&mut model, "/cleo");
+    press(&mut model, KeyCode::Enter);
+    press(&mut model, KeyCode::Char('s'));
+    write(&mut model, "unpaid");
+    let requested = change(&press(&mut model, KeyCode::Enter));
+    assert!(requested.contains("\"cleo\"") && !requested.contains("\"bob\""), "{requested}");
+}
+
+#[test]
+fn the_question_about_marked_keys_names_their_owners() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('2'));
+    let of_bob = Key { account: "bob".to_owned(), ..key("0") };
+    let others = (1..9).map(|id| key(&id.to_string()));
+    load(&mut model, Loaded::Keys(std::iter::once(of_bob).chain(others).collect()));
+    for _ in 0..9 {
+        press(&mut model, KeyCode::Char(' '));
+    }
+    press(&mut model, KeyCode::Char('x'));
+    let Some(Overlay::Confirm(confirm)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    assert_eq!(confirm.question, "Revoke 9 keys?");
+    assert_eq!(
+        confirm.consequence,
+        "This cannot be undone: `label of 0` of `bob`, `label of 1`, `label of 2`, `label of 3` and 5 more."
+    );
 }
 
 #[test]
@@ -117,6 +189,11 @@ fn a_sorted_log_is_paused_and_resumes_in_the_order_of_time() {
     assert_eq!((ids(&model).as_str(), model.data.log.paused), ("312", true));
     press(&mut model, KeyCode::Char('p'));
     assert_eq!((ids(&model).as_str(), model.data.log.paused), ("321", false));
+    press(&mut model, KeyCode::Char('<'));
+    assert!(model.data.log.paused);
+    press(&mut model, KeyCode::Char('>'));
+    let log = &model.data.log;
+    assert_eq!((ids(&model).as_str(), log.paused, log.following), ("321", false, true));
     press(&mut model, KeyCode::Char('<'));
     press(&mut model, KeyCode::Char('1'));
     assert_eq!((ids(&model).as_str(), model.data.log.paused), ("321", false), "left");

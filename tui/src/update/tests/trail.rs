@@ -41,7 +41,7 @@ fn ways_lead_on_and_another_screen_forgets_them() {
     press(&mut model, KeyCode::Char('l'));
     press(&mut model, KeyCode::Char('j'));
     press(&mut model, KeyCode::Char('l'));
-    assert_eq!((model.screen, model.data.keys.filter.as_str()), (Screen::Keys, "ada"));
+    assert_eq!((model.screen, model.data.keys.filter.as_str()), (Screen::Keys, "account:ada"));
     load(&mut model, Loaded::Keys(vec![key("k1")]));
     let effects = press(&mut model, KeyCode::Char('l'));
     assert_eq!(subscribed(&effects).filter, "key:k1");
@@ -49,6 +49,66 @@ fn ways_lead_on_and_another_screen_forgets_them() {
     press(&mut model, KeyCode::Char('2'));
     assert_eq!((model.trail.len(), model.data.keys.filter.as_str()), (0, ""));
     assert_eq!(model.data.usage.filter, "");
+}
+
+#[test]
+fn the_keys_of_an_account_are_only_its_own() {
+    let mut model = operator('6');
+    load(&mut model, Loaded::Accounts(vec![account("ann", Role::Member)]));
+    press(&mut model, KeyCode::Char('l'));
+    press(&mut model, KeyCode::Char('j'));
+    press(&mut model, KeyCode::Char('l'));
+    let of = |account: &str, id: &str, label: &str| {
+        let (account, label) = (account.to_owned(), label.to_owned());
+        Key { account, label, ..key(id) }
+    };
+    let keys = vec![
+        of("joanna", "k1", "laptop"),
+        of("ada", "k2", "planner"),
+        of("ann", "k3", "laptop"),
+        of("Ann", "k4", "laptop"),
+    ];
+    load(&mut model, Loaded::Keys(keys));
+    let ids = |model: &Model| model.data.keys.visible().map(|it| it.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&model), ["k3"]);
+    write(&mut model, "/ phone");
+    assert_eq!(ids(&model), [""; 0]);
+}
+
+#[test]
+fn the_accounts_on_a_plan_are_only_its_own() {
+    use crate::model::plans::Plan;
+    let mut model = operator('8');
+    load(&mut model, Loaded::Plans(vec![Plan { name: "free".to_owned(), ..Plan::default() }]));
+    press(&mut model, KeyCode::Right);
+    let on = |name: &str, plan: &str| Account {
+        plan: Some(plan.to_owned()),
+        ..account(name, Role::Member)
+    };
+    let accounts = vec![on("ada", "free"), on("bob", "free-2"), on("freeman", "team")];
+    load(&mut model, Loaded::Accounts(accounts));
+    let names: Vec<_> = model.data.accounts.visible().map(|it| it.name.as_str()).collect();
+    assert_eq!((model.screen, names), (Screen::Accounts, vec!["ada"]));
+}
+
+#[test]
+fn filter_and_order_of_the_ledger_and_the_audit_log_come_back() {
+    let mut model = operator('9');
+    write(&mut model, "/suspend");
+    press(&mut model, KeyCode::Enter);
+    press(&mut model, KeyCode::Char('>'));
+    let before = (model.data.audit.filter.clone(), model.data.audit.table.sort);
+    assert!(model.screen == Screen::Audit && before.1.is_some());
+    press(&mut model, KeyCode::Char('6'));
+    load(&mut model, Loaded::Accounts(vec![account("ada", Role::Member)]));
+    press(&mut model, KeyCode::Right);
+    for _ in 0..3 {
+        press(&mut model, KeyCode::Down);
+    }
+    press(&mut model, KeyCode::Enter);
+    assert_eq!((model.screen, model.data.audit.filter.as_str()), (Screen::Audit, ""));
+    press(&mut model, KeyCode::Left);
+    assert_eq!((model.data.audit.filter.clone(), model.data.audit.table.sort), before);
 }
 
 #[test]

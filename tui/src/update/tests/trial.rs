@@ -57,7 +57,7 @@ fn a_prompt_is_sent_and_its_answer_follows() {
 fn a_new_key_can_be_tried_and_comes_back() {
     let mut model = models();
     let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
-    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made) };
+    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
     press(&mut model, KeyCode::Char('t'));
     write(&mut model, "Say hi");
@@ -70,21 +70,39 @@ fn a_new_key_can_be_tried_and_comes_back() {
 }
 
 #[test]
-fn the_record_of_a_trial_opens_in_the_log() {
-    use crate::model::record::LogBatch;
+fn the_end_of_the_session_stops_the_request() {
     let mut model = models();
-    let record = |id: &str| Record { id: id.to_owned(), ..Record::default() };
-    let records = vec![record("mine"), record("other")];
-    let batch = LogBatch { restarted: true, records, dropped: 0, live: true };
-    update(&mut model, Message::LogReceived(batch));
     press(&mut model, KeyCode::Char('t'));
     write(&mut model, "Say hi");
     press(&mut model, KeyCode::Enter);
+    let effects = update(&mut model, Message::SignedOut("the session ended".to_owned()));
+    assert!(matches!(&*effects, [Effect::StopTrial, Effect::ClearScreen, ..]), "{effects:?}");
+}
+
+#[test]
+fn the_record_of_a_trial_is_shown_whether_or_not_the_log_has_it() {
+    let mut model = models();
+    press(&mut model, KeyCode::Char('t'));
+    write(&mut model, "Say hi");
+    press(&mut model, KeyCode::Enter);
+    let open = |model: &mut Model| {
+        let key = Event::Key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL));
+        let message = keymap::message(model.focus(), &key).unwrap();
+        update(model, message);
+        match &model.overlay {
+            Some(Overlay::Trial(trial)) => trial.is_record_open,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!open(&mut model), "there is none yet");
     update(&mut model, Message::Trial(1, TrialEvent::Done));
-    update(&mut model, Message::Trial(1, TrialEvent::Recorded(Box::new(record("mine")))));
-    let key = Event::Key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL));
-    let message = keymap::message(model.focus(), &key).unwrap();
-    update(&mut model, message);
-    assert_eq!((model.screen, model.is_detail_open), (Screen::Usage, true));
-    assert_eq!(model.data.log.current().unwrap().id, "mine");
+    let record = Record { id: "mine".to_owned(), ..Record::default() };
+    update(&mut model, Message::Trial(1, TrialEvent::Recorded(Box::new(record))));
+    assert!(open(&mut model));
+    assert!(!open(&mut model), "back to the answer");
+    assert!(open(&mut model));
+    press(&mut model, KeyCode::Esc);
+    assert_eq!(trial(&model), ("", &TrialState::Done));
+    press(&mut model, KeyCode::Esc);
+    assert!(model.overlay.is_none());
 }

@@ -19,6 +19,8 @@ const LABEL_WIDTH: u16 = 13;
 #[derive(Debug, Default)]
 pub struct Detail<'a> {
     parts: Vec<Part<'a>>,
+    /// The keys that scroll down and up, if they are not `J` and `K`.
+    keys: Option<(&'a str, &'a str)>,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,12 @@ impl<'a> Detail<'a> {
         self
     }
 
+    /// Sets the keys that scroll down and up.
+    pub fn scrolled_by(&mut self, down: &'a str, up: &'a str) -> &mut Self {
+        self.keys = Some((down, up));
+        self
+    }
+
     /// Draws as many lines as fit from line `scroll` on, and counts those below. Omits empty lines
     /// if the contents are too long.
     pub fn render(&self, theme: Theme, scroll: usize, buffer: &mut Buffer, area: Rect) {
@@ -81,9 +89,10 @@ impl<'a> Detail<'a> {
         let shown = room - usize::from(is_long && room > 0);
         let skipped = scroll.min(lines.len().saturating_sub(shown));
         if let (true, Some(last)) = (is_long, area.rows().next_back()) {
+            let (down, up) = self.keys.unwrap_or(("J", "K"));
             let text = match lines.len().saturating_sub(skipped + shown) {
-                0 => "K scrolls up".to_owned(),
-                below => format!("… {below} more lines: J scrolls down"),
+                0 => format!("{up} scrolls up"),
+                below => format!("… {below} more lines: {down} scrolls down"),
             };
             Line::from(Span::styled(text, theme.faint())).render(last, buffer);
         }
