@@ -103,7 +103,7 @@ fn open(model: &mut Model, name: String, related: Related) {
 fn filter(model: &Model, name: &str, related: Related) -> Option<String> {
     let term = |key: &str, value: &str| Some(format!("{key}:{value}"));
     match (related, model.screen) {
-        (Related::Requests, Screen::Accounts) => term("account", name),
+        (Related::Requests, Screen::Accounts) | (Related::Keys, _) => term("account", name),
         (Related::Requests, Screen::Keys) => term("key", list::selected_id(model).unwrap_or(name)),
         (Related::Requests, _) => term("model", name),
         (Related::Failures, _) => {
@@ -113,7 +113,6 @@ fn filter(model: &Model, name: &str, related: Related) -> Option<String> {
             (!ids.is_empty()).then(|| format!("status:failed model:{}", ids.join(",")))
         }
         (Related::Errors, _) => term("status", "failed,rejected,interrupted since:1h"),
-        (Related::Keys, _) => term("account", name),
         (Related::Accounts, _) => term("plan", name),
         (Related::Ledger | Related::Audit, _) => Some(String::new()),
     }

@@ -14,16 +14,21 @@ use crate::fake::{Backend, Gateway, TOKEN};
 
 /// Starts an API that refuses every key, and returns its base URL.
 fn refusing_api() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("no free port");
+    let address = listener.local_addr().expect("not bound");
     thread::spawn(move || {
         for connection in listener.incoming() {
-            let mut connection = connection.unwrap();
-            let mut request = [0; 4_096];
-            let _ = connection.read(&mut request).unwrap();
+            let mut connection = connection.expect("not accepted");
+            let (mut request, mut piece) = (Vec::new(), [0; 4_096]);
+            // Closing the connection before all is read could take the response back.
+            while !request.ends_with(b"}") {
+                let count = connection.read(&mut piece).expect("not read");
+                assert!(count > 0, "the request is incomplete");
+                request.extend_from_slice(&piece[..count]);
+            }
             let body = r#"{"error":{"message":"the key is revoked","code":"invalid_api_key"}}"#;
             let head = "HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length:";
-            write!(connection, "{head} {}\r\n\r\n{body}", body.len()).unwrap();
+            write!(connection, "{head} {}\r\n\r\n{body}", body.len()).expect("not sent");
         }
     });
     format!("http://{address}/v1")

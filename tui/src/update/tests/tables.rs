@@ -97,6 +97,7 @@ fn marked_keys_are_revoked_after_one_question() {
 
 #[test]
 fn only_active_accounts_are_suspended_and_only_the_marked_ones() {
+    use AccountStatus::{Active, Suspended};
     let mut model = accounts();
     let load_with = |model: &mut Model, statuses: [AccountStatus; 3]| {
         let names = ["ada", "bob", "cleo"].into_iter().zip(statuses);
@@ -104,7 +105,6 @@ fn only_active_accounts_are_suspended_and_only_the_marked_ones() {
             names.map(|(name, status)| Account { status, ..account(name, Role::Member) });
         load(model, Loaded::Accounts(accounts.collect()));
     };
-    use AccountStatus::{Active, Suspended};
     load_with(&mut model, [Active, Suspended, Active]);
     press(&mut model, KeyCode::Home);
     press(&mut model, KeyCode::Char(' '));
