@@ -1,13 +1,14 @@
 //! The phases of the shutdown.
 
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use tokio::sync::watch;
-use tokio::task::coop;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+use tokio::task::coop::{Unconstrained, unconstrained};
 
 /// A phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,29 +30,40 @@ pub(super) enum Phase {
 pub(super) struct Shutdown {
     /// Whether requests should be sent here.
     is_ready: AtomicBool,
-    /// The phase as a number; checked with each frame of a stream and each poll of a connection.
-    entered: Arc<AtomicU8>,
-    phase: watch::Sender<Phase>,
+    phases: Arc<Phases>,
 }
 
-/// Wakes a task when the phase changes. It must always be polled with the same waker, which is registered once:
-/// polling the channel takes a lock that all workers share. The channel is polled without a cooperative budget,
-/// because it does not register the waker of a task whose budget is used up.
+/// The current phase, and who waits for later ones.
+#[derive(Debug)]
+struct Phases {
+    /// The current phase as a number; checked with each frame of a stream and each poll of a connection.
+    entered: AtomicU8,
+    /// For each phase after the first, notified once it or a later one is entered, and never before: a waiter that is
+    /// woken needs not register again.
+    entries: [Arc<Notify>; PHASES.len() - 1],
+}
+
+/// The phases, by their numbers.
+const PHASES: [Phase; 4] = [Phase::Serving, Phase::Grace, Phase::Draining, Phase::Ending];
+
+/// Wakes a task when the phase changes. It must always be polled with the same waker, which is registered once for each
+/// phase: registering takes a lock that all workers share. It has no cooperative budget, because the waker of a task whose
+/// budget is used up would not be registered.
 pub(super) struct PhaseWatch {
-    changed: Pin<Box<dyn Future<Output = (Phase, watch::Receiver<Phase>)> + Send>>,
-    is_registered: bool,
-    entered: Arc<AtomicU8>,
+    phases: Arc<Phases>,
     /// The last phase that was returned.
     seen: Phase,
+    /// The registration for the phase after `seen`.
+    next: Option<Pin<Box<Unconstrained<OwnedNotified>>>>,
 }
 
 // === impl Shutdown ===
 
 impl Shutdown {
     pub(super) fn new() -> Self {
-        let entered = Arc::new(AtomicU8::new(Phase::Serving as u8));
-        let phase = watch::Sender::new(Phase::Serving);
-        Self { is_ready: AtomicBool::new(true), entered, phase }
+        let entered = AtomicU8::new(Phase::Serving as u8);
+        let phases = Arc::new(Phases { entered, entries: Default::default() });
+        Self { is_ready: AtomicBool::new(true), phases }
     }
 
     /// Returns whether requests should be sent here.
@@ -66,17 +78,17 @@ impl Shutdown {
 
     /// Returns whether requests in progress must end now.
     pub(super) fn is_ending(&self) -> bool {
-        self.entered.load(Ordering::Acquire) == Phase::Ending as u8
+        self.phases.entered() == Phase::Ending
     }
 
     /// Returns whether connections end with their requests in progress.
     pub(super) fn is_draining(&self) -> bool {
-        self.entered.load(Ordering::Acquire) != Phase::Serving as u8
+        self.phases.entered() != Phase::Serving
     }
 
     /// Returns whether connections end that have not had a request.
     pub(super) fn ends_unused(&self) -> bool {
-        self.entered.load(Ordering::Acquire) >= Phase::Draining as u8
+        self.phases.entered() >= Phase::Draining
     }
 
     /// Returns the output of `work`, or `None` if connections without a request end before.
@@ -94,46 +106,102 @@ impl Shutdown {
 
     /// Enters `phase`, and wakes the watchers.
     pub(super) fn enter(&self, phase: Phase) {
-        self.entered.store(phase as u8, Ordering::Release);
-        self.phase.send_replace(phase);
+        self.phases.entered.store(phase as u8, Ordering::Release);
+        for entry in &self.phases.entries[..phase as usize] {
+            entry.notify_waiters();
+        }
     }
 
-    /// Watches for the next phase.
+    /// Watches for the phases after the first. A task that begins later sees the current one.
     pub(super) fn watch(&self) -> PhaseWatch {
-        let mut phase = self.phase.subscribe();
-        // A task that begins after the change must see it as well.
-        if *phase.borrow() != Phase::Serving {
-            phase.mark_changed();
-        }
-        PhaseWatch {
-            changed: Box::pin(coop::unconstrained(changed(phase))),
-            is_registered: false,
-            entered: self.entered.clone(),
-            seen: Phase::Serving,
-        }
+        PhaseWatch { phases: self.phases.clone(), seen: Phase::Serving, next: None }
     }
 }
+
+// === impl Phases ===
+
+impl Phases {
+    fn entered(&self) -> Phase {
+        PHASES[usize::from(self.entered.load(Ordering::Acquire))]
+    }
+}
+
+// === impl PhaseWatch ===
 
 impl PhaseWatch {
-    /// Ready with each phase that is entered.
+    /// Ready with each phase that is entered. A phase that follows immediately replaces the one before it.
     pub(super) fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<Phase> {
-        if self.is_registered && self.entered.load(Ordering::Acquire) == self.seen as u8 {
-            return Poll::Pending;
+        loop {
+            let entered = self.phases.entered();
+            if entered != self.seen {
+                self.seen = entered;
+                self.next = None;
+                return Poll::Ready(entered);
+            }
+            if self.next.is_some() {
+                return Poll::Pending;
+            }
+            let Some(entry) = self.phases.entries.get(entered as usize) else {
+                return Poll::Pending;
+            };
+            let mut next = Box::pin(unconstrained(entry.clone().notified_owned()));
+            // The phase is read again, because it may have been entered before the registration.
+            _ = next.as_mut().poll(context);
+            self.next = Some(next);
+            if self.phases.entered() == self.seen {
+                return Poll::Pending;
+            }
         }
-        self.is_registered = true;
-        let (entered, phase) = ready!(self.changed.as_mut().poll(context));
-        self.changed = Box::pin(coop::unconstrained(changed(phase)));
-        self.is_registered = false;
-        self.seen = entered;
-        Poll::Ready(entered)
     }
 }
 
-async fn changed(mut phase: watch::Receiver<Phase>) -> (Phase, watch::Receiver<Phase>) {
-    if phase.changed().await.is_err() {
-        // The sender is gone, so no phase follows.
-        return pending().await;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: a task that registered for the next phase while the current one was still being announced was
+    /// woken for the current one, and lost its registration.
+    #[test]
+    fn no_task_misses_a_phase_whatever_the_threads_do() {
+        const TASKS: usize = 64;
+        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+        for _ in 0..200 {
+            let shutdown = Arc::new(Shutdown::new());
+            let watched = shutdown.clone();
+            let (registered, ready) = std::sync::mpsc::channel();
+            let worker = std::thread::spawn(move || {
+                let mut runtime = tokio::runtime::Builder::new_current_thread();
+                let runtime = runtime.enable_time().build().unwrap();
+                runtime.block_on(async {
+                    let mut tasks = tokio::task::JoinSet::new();
+                    for _ in 0..TASKS {
+                        let mut phase = watched.watch();
+                        tasks.spawn(async move {
+                            let mut changed = poll_fn(|context| phase.poll_changed(context));
+                            while (&mut changed).await != Phase::Ending {}
+                        });
+                    }
+                    tokio::task::yield_now().await;
+                    registered.send(()).unwrap();
+                    let all = tokio::time::timeout(PATIENCE, tasks.join_all());
+                    all.await.expect("a task was not woken").len()
+                })
+            });
+            ready.recv().unwrap();
+            for phase in [Phase::Grace, Phase::Draining, Phase::Ending] {
+                shutdown.enter(phase);
+            }
+            assert_eq!(worker.join().unwrap(), TASKS);
+        }
     }
-    let entered = *phase.borrow_and_update();
-    (entered, phase)
+
+    #[tokio::test]
+    async fn a_late_watcher_sees_the_current_phase() {
+        let shutdown = Shutdown::new();
+        shutdown.enter(Phase::Draining);
+        let mut phase = shutdown.watch();
+        assert_eq!(poll_fn(|context| phase.poll_changed(context)).await, Phase::Draining);
+        shutdown.enter(Phase::Ending);
+        assert_eq!(poll_fn(|context| phase.poll_changed(context)).await, Phase::Ending);
+    }
 }
