@@ -2,7 +2,7 @@
 
 use super::{ALICE, BOB, at, audit_entry, expect_conflict, expect_not_found};
 use crate::Store;
-use domain::account::{PasswordReset, Session};
+use domain::account::{OperatorToken, PasswordReset, Session};
 use domain::id::{AccountId, SessionId};
 
 /// Returns a code for `account`, valid from minute 100 to 160.
@@ -53,6 +53,14 @@ pub(super) async fn run(store: &dyn Store) {
     assert_eq!(find(4).await, None);
     store.set_password(BOB, "changed", None, &audit_entry("p")).await.unwrap();
     assert_eq!((find(5).await, hash().await), (None, "changed".to_owned()));
-    // The migration between backends copies it.
+
+    // Codes end with the access of the account that created them.
     add(reset(6, BOB)).await.unwrap();
+    let token = OperatorToken { is_enabled: true, digest: Some([2; 32]) };
+    store.set_operator_token(&token, ALICE, &audit_entry("t")).await.unwrap();
+    assert_eq!(find(6).await, None);
+    let enabled = OperatorToken { digest: None, ..token };
+    store.set_operator_token(&enabled, ALICE, &audit_entry("t")).await.unwrap();
+    // The migration between backends copies it.
+    add(PasswordReset { created_by: BOB, ..reset(7, BOB) }).await.unwrap();
 }
