@@ -98,7 +98,7 @@ impl Handler {
         let arrival = Arrival::now(&self.app);
         let cors = self.edge.cors.load();
         let permitted = cors.as_ref().map(|origins| origins.permitted(request.headers()));
-        // Not held while the request is served: a reload would have to wait for it, or copy.
+        // Not held while the request is served: a thread has few slots for such guards, and others cost more.
         drop(cors);
         let outcome = AssertUnwindSafe(self.dispatch(arrival, request)).catch_unwind().await;
         let mut response = outcome.unwrap_or_else(|_| {

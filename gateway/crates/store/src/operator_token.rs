@@ -25,7 +25,7 @@ pub trait OperatorTokens: Send + Sync {
         account: AccountId,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
-    /// Tells the store the digest of the token in the data directory, at start. A database that belongs
+    /// Records the digest of the token in the data directory, at start. A database that belongs
     /// to the directory then accepts that token instead of another one, because whoever can replace the file can also
     /// replace the database. A database of several directories does not change.
     async fn adopt_operator_token(&self, digest: [u8; 32]) -> Result<(), StoreError>;
