@@ -108,7 +108,7 @@ async fn a_cancelled_stream_ends_with_an_error_and_is_charged_for_what_was_recei
         let id = context.in_flight(&context.operator).await.id;
         assert_eq!(cancel(&context.operator, &id).await, Ok(()));
         let rest = answer.events().await;
-        assert!(rest.iter().any(|event| event.contains("request_cancelled")), "{rest:?}");
+        assert!(rest.iter().any(|event| event.contains("was cancelled by")), "{rest:?}");
         closed(call).await;
         let record = context.alice.records(count).await.pop().unwrap();
         assert_eq!(
