@@ -10,7 +10,8 @@
 //! - [`directory`] and [`secrets`] hold the in-memory data that requests read: keys, accounts, the catalogue and
 //!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
 //! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO.
-//! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log.
+//! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log; [`otlp`] exports both, and
+//!   spans, to an OpenTelemetry collector.
 //! - [`app`] builds all components and shuts them down in order; [`workers`] are the threads that serve requests.
 
 pub mod http;
@@ -42,6 +43,7 @@ pub mod journal_barrier;
 pub mod listeners;
 pub mod memory_budget;
 pub mod metrics;
+pub mod otlp;
 pub mod programs;
 pub mod secrets;
 mod service_manager;

@@ -113,6 +113,7 @@ impl Bench {
             schema: store::sqlite::SCHEMA,
             backups: None,
             scrapes: None,
+            telemetry: None,
             allocations: None,
             store,
             directory,
@@ -208,6 +209,7 @@ impl Bench {
             notes: Vec::new(),
             idempotency: None,
             count: NonZeroU32::MIN,
+            trace: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::catalogue;
-use crate::metrics::text::Format;
+use crate::metrics::text::{Format, Text};
 use domain::id::{AccountId, KeyId, RequestId, UpstreamName};
 use domain::record::ServedBy;
 use domain::usage::{Tokens, Usage, UsageBasis};
@@ -41,6 +41,7 @@ fn record(model: &str) -> RequestRecord {
         notes: Vec::new(),
         idempotency: None,
         count: NonZeroU32::MIN,
+        trace: None,
     }
 }
 
@@ -70,9 +71,9 @@ fn catalogue(ids: impl Iterator<Item = String>) -> Catalogue {
 }
 
 fn encoded(metrics: &RequestMetrics, format: Format) -> String {
-    let mut encoder = Encoder::new(format);
-    metrics.encode(&mut encoder);
-    encoder.finish()
+    let mut text = Text::new(format);
+    metrics.encode(&mut Encoder::new(&mut text));
+    text.finish()
 }
 
 /// Returns the samples, without those of histograms.

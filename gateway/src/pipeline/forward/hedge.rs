@@ -38,14 +38,15 @@ impl Forwarding<'_> {
         if let Ok(result) = tokio::time::timeout(after, first_run.as_mut()).await {
             return (first, result);
         }
-        let Some((second, second_outgoing)) = next() else { return (first, first_run.await) };
+        let Some((mut second, second_outgoing)) = next() else { return (first, first_run.await) };
         self.hedge_after = None;
         self.request.open.add_notes([format!("hedged_after={}ms", after.as_millis())]);
         self.request.begin_second_attempt(second.send_status.clone());
         let number = second.credential_number();
         // While the journal cannot be written, nothing more may be sent.
-        let may_send = self.begin_attempt(second.target, number, &second_outgoing).await.is_ok();
-        let ended = if may_send {
+        let begun = self.begin_attempt(second.target, number, &second_outgoing).await;
+        let ended = if let Ok(context) = begun {
+            second.context = context;
             let second_run = pin!(run(second.clone(), sender, &second_outgoing));
             match select(first_run, second_run).await {
                 Either::Left((result, run)) => self.finish(first, result, second, run).await,
@@ -72,6 +73,8 @@ impl Forwarding<'_> {
             Err(error) if error.is_retryable() => {
                 let took = ended.elapsed(self.sender.app);
                 self.end_attempt(ended.target, ended.credential_number(), &error, took);
+                let label = error.label();
+                self.end_traced_attempt(ended.context(), Some(&ended.send_status), label);
                 self.request.open.add_notes(self.failed.take());
                 let result = other_run.await;
                 (other, result)
@@ -82,6 +85,8 @@ impl Forwarding<'_> {
                 let (target, number) = (ServedBy::from(other.target), other.credential_number());
                 let note = failed_attempt_note(&target, number, CANCELLED, took);
                 self.request.open.add_notes([note]);
+                let label = CANCELLED.into();
+                self.end_traced_attempt(other.context(), Some(&other.send_status), label);
                 (ended, result)
             }
         }
