@@ -3,6 +3,7 @@
 //! This is the only file that chooses concrete types, and it owns the trackers that all tasks run on.
 
 mod backend;
+mod health;
 mod migrate;
 mod operator_token;
 mod otlp;
@@ -18,9 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use jiff::Timestamp;
-use serde_json::json;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -394,7 +393,7 @@ pub async fn run(
         cut_off: cut_off.clone(),
     };
     let bodies = BodyReceiver::new(config.max_body_bytes, body_memory, config.edge.body_pace);
-    let edge = Arc::new(EdgeState::new(bodies, config.cors.clone(), verbose_health(schema)));
+    let edge = Arc::new(EdgeState::new(bodies, config.cors.clone(), health::verbose(schema)));
     let (live_edge, live_retention) = (edge.clone(), retention_settings);
     let apply_settings = Arc::new(move |settings: &LiveSettings| {
         live_edge.set_cors(settings.cors.clone());
@@ -531,18 +530,6 @@ pub async fn run(
     exporting.wait().await;
     fenced.get().map_or(Ok(()), |reason| Err(*reason))?;
     served.context("serving the admin plane")
-}
-
-/// Returns which program serves, and the schema of its database.
-fn verbose_health(schema: Schema) -> Bytes {
-    let health = json!({
-        "status": "ok",
-        "version": version::VERSION,
-        "commit": version::COMMIT,
-        "database": schema.backend,
-        "schema": schema.version,
-    });
-    health.to_string().into()
 }
 
 /// Drops the clients of upstreams that were changed or removed, whenever the catalogue changes.

@@ -66,7 +66,7 @@ async fn the_span_of_a_request_has_each_attempt_below_it() {
     };
     let product = start(&collector, settings).await;
     let (operator, upstream) = (product.operator().await, RawUpstream::start().await);
-    let closed = format!("http://{}/v1", closed_port());
+    let closed = closed_port().await;
     for (name, url) in [("closed", &closed), ("open", &upstream.url)] {
         let added = v1::Upstream { name: name.into(), url: url.clone(), ..Default::default() };
         operator.add_upstream(added).await;
@@ -205,6 +205,27 @@ async fn a_stream_and_a_refusal_have_spans() {
     assert!(!format!("{spans:?}").contains("quince"));
 }
 
+/// The upstream breaks its stream off.
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_the_error_of_its_attempt() {
+    let collector = Collector::start(Behaviour::Accept).await;
+    let (product, upstream) = (start(&collector, traces(1.0)).await, RawUpstream::start().await);
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let key = product.member("alice").await.key().await.secret;
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    let breaking = async { upstream.begin_stream().await.finish().await };
+    let (_, ()) = tokio::join!(product.chat(&key, &body).answer(), breaking);
+    let spans = collector.requests(1).await;
+    let failed: Vec<_> = spans.iter().filter(|span| span.status.is_some()).collect();
+    let mut kinds: Vec<_> = failed.iter().map(|span| span.kind).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, [2, 3], "the server's and the client's: {spans:#?}");
+    for span in failed {
+        assert!(!attribute(&span.attributes, "error.type").is_empty(), "{span:?}");
+    }
+}
+
 /// One connection, for which one request may wait: the one that waits has a span for it, the other one is refused.
 #[tokio::test]
 async fn the_wait_for_a_connection_is_a_span() {
@@ -277,7 +298,7 @@ async fn the_exported_metrics_equal_the_scrape_and_the_ledger() {
     // The last export is at the end.
     let received = collector.wait_for("the metrics", |it| !it.metrics.is_empty()).await;
     let metrics = &received.metrics;
-    let tokens = |of: fn(&v1::Tokens) -> Option<u64>| -> f64 {
+    let tokens = |of: fn(&v1::TokenCounts) -> Option<u64>| -> f64 {
         let counts = records.iter().filter_map(|record| of(record.tokens.as_ref()?));
         counts.sum::<u64>().to_string().parse().unwrap()
     };
@@ -375,7 +396,7 @@ async fn a_collector_that_takes_nothing_costs_requests_nothing() {
                 collector.set_behaviour(behaviour);
                 collector.http.clone()
             }
-            None => format!("http://{}", closed_port()),
+            None => closed_port().await,
         };
         let settings = OtlpSettings { endpoint: Some(endpoint), ..traces(1.0) };
         let product = start(&collector, settings).await;

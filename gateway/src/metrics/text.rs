@@ -170,8 +170,11 @@ fn push_escaped(text: &mut String, value: &str) {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::super::encoder::Encoder;
     use super::*;
+    use domain::trace::{SpanId, TraceId};
 
     fn encoded(format: Format) -> String {
         let mut text = Text::new(format);
@@ -208,6 +211,33 @@ t_seconds_count{model=\"m\"} 1
             .replace("TYPE t_requests_total", "TYPE t_requests")
             .replace("le=\"1\"", "le=\"1.0\"");
         assert_eq!(encoded(Format::OpenMetrics), open_metrics + "# EOF\n");
+    }
+
+    #[test]
+    fn only_open_metrics_has_exemplars() {
+        let exemplar = Exemplar {
+            trace_id: TraceId([0xab; 16]),
+            span_id: SpanId([1; 8]),
+            value: 0.75,
+            at: Timestamp::from_millisecond(1_500).unwrap(),
+        };
+        let mut histogram = Histogram::new(&[0.5, 1.0]);
+        histogram.observe(exemplar.value);
+        let encoded = |format| {
+            let mut text = Text::new(format);
+            text.family("t_seconds", Kind::Histogram, "Times.");
+            text.histogram(&[], &histogram, &[None, Some(exemplar), None]);
+            text.finish()
+        };
+        let expected = format!(
+            "t_seconds_bucket{{le=\"1.0\"}} 1 # {{trace_id=\"{}\",span_id=\"{}\"}} 0.75 1.500\n",
+            "ab".repeat(16),
+            "01".repeat(8)
+        );
+        let text = encoded(Format::OpenMetrics);
+        assert!(text.contains(&expected), "{text}");
+        assert_eq!(text.matches("trace_id").count(), 1);
+        assert!(!encoded(Format::Prometheus).contains("trace_id"));
     }
 
     #[test]

@@ -28,6 +28,8 @@ use otlp_proto::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceSer
 /// The longest time for an export, as the specification of the exporters has it.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval at which an HTTP/2 connection is checked.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// The maximum size of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// The part of a collector's message that is kept, in characters.
@@ -173,6 +175,8 @@ impl Collector {
         };
         let mut client = Client::builder(TokioExecutor::new());
         client.http2_only(is_grpc).pool_timer(TokioTimer::new());
+        // Otherwise an HTTP/2 connection whose peer has vanished would be kept until TCP gives it up.
+        client.timer(TokioTimer::new()).http2_keep_alive_interval(KEEP_ALIVE);
         let client = client.build(connector);
         Ok(Self { address, protocol, headers, client })
     }

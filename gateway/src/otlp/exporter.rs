@@ -39,7 +39,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 /// Returns all metrics.
 pub type CollectMetrics = Box<dyn Fn() -> BoxFuture<'static, Vec<Metric>> + Send + Sync>;
 
-/// What is exported, and to whom.
+/// What is exported, and the collector that gets it.
 pub struct Settings {
     /// The collector.
     pub collector: Collector,
@@ -248,7 +248,6 @@ mod tests {
 
     #[tokio::test]
     async fn what_exceeds_a_queue_is_dropped_and_counted() {
-        _ = rustls::crypto::ring::default_provider().install_default();
         let address = "http://127.0.0.1:1".parse().unwrap();
         let headers = http::HeaderMap::new();
         let collector = Collector::new(address, Protocol::HttpProtobuf, headers, None).unwrap();

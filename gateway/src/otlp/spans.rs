@@ -45,7 +45,7 @@ pub(super) fn of(record: &RequestRecord, trace: &RequestTrace, model: Option<Str
         start_time_unix_nano: times.unix_nanos(trace.arrived_at),
         end_time_unix_nano: times.unix_nanos(ended),
         attributes,
-        status: failed(record).then(|| error_status(record.error_word().unwrap_or_default())),
+        status: failed(record).then(|| error_status(error_label(record))),
         ..Span::default()
     }];
     let mut child = |span, name: &str, from, to| {
@@ -67,21 +67,25 @@ pub(super) fn of(record: &RequestRecord, trace: &RequestTrace, model: Option<Str
     if trace.attempts().next().is_some() {
         child(ChildSpan::Settlement, "settlement", answered, ended);
     }
+    let broken = failed(record).then(|| error_label(record));
     for (attempt_number, attempt) in trace.attempts() {
-        spans.extend(attempt_spans(trace, &times, attempt_number, attempt, answered));
+        let answer_error = broken.filter(|_| attempt.ended_at.is_none());
+        let label = attempt.error.as_deref().or(answer_error);
+        spans.extend(attempt_spans(trace, &times, attempt_number, attempt, label, answered));
     }
     spans
 }
 
-/// Returns the span of an attempt, and that of its wait for a connection.
+/// Returns the span of an attempt that failed with the error `label`, if any, and that of its wait for a connection.
 fn attempt_spans(
     trace: &RequestTrace,
     times: &Times,
     attempt_number: AttemptNumber,
     attempt: &AttemptTrace,
+    label: Option<&str>,
     answered: Duration,
 ) -> impl Iterator<Item = Span> {
-    let AttemptTrace { served_by, credential, began_at, ended_at, queued_for, error } = attempt;
+    let AttemptTrace { served_by, credential, began_at, ended_at, queued_for, error: _ } = attempt;
     let span_id = trace.child(ChildSpan::Attempt(attempt_number)).0.to_vec();
     let mut attributes = vec![
         text("gen_ai.operation.name", "chat"),
@@ -89,8 +93,8 @@ fn attempt_spans(
         text("gen_ai.request.model", &*served_by.upstream_model),
     ];
     attributes.extend(credential.map(|it| number("tollgate.credential", it)));
-    attributes.extend(error.as_deref().map(|label| text("error.type", label)));
-    let failure = error.as_deref().filter(|label| *label != CANCELLED);
+    attributes.extend(label.map(|label| text("error.type", label)));
+    let failure = label.filter(|label| *label != CANCELLED);
     let span = Span {
         span_id: span_id.clone(),
         parent_span_id: trace.span_id.0.to_vec(),
@@ -129,8 +133,7 @@ fn server_attributes(record: &RequestRecord) -> (String, Vec<KeyValue>) {
     }
     attributes.extend(record.http_status.map(|it| number("http.response.status_code", it)));
     if failed(record) || record.status == RequestStatus::Rejected {
-        let label = record.error_word().unwrap_or_else(|| record.status.as_str());
-        attributes.push(text("error.type", label));
+        attributes.push(text("error.type", error_label(record)));
     }
     (parts.join(" ").trim_end().to_owned(), attributes)
 }
@@ -174,6 +177,11 @@ fn own_attributes(record: &RequestRecord) -> Vec<KeyValue> {
 fn failed(record: &RequestRecord) -> bool {
     matches!(record.status, RequestStatus::Failed | RequestStatus::Interrupted)
         || record.http_status.is_some_and(|status| status >= 500)
+}
+
+/// Returns the error code of a request that failed or was refused; its status if there is none.
+fn error_label(record: &RequestRecord) -> &str {
+    record.error_word().unwrap_or_else(|| record.status.as_str())
 }
 
 fn error_status(message: &str) -> otlp_proto::trace::v1::Status {
