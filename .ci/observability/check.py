@@ -12,11 +12,13 @@ import urllib.parse
 import urllib.request
 
 TIMEOUT_SECONDS = 120
+# No metric, span or line of the log may contain it.
+PROMPT = "marmalade and toast"
 
 
 def ask(url: str, key: str, model: str) -> None:
     """Sends a streamed request; a refusal is an answer, too."""
-    body = {"model": model, "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
+    body = {"model": model, "stream": True, "messages": [{"role": "user", "content": PROMPT}]}
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Authorization": f"Bearer {key}"})
     try:
         urllib.request.urlopen(request, timeout=10).read()

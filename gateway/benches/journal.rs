@@ -50,6 +50,7 @@ fn record(number: u32) -> RequestRecord {
         notes: Vec::new(),
         idempotency: None,
         count: NonZeroU32::MIN,
+        trace: None,
     }
 }
 

@@ -294,6 +294,7 @@ fn open(number: u128, output_bytes: u64) -> Open {
         notes: Vec::new(),
         idempotency: None,
         count: NonZeroU32::MIN,
+        trace: None,
     };
     Open { record, price: PRICE, input_bytes: 41, output_bytes }
 }

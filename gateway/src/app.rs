@@ -3,8 +3,10 @@
 //! This is the only file that chooses concrete types, and it owns the trackers that all tasks run on.
 
 mod backend;
+mod health;
 mod migrate;
 mod operator_token;
+mod otlp;
 mod restore;
 mod simulator;
 mod take_over;
@@ -17,10 +19,8 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use jiff::Timestamp;
-use serde_json::json;
-use tokio::net::UnixStream;
+use tokio::net::{TcpListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +58,7 @@ use crate::limits::Limiter;
 pub use crate::listeners::{AdminListener, InheritedSockets, Listeners};
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::{self, Exporter, RequestMetrics, Scrapes};
+use crate::otlp::Signal;
 use crate::pipeline::AppState;
 use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
@@ -67,7 +68,7 @@ use crate::service_manager;
 use crate::shared_pool::Shortages;
 use crate::state::State;
 use crate::take_over::Offer;
-use crate::telemetry::AccessLog;
+use crate::telemetry::{AccessLog, LogEvents};
 use crate::tls::ServerTls;
 use crate::upstream::{HealthChecks, SlotsTable, StatsTable, UpstreamClients};
 use crate::workers::{WorkerRuntime, Workers};
@@ -97,6 +98,8 @@ pub struct Seams {
     pub simulator: Simulator,
     /// Where the workers run.
     pub worker_runtime: WorkerRuntime,
+    /// The events of the log, for the export.
+    pub log_events: LogEvents,
 }
 
 impl Default for Seams {
@@ -107,6 +110,7 @@ impl Default for Seams {
             entropy: Arc::new(SystemEntropy),
             simulator: Simulator::new(settings),
             worker_runtime: WorkerRuntime::Threads,
+            log_events: LogEvents::default(),
         }
     }
 }
@@ -131,7 +135,7 @@ pub async fn run(
     data_dir::make(&config.data_dir)?;
     // Closed after the lock was released, which the next process awaits.
     let successor = Arc::<OnceLock<UnixStream>>::default();
-    let _lock = data_dir::lock(&config.data_dir).await?;
+    let lock = data_dir::lock(&config.data_dir).await?;
     let patience =
         matches!(config.store, StoreConfig::Postgres(_)).then_some(config.store_patience);
     let contact = Arc::new(StoreContact::new(patience));
@@ -165,6 +169,11 @@ pub async fn run(
         }
         None => seams.clock,
     };
+    let telemetry = config
+        .otlp
+        .as_ref()
+        .map(|otlp| otlp::exporter(otlp, &seams.log_events, &clock, &*seams.entropy));
+    let exports = |signal| telemetry.as_ref().is_some_and(|exporter| exporter.exports(signal));
     let seed = if config.simulator { catalogue::simulated(clock.now()) } else { Seed::default() };
     let journal_dir = config.data_dir.join(JOURNAL);
     let opening = || format!("opening the journal in `{}`", journal_dir.display());
@@ -214,7 +223,9 @@ pub async fn run(
     let (observer, clock_of_traffic) = (traffic.clone(), clock.clone());
     let ended_requests = Arc::<AtomicU64>::default();
     let counted = ended_requests.clone();
-    let request_metrics = listeners.metrics.is_some().then(Arc::<RequestMetrics>::default);
+    let has_metrics = listeners.metrics.is_some() || exports(Signal::Metrics);
+    let request_metrics = has_metrics.then(Arc::<RequestMetrics>::default);
+    let tracing = telemetry.clone().map(|exporter| (exporter, directory.clone()));
     let counting = request_metrics.clone().map(|metrics| (metrics, directory.clone()));
     let mut access_log = AccessLog::new(config.access_log);
     let recorder = recorder.observed(move |records| {
@@ -222,6 +233,9 @@ pub async fn run(
         counted.fetch_add(ended, Ordering::Relaxed);
         if let Some((metrics, directory)) = &counting {
             metrics.observe(records, &directory.catalogue());
+        }
+        if let Some((exporter, directory)) = &tracing {
+            exporter.observe(records, &directory.catalogue());
         }
         if let Some(access_log) = &mut access_log {
             access_log.write(records);
@@ -324,17 +338,17 @@ pub async fn run(
         descriptors::limit(),
         config.workers.get(),
     ));
-    let mut scrapes = None;
-    if let Some((listener, requests)) = listeners.metrics.take().zip(request_metrics) {
-        let served = Arc::new(Scrapes::new(listener.local_addr()?));
-        scrapes = Some(served.clone());
-        tracing::info!(listen = %served.address(), "serving metrics");
+    let metrics_address = listeners.metrics.as_ref().map(TcpListener::local_addr).transpose()?;
+    let scrapes = metrics_address.map(|address| Arc::new(Scrapes::new(address)));
+    let mut metrics_exporter = None;
+    if let Some(requests) = request_metrics {
         let database_files = match config.store {
             StoreConfig::Sqlite => [DATABASE, WRITE_AHEAD_LOG].map(|file| dir.join(file)).to_vec(),
             StoreConfig::Postgres(_) => Vec::new(),
         };
         let exporter = Arc::new(Exporter::new(metrics::Sources {
-            scrapes: served,
+            scrapes: scrapes.clone(),
+            export: telemetry.as_ref().map(|exporter| exporter.status()),
             requests,
             ledger: ledger.clone(),
             directory: directory.clone(),
@@ -348,7 +362,16 @@ pub async fn run(
             clock: clock.clone(),
             started_at,
         }));
-        writing.spawn(metrics::serve(listener, exporter, recorder_stop.clone()));
+        if let (Some(listener), Some(address)) = (listeners.metrics.take(), metrics_address) {
+            tracing::info!(listen = %address, "serving metrics");
+            writing.spawn(metrics::serve(listener, exporter.clone(), recorder_stop.clone()));
+        }
+        metrics_exporter = Some(exporter).filter(|_| exports(Signal::Metrics));
+    }
+    let (exporting, export_stop) = (TaskTracker::new(), CancellationToken::new());
+    if let Some(exporter) = &telemetry {
+        let collect = metrics_exporter.map(otlp::collect);
+        exporting.spawn(exporter.clone().run(collect, export_stop.clone()));
     }
     let broadcast = Arc::<Broadcast>::default();
     let cancellations = Arc::new(Cancellations::new(broadcast.clone()));
@@ -361,6 +384,7 @@ pub async fn run(
         credentials: credentials.clone(),
         response_store,
         replays,
+        trace_sampler: config.otlp.as_ref().and_then(|otlp| otlp.trace_sampler),
         counter: Counter::default(),
         responses_policy: config.responses.policy,
         sealer,
@@ -373,8 +397,12 @@ pub async fn run(
         cancellations: cancellations.clone(),
     };
     let bodies = BodyReceiver::new(config.max_body_bytes, body_memory, config.edge.body_pace);
-    let edge =
-        Arc::new(EdgeState::new(bodies, config.cors.clone(), verbose_health(schema), broadcast));
+    let edge = Arc::new(EdgeState::new(
+        bodies,
+        config.cors.clone(),
+        health::verbose(schema),
+        broadcast,
+    ));
     let (live_edge, live_retention) = (edge.clone(), retention_settings);
     let apply_settings = Arc::new(move |settings: &LiveSettings| {
         live_edge.set_cors(settings.cors.clone());
@@ -385,6 +413,7 @@ pub async fn run(
         schema,
         backups,
         scrapes,
+        telemetry,
         allocations: allocations.clone(),
         directory: directory.clone(),
         ledger: ledger.clone(),
@@ -503,20 +532,14 @@ pub async fn run(
     backend.close().await;
     workers.stop().await;
     tracing::info!(event = "stopped", "stopped");
+    // The next process need not wait for the collector.
+    drop(lock);
+    drop(successor);
+    export_stop.cancel();
+    exporting.close();
+    exporting.wait().await;
     fenced.get().map_or(Ok(()), |reason| Err(*reason))?;
     served.context("serving the admin plane")
-}
-
-/// Returns which program serves, and the schema of its database.
-fn verbose_health(schema: Schema) -> Bytes {
-    let health = json!({
-        "status": "ok",
-        "version": version::VERSION,
-        "commit": version::COMMIT,
-        "database": schema.backend,
-        "schema": schema.version,
-    });
-    health.to_string().into()
 }
 
 /// Drops the clients of upstreams that were changed or removed, whenever the catalogue changes.

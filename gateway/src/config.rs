@@ -10,6 +10,7 @@ mod environment_proxies;
 mod live;
 mod metrics;
 mod migrate;
+mod otlp;
 mod responses;
 mod restore;
 mod source;
@@ -45,6 +46,7 @@ pub use edge::{EdgeConfig, EdgeSettings};
 pub use live::LiveSettings;
 pub use metrics::MetricsAddress;
 pub use migrate::{MigrateArgs, Migration};
+pub use otlp::{OtlpConfig, OtlpSettings, ProtocolSetting, SignalSetting};
 pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, ResponsesSettings};
 pub use restore::RestoreArgs;
 pub use source::{RereadSettings, SettingsInUse, SettingsSource};
@@ -223,6 +225,9 @@ pub struct Settings {
     /// The settings of the public edge.
     #[command(flatten)]
     pub edge: EdgeSettings,
+    /// The settings of the export over OTLP.
+    #[command(flatten)]
+    pub otlp: OtlpSettings,
     /// The settings of `/v1/responses`.
     #[command(flatten)]
     pub responses: ResponsesSettings,
@@ -303,6 +308,8 @@ pub struct Config {
     pub idempotency: Duration,
     /// The configuration of the public edge.
     pub edge: EdgeConfig,
+    /// The export over OTLP; `None` if nothing is exported.
+    pub otlp: Option<OtlpConfig>,
     /// The configuration of `/v1/responses`.
     pub responses: ResponsesConfig,
     /// The settings and where they came from; `None` if they cannot be read again.
@@ -367,6 +374,7 @@ impl Settings {
             durability: self.durability.or(lower.durability),
             idempotency_minutes: self.idempotency_minutes.or(lower.idempotency_minutes),
             edge: self.edge.or(lower.edge),
+            otlp: self.otlp.or(lower.otlp),
             responses: self.responses.or(lower.responses),
         }
     }
@@ -535,6 +543,7 @@ impl Settings {
                 self.idempotency_minutes.unwrap_or(DEFAULT_IDEMPOTENCY_MINUTES),
             )),
             edge: self.edge.resolve()?,
+            otlp: self.otlp.resolve()?,
             responses: self.responses.resolve()?,
             in_use: None,
         })

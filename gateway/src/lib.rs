@@ -11,7 +11,8 @@
 //!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
 //! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO.
 //! - [`cancellation`] ends single requests early, and wakes the tasks of all for it.
-//! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log.
+//! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log; [`otlp`] exports both, and
+//!   spans, to an OpenTelemetry collector.
 //! - [`app`] builds all components and shuts them down in order; [`workers`] are the threads that serve requests.
 
 pub mod http;
@@ -44,6 +45,7 @@ pub mod journal_barrier;
 pub mod listeners;
 pub mod memory_budget;
 pub mod metrics;
+pub mod otlp;
 pub mod programs;
 pub mod secrets;
 mod service_manager;

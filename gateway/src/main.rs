@@ -15,7 +15,7 @@ use gateway::config::{Config, MigrateArgs, RestoreArgs, Settings, SettingsSource
 use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
 use gateway::programs::Programs;
-use gateway::telemetry::LogFormat;
+use gateway::telemetry::{LogEvents, LogFormat};
 use gateway::tls::ServerTls;
 use gateway::{telemetry, welcome};
 use simulator::{Simulator, TruthLog};
@@ -152,7 +152,10 @@ async fn run() -> Result<()> {
     let cli = Cli::parse();
     // The demo prints to stdout and logs only warnings by default.
     let demo_filter = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
-    let _log = telemetry::init(cli.log.as_deref().or(demo_filter), cli.log_format)?;
+    let log_events = LogEvents::default();
+    let filter = cli.log.as_deref().or(demo_filter);
+    let _log = telemetry::init(filter, cli.log_format, log_events.clone())?;
+    let seams = Seams { log_events, ..Seams::default() };
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| anyhow::anyhow!("a TLS provider is already installed"))?;
@@ -160,16 +163,16 @@ async fn run() -> Result<()> {
     raise_descriptor_limit();
     let shutdown = shutdown_on_signal()?;
     match cli.command {
-        None => serve(cli.serve, shutdown).await,
+        None => serve(cli.serve, seams, shutdown).await,
         Some(Command::Serve(command)) if command.take_over => {
             let preparing = app::take_over(command.args.source());
             let Some(prepared) = shutdown.run_until_cancelled(Box::pin(preparing)).await else {
                 anyhow::bail!("stopped by a signal");
             };
             let (config, listeners) = prepared?;
-            app::run(&config, listeners, Seams::default(), shutdown).await
+            app::run(&config, listeners, seams, shutdown).await
         }
-        Some(Command::Serve(command)) => serve(command.args, shutdown).await,
+        Some(Command::Serve(command)) => serve(command.args, seams, shutdown).await,
         Some(Command::Check(args)) => check(*args),
         Some(Command::Demo(args)) => {
             Box::pin(demo::run(args, &programs(), &mut std::io::stdout(), shutdown)).await
@@ -212,7 +215,7 @@ fn completions(shell: Shell) -> Result<()> {
     Ok(std::io::stdout().write_all(&script)?)
 }
 
-async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
+async fn serve(args: ServeArgs, seams: Seams, shutdown: CancellationToken) -> Result<()> {
     let mut source = args.source();
     let inherited = inherited_sockets()?;
     inherited.set_addresses(&mut source.flags).context("reading the addresses of sockets")?;
@@ -223,7 +226,7 @@ async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
         let admin = listeners.admin.address()?;
         eprint!("{}", welcome::text(&config, &admin, &programs()));
     }
-    app::run(&config, listeners, Seams::default(), shutdown).await
+    app::run(&config, listeners, seams, shutdown).await
 }
 
 /// Returns the listening sockets that the service manager passed to this process.

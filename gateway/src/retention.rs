@@ -358,6 +358,7 @@ mod tests {
             notes: Vec::new(),
             idempotency: None,
             count: std::num::NonZeroU32::MIN,
+            trace: None,
         }
     }
 }

@@ -47,6 +47,7 @@ mod logs;
 mod metrics;
 mod migrate;
 mod operator_token;
+mod otlp;
 mod output_caps;
 mod postgres;
 mod power_durability;

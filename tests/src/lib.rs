@@ -9,6 +9,7 @@
 
 mod clock;
 mod clock_shift;
+pub mod collector;
 pub mod drill;
 mod fleet;
 pub mod http;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gateway::app::{self, Listeners, Seams};
 use gateway::clock::{Clock, SystemClock, SystemEntropy};
 use gateway::config::{AdminAddress, Config, Settings};
+use gateway::telemetry::LogEvents;
 use gateway::workers::WorkerRuntime;
 use hyper::Method;
 use proto::v1;
@@ -140,6 +141,7 @@ impl Home {
             entropy: Arc::new(SystemEntropy),
             simulator: self.setup.simulator.clone(),
             worker_runtime: self.setup.worker_runtime,
+            log_events: LogEvents::default(),
         }
     }
 

@@ -168,6 +168,7 @@ impl Log {
             notes: Vec::new(),
             idempotency: None,
             count: NonZeroU32::MIN,
+            trace: None,
         }
     }
 }

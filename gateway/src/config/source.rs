@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -88,11 +88,14 @@ fn differences(old: &Settings, new: &Settings) -> Result<Vec<String>> {
     let table = |settings| serde_json::to_value(settings).context("comparing the settings");
     let mut names = Vec::new();
     collect_differences("", &table(old)?, &table(new)?, &mut names);
-    // Not in the table, because it may contain a password.
-    let [old, new] =
-        [old, new].map(|settings| settings.store.as_ref().map(ExposeSecret::expose_secret));
-    if old != new {
-        names.push("store".to_owned());
+    // Not in the table, because they may contain a password or a token.
+    let secrets: [(_, fn(&Settings) -> &Option<SecretString>); 2] =
+        [("store", |it| &it.store), ("otlp.headers", |it| &it.otlp.headers)];
+    for (name, secret) in secrets {
+        let [old, new] = [old, new].map(|it| secret(it).as_ref().map(ExposeSecret::expose_secret));
+        if old != new {
+            names.push(name.to_owned());
+        }
     }
     names.sort_unstable();
     Ok(names)

@@ -71,6 +71,7 @@ use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::metrics::Scrapes;
+use crate::otlp::Exporter;
 use crate::secrets::{Credentials, SealKeySource};
 use crate::tls::ServerTls;
 use crate::upstream::UpstreamClients;
@@ -94,6 +95,7 @@ pub struct Control {
     schema: Schema,
     backups: Option<Arc<BackupStatus>>,
     scrapes: Option<Arc<Scrapes>>,
+    telemetry: Option<Arc<Exporter>>,
     allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
@@ -131,6 +133,8 @@ pub struct Parts {
     pub backups: Option<Arc<BackupStatus>>,
     /// The scrapes of the metrics; `None` if they are not served.
     pub scrapes: Option<Arc<Scrapes>>,
+    /// The export to a collector; `None` if nothing is exported.
+    pub telemetry: Option<Arc<Exporter>>,
     /// The shared pools; `None` if only this gateway uses the store.
     pub allocations: Option<Arc<dyn Allocations>>,
     /// The in-memory accounts, keys and catalogue that requests are served from.
@@ -207,6 +211,7 @@ impl Control {
             schema: parts.schema,
             backups: parts.backups,
             scrapes: parts.scrapes,
+            telemetry: parts.telemetry,
             allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,

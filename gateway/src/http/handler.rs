@@ -166,7 +166,8 @@ impl Handler {
             Err(refusal) => return respond::error(ErrorReply::from(&refusal)),
         };
         let endpoint = target.endpoint();
-        let open = OpenRequest::new(self.app.clone(), arrival, &principal, endpoint);
+        let mut open = OpenRequest::new(self.app.clone(), arrival, &principal, endpoint);
+        open.set_trace_context(&head.headers);
         let drop_outcome = open.drop_outcome();
         let served = {
             let mut serving = pin!(self.serve_target(&principal, target, &head, incoming, open));

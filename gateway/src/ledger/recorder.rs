@@ -178,8 +178,13 @@ impl Queue {
     fn take_unobserved(&self) -> Vec<RequestRecord> {
         let mut state = self.lock();
         let end = state.ended.len().min(state.observed + MAX_BATCH);
-        let unobserved = state.ended.range(state.observed..end);
-        let unobserved = unobserved.map(|(record, _)| RequestRecord::clone(record)).collect();
+        let observed = state.observed;
+        let unobserved = state.ended.range_mut(observed..end).map(|(record, _)| {
+            // Only the observer needs it, and the record may wait for long.
+            let trace = record.trace.take();
+            RequestRecord { trace, ..RequestRecord::clone(record) }
+        });
+        let unobserved = unobserved.collect();
         state.observed = end;
         unobserved
     }

@@ -5,16 +5,20 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::encoder::Encoder;
+use super::points::Points;
 use super::requests::RequestMetrics;
 use super::scrapes::Scrapes;
-use super::text::{Encoder, Format};
+use super::text::{Format, Text};
 use crate::clock::Clock;
 use crate::connections::ConnectionSlots;
 use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::memory_budget::MemoryBudget;
+use crate::otlp::{ExportStatus, Signal, SignalCounts};
 use crate::upstream::UpstreamClients;
 use domain::health::{BreakerState, CheckState};
+use otlp_proto::metrics::v1::Metric;
 use store::Schema;
 
 /// The number of upstreams with their own series, in the order of their names, which bounds a scrape.
@@ -22,8 +26,10 @@ const MAX_UPSTREAMS: usize = 100;
 
 /// What a scrape reads.
 pub struct Sources {
-    /// Learns of each scrape.
-    pub scrapes: Arc<Scrapes>,
+    /// Learns of each scrape; `None` if there is no port.
+    pub scrapes: Option<Arc<Scrapes>>,
+    /// The export over OTLP; `None` if there is none.
+    pub export: Option<Arc<ExportStatus>>,
     /// The ended requests.
     pub requests: Arc<RequestMetrics>,
     /// Balances and records.
@@ -62,26 +68,71 @@ impl Exporter {
     /// Returns all metrics as text. Waits until the requests that have ended are counted; not longer than a second,
     /// and not for a failing store.
     pub async fn scrape(self: &Arc<Self>, format: Format) -> String {
-        let Sources { scrapes, ledger, clock, .. } = &self.0;
-        scrapes.record(clock.now());
+        if let Some(scrapes) = &self.0.scrapes {
+            scrapes.record(self.0.clock.now());
+        }
+        let encode = move |exporter: &Self| {
+            let mut text = Text::new(format);
+            exporter.encode(&mut Encoder::new(&mut text));
+            text.finish()
+        };
+        self.encoded(encode).await
+    }
+
+    /// Returns all metrics for a collector. Waits like [`scrape`](Self::scrape).
+    pub async fn collect(self: &Arc<Self>) -> Vec<Metric> {
+        let encode = move |exporter: &Self| {
+            let Sources { clock, started_at, .. } = &exporter.0;
+            let mut points = Points::new(*started_at, clock.now());
+            exporter.encode(&mut Encoder::new(&mut points));
+            points.finish()
+        };
+        self.encoded(encode).await
+    }
+
+    async fn encoded<T: Send + 'static>(
+        self: &Arc<Self>,
+        encode: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let Sources { ledger, .. } = &self.0;
         ledger.record_merged();
         ledger.wait_until_stored().await;
         let exporter = self.clone();
         // It reads files, and many series take milliseconds.
-        let encoding = tokio::task::spawn_blocking(move || exporter.encode(format));
+        let encoding = tokio::task::spawn_blocking(move || encode(&exporter));
         encoding.await.expect("encoding does not panic")
     }
 
-    fn encode(&self, format: Format) -> String {
-        let mut encoder = Encoder::new(format);
-        self.0.requests.encode(&mut encoder);
-        self.encode_process(&mut encoder);
-        self.encode_ledger(&mut encoder);
-        self.encode_upstreams(&mut encoder);
-        encoder.finish()
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        self.0.requests.encode(encoder);
+        self.encode_process(encoder);
+        self.encode_ledger(encoder);
+        self.encode_upstreams(encoder);
+        self.encode_export(encoder);
     }
 
-    fn encode_process(&self, encoder: &mut Encoder) {
+    fn encode_export(&self, encoder: &mut Encoder<'_>) {
+        let Some(export) = &self.0.export else { return };
+        let mut family = |name, help, value: fn(&SignalCounts) -> u64| {
+            let mut family = encoder.counter(name, help);
+            for signal in Signal::ALL {
+                family.sample(&[("signal", signal.as_str())], value(&export.counts(signal)));
+            }
+        };
+        family(
+            "tollgate_otlp_exported_total",
+            "Spans, data points and log records that the collector has accepted.",
+            |it| it.exported,
+        );
+        family(
+            "tollgate_otlp_dropped_total",
+            "Spans, data points and log records that were not exported.",
+            |it| it.dropped,
+        );
+        family("tollgate_otlp_failures_total", "Exports that failed.", |it| it.failures);
+    }
+
+    fn encode_process(&self, encoder: &mut Encoder<'_>) {
         let Sources { schema, connections, body_memory, working_memory, started_at, .. } = &self.0;
         let labels = &[
             ("version", version::VERSION),
@@ -114,7 +165,7 @@ impl Exporter {
         }
     }
 
-    fn encode_ledger(&self, encoder: &mut Encoder) {
+    fn encode_ledger(&self, encoder: &mut Encoder<'_>) {
         let Sources { ledger, clock, journal_dir, database_files, .. } = &self.0;
         encoder
             .gauge("tollgate_requests_in_flight", "Requests that went upstream and have not ended.")
@@ -163,7 +214,7 @@ impl Exporter {
         }
     }
 
-    fn encode_upstreams(&self, encoder: &mut Encoder) {
+    fn encode_upstreams(&self, encoder: &mut Encoder<'_>) {
         let Sources { directory, upstream_clients: clients, clock, .. } = &self.0;
         let now = clock.monotonic();
         let catalogue = directory.catalogue().clone();
@@ -200,9 +251,9 @@ impl Exporter {
         for (name, health) in &healths {
             let state = health.as_ref().map_or(BreakerState::Closed, |health| health.breaker);
             let open = match state {
-                BreakerState::Closed => "0",
-                BreakerState::HalfOpen => "0.5",
-                BreakerState::Open { .. } => "1",
+                BreakerState::Closed => 0.0,
+                BreakerState::HalfOpen => 0.5,
+                BreakerState::Open { .. } => 1.0,
             };
             family.sample(&[("upstream", name)], open);
         }

@@ -3,7 +3,8 @@
 //! The gateway is the provider, because its clients call it. A request that failed has the `error_type` that the
 //! conventions have for errors without one; `tollgate_requests_total` has their codes.
 
-use super::text::Encoder;
+use super::encoder::Encoder;
+use super::exemplars::TracedHistogram;
 use domain::histogram::Histogram;
 use domain::record::{RequestRecord, RequestStatus};
 
@@ -34,19 +35,27 @@ const GEN_AI_TOKENS: &[f64] = &[
 /// The metrics of one model.
 #[derive(Clone)]
 pub(super) struct GenAi {
-    succeeded: Histogram,
-    failed: Histogram,
-    time_to_first_token: Histogram,
+    succeeded: TracedHistogram,
+    failed: TracedHistogram,
+    time_to_first_token: TracedHistogram,
     time_per_output_token: Histogram,
     input_tokens: Histogram,
     output_tokens: Histogram,
 }
 
+/// A histogram with or without exemplars.
+enum AnyHistogram<'a> {
+    Traced(&'a TracedHistogram),
+    Plain(&'a Histogram),
+}
+
 /// The value of the label that distinguishes a histogram within its family, and the histogram.
-type Part = (&'static str, fn(&GenAi) -> &Histogram);
+type Part = (&'static str, fn(&GenAi) -> AnyHistogram<'_>);
 
 /// Writes the metrics of models by their names.
-pub(super) fn encode(encoder: &mut Encoder, models: &[(&str, &GenAi)]) {
+pub(super) fn encode(encoder: &mut Encoder<'_>, models: &[(&str, &GenAi)]) {
+    use AnyHistogram::{Plain, Traced};
+
     let mut write = |name, help, label: &'static str, parts: &[Part]| {
         let mut family = encoder.histogram(name, help);
         for (model, gen_ai) in models {
@@ -57,9 +66,14 @@ pub(super) fn encode(encoder: &mut Encoder, models: &[(&str, &GenAi)]) {
                     ("gen_ai_request_model", model),
                     (label, value),
                 ];
-                let histogram = histogram(gen_ai);
-                if histogram.count() > 0 {
-                    family.buckets(labels, histogram);
+                match histogram(gen_ai) {
+                    Traced(histogram) if histogram.histogram().count() > 0 => {
+                        family.traced_buckets(labels, histogram);
+                    }
+                    Plain(histogram) if histogram.count() > 0 => {
+                        family.buckets(labels, histogram);
+                    }
+                    Traced(_) | Plain(_) => {}
                 }
             }
         }
@@ -68,25 +82,25 @@ pub(super) fn encode(encoder: &mut Encoder, models: &[(&str, &GenAi)]) {
         "gen_ai_server_request_duration_seconds",
         "Time from the arrival of a request to the end of its answer.",
         "error_type",
-        &[("", |it| &it.succeeded), ("_OTHER", |it| &it.failed)],
+        &[("", |it| Traced(&it.succeeded)), ("_OTHER", |it| Traced(&it.failed))],
     );
     write(
         "gen_ai_server_time_to_first_token_seconds",
         "Time to the first token of a successful answer.",
         "",
-        &[("", |it| &it.time_to_first_token)],
+        &[("", |it| Traced(&it.time_to_first_token))],
     );
     write(
         "gen_ai_server_time_per_output_token_seconds",
         "Time per token after the first of a successful stream.",
         "",
-        &[("", |it| &it.time_per_output_token)],
+        &[("", |it| Plain(&it.time_per_output_token))],
     );
     write(
         "gen_ai_client_token_usage",
         "Tokens of a request.",
         "gen_ai_token_type",
-        &[("input", |it| &it.input_tokens), ("output", |it| &it.output_tokens)],
+        &[("input", |it| Plain(&it.input_tokens)), ("output", |it| Plain(&it.output_tokens))],
     );
 }
 
@@ -95,9 +109,9 @@ pub(super) fn encode(encoder: &mut Encoder, models: &[(&str, &GenAi)]) {
 impl Default for GenAi {
     fn default() -> Self {
         Self {
-            succeeded: Histogram::new(GEN_AI_DURATIONS),
-            failed: Histogram::new(GEN_AI_DURATIONS),
-            time_to_first_token: Histogram::new(GEN_AI_FIRST_TOKEN),
+            succeeded: TracedHistogram::new(GEN_AI_DURATIONS),
+            failed: TracedHistogram::new(GEN_AI_DURATIONS),
+            time_to_first_token: TracedHistogram::new(GEN_AI_FIRST_TOKEN),
             time_per_output_token: Histogram::new(GEN_AI_OUTPUT_TOKEN),
             input_tokens: Histogram::new(GEN_AI_TOKENS),
             output_tokens: Histogram::new(GEN_AI_TOKENS),
@@ -114,11 +128,11 @@ impl GenAi {
         }
         let duration = record.duration.as_secs_f64();
         if !matches!(record.status, RequestStatus::Completed | RequestStatus::Incomplete) {
-            return self.failed.observe(duration);
+            return self.failed.observe(duration, record);
         }
-        self.succeeded.observe(duration);
+        self.succeeded.observe(duration, record);
         let Some(first) = record.ttft else { return };
-        self.time_to_first_token.observe(first.as_secs_f64());
+        self.time_to_first_token.observe(first.as_secs_f64(), record);
         let later = record.usage.map_or(0, |usage| usage.output.0.saturating_sub(1));
         if record.stream && later > 0 {
             let generating = record.duration.saturating_sub(first).as_secs_f64();

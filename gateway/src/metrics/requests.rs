@@ -12,11 +12,11 @@ use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
 
+use super::encoder::Encoder;
+use super::exemplars::TracedHistogram;
 use super::gen_ai::{self, GenAi};
-use super::text::Encoder;
 use crate::directory::Catalogue;
 use domain::endpoint::Endpoint;
-use domain::histogram::Histogram;
 use domain::id::ModelId;
 use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus};
@@ -49,7 +49,7 @@ struct Series {
     unknown: ModelSeries,
     other: ModelSeries,
     /// Of requests that were sent to an upstream, in the order of [`Endpoint::ALL`].
-    durations: [Histogram; Endpoint::ALL.len()],
+    durations: [TracedHistogram; Endpoint::ALL.len()],
 }
 
 /// The series of one value of the label `model`.
@@ -92,7 +92,7 @@ impl RequestMetrics {
         }
     }
 
-    pub(super) fn encode(&self, encoder: &mut Encoder) {
+    pub(super) fn encode(&self, encoder: &mut Encoder<'_>) {
         // Encoding takes longer than copying, and the recorder waits for the lock.
         let series = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         series.encode(encoder);
@@ -110,7 +110,7 @@ impl Default for Series {
             without_model: ModelSeries::default(),
             unknown: named(UNKNOWN),
             other: named(OTHER),
-            durations: std::array::from_fn(|_| Histogram::new(DURATIONS)),
+            durations: std::array::from_fn(|_| TracedHistogram::new(DURATIONS)),
         }
     }
 }
@@ -120,7 +120,7 @@ impl Series {
         if record.deployment.is_some() {
             let at = Endpoint::ALL.iter().position(|endpoint| *endpoint == record.endpoint);
             let duration = record.duration.as_secs_f64();
-            self.durations[at.expect("`ALL` has every endpoint")].observe(duration);
+            self.durations[at.expect("`ALL` has every endpoint")].observe(duration, record);
         }
         self.model(record.model.as_ref(), catalogue).observe(record);
     }
@@ -151,7 +151,7 @@ impl Series {
         self.models.iter().chain(shared).filter(|series| !series.requests.is_empty())
     }
 
-    fn encode(&self, encoder: &mut Encoder) {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
         let mut family =
             encoder.counter("tollgate_requests_total", "Recorded requests that have ended.");
         for series in self.all() {
@@ -205,8 +205,8 @@ impl Series {
             "Time from the arrival of a request that was sent to an upstream to the end of its answer.",
         );
         for (endpoint, durations) in Endpoint::ALL.iter().zip(&self.durations) {
-            if durations.count() > 0 {
-                family.buckets(&[("endpoint", endpoint.as_str())], durations);
+            if durations.histogram().count() > 0 {
+                family.traced_buckets(&[("endpoint", endpoint.as_str())], durations);
             }
         }
         let gen_ai = self.all().filter_map(|it| Some((&*it.model, it.gen_ai.as_deref()?)));

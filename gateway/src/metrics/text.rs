@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
+use super::encoder::{Kind, Labels, Number, Sink};
+use super::exemplars::Exemplar;
 use domain::histogram::Histogram;
 
 /// A text format.
@@ -13,29 +15,13 @@ pub enum Format {
     OpenMetrics,
 }
 
-/// The type of a family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-}
-
-/// Writes families of metrics one after the other.
-pub(super) struct Encoder {
+/// Takes metrics as text.
+pub(super) struct Text {
     format: Format,
     text: String,
-}
-
-/// A family whose samples are being written. Samples with an empty value of a label lack that label.
-pub(super) struct Family<'a> {
-    encoder: &'a mut Encoder,
+    /// The name of the family whose samples are being written.
     name: &'static str,
-    kind: Kind,
 }
-
-/// A set of labels: names and values.
-pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
 
 // === impl Format ===
 
@@ -68,41 +54,12 @@ impl Format {
     }
 }
 
-// === impl Encoder ===
+// === impl Text ===
 
-impl Encoder {
+impl Text {
+    /// Creates an empty text.
     pub(super) fn new(format: Format) -> Self {
-        Self { format, text: String::new() }
-    }
-
-    /// Begins a family of counters. `name` ends with `_total`.
-    pub(super) fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
-        self.family(name, Kind::Counter, help)
-    }
-
-    /// Begins a family of gauges.
-    pub(super) fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
-        self.family(name, Kind::Gauge, help)
-    }
-
-    /// Begins a family of histograms.
-    pub(super) fn histogram(&mut self, name: &'static str, help: &str) -> Family<'_> {
-        self.family(name, Kind::Histogram, help)
-    }
-
-    fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
-        // OpenMetrics names the family without the suffix of its samples.
-        let family = match self.format {
-            Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
-            Format::Prometheus => name,
-        };
-        let kind_name = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        };
-        _ = writeln!(self.text, "# HELP {family} {help}\n# TYPE {family} {kind_name}");
-        Family { encoder: self, name, kind }
+        Self { format, text: String::new(), name: "" }
     }
 
     /// Returns the text.
@@ -113,16 +70,16 @@ impl Encoder {
         self.text
     }
 
-    fn sample(
+    /// Writes a sample without the end of its line.
+    fn begin_sample(
         &mut self,
-        name: &str,
         suffix: &str,
         labels: Labels<'_>,
         more: Option<(&str, &str)>,
         value: impl Display,
     ) {
         let text = &mut self.text;
-        text.push_str(name);
+        text.push_str(self.name);
         text.push_str(suffix);
         let shown = labels.iter().copied().chain(more).filter(|(_, value)| !value.is_empty());
         let mut separator = '{';
@@ -137,7 +94,65 @@ impl Encoder {
         if separator == ',' {
             text.push('}');
         }
-        _ = writeln!(text, " {value}");
+        _ = write!(text, " {value}");
+    }
+
+    fn end_sample(&mut self) {
+        self.text.push('\n');
+    }
+}
+
+impl Sink for Text {
+    fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
+        self.name = name;
+        // OpenMetrics names the family without the suffix of its samples.
+        let family = match self.format {
+            Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
+            Format::Prometheus => name,
+        };
+        let kind_name = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        _ = writeln!(self.text, "# HELP {family} {help}\n# TYPE {family} {kind_name}");
+    }
+
+    fn sample(&mut self, labels: Labels<'_>, value: Number) {
+        self.begin_sample("", labels, None, value);
+        self.end_sample();
+    }
+
+    fn histogram(
+        &mut self,
+        labels: Labels<'_>,
+        histogram: &Histogram,
+        exemplars: &[Option<Exemplar>],
+    ) {
+        for (index, (bound, count)) in histogram.cumulative().enumerate() {
+            let bound = match self.format {
+                _ if bound.is_infinite() => "+Inf".to_owned(),
+                // OpenMetrics demands the form of a float.
+                Format::OpenMetrics => format!("{bound:?}"),
+                Format::Prometheus => bound.to_string(),
+            };
+            self.begin_sample("_bucket", labels, Some(("le", &bound)), count);
+            // The older format has none.
+            if let (Format::OpenMetrics, Some(Some(exemplar))) = (self.format, exemplars.get(index))
+            {
+                let Exemplar { trace_id, span_id, value, at } = exemplar;
+                let at = at.as_duration().as_secs_f64();
+                _ = write!(
+                    self.text,
+                    " # {{trace_id=\"{trace_id}\",span_id=\"{span_id}\"}} {value:?} {at:.3}"
+                );
+            }
+            self.end_sample();
+        }
+        self.begin_sample("_sum", labels, None, histogram.sum());
+        self.end_sample();
+        self.begin_sample("_count", labels, None, histogram.count());
+        self.end_sample();
     }
 }
 
@@ -153,48 +168,24 @@ fn push_escaped(text: &mut String, value: &str) {
     }
 }
 
-// === impl Family ===
-
-impl Family<'_> {
-    /// Writes a sample.
-    pub(super) fn sample(&mut self, labels: Labels<'_>, value: impl Display) -> &mut Self {
-        debug_assert!(self.kind != Kind::Histogram, "a histogram has several samples");
-        self.encoder.sample(self.name, "", labels, None, value);
-        self
-    }
-
-    /// Writes the samples of a histogram.
-    pub(super) fn buckets(&mut self, labels: Labels<'_>, histogram: &Histogram) -> &mut Self {
-        debug_assert!(self.kind == Kind::Histogram, "the family has another type");
-        let Self { encoder, name, .. } = self;
-        for (bound, count) in histogram.cumulative() {
-            let bound = match encoder.format {
-                _ if bound.is_infinite() => "+Inf".to_owned(),
-                // OpenMetrics demands the form of a float.
-                Format::OpenMetrics => format!("{bound:?}"),
-                Format::Prometheus => bound.to_string(),
-            };
-            encoder.sample(name, "_bucket", labels, Some(("le", &bound)), count);
-        }
-        encoder.sample(name, "_sum", labels, None, histogram.sum());
-        encoder.sample(name, "_count", labels, None, histogram.count());
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
+    use super::super::encoder::Encoder;
     use super::*;
+    use domain::trace::{SpanId, TraceId};
 
     fn encoded(format: Format) -> String {
-        let mut encoder = Encoder::new(format);
+        let mut text = Text::new(format);
+        let mut encoder = Encoder::new(&mut text);
         let labels = &[("model", "a\"b\\c\nd"), ("error_code", "")];
         encoder.counter("t_requests_total", "Requests.").sample(labels, 7);
         encoder.gauge("t_up", "State.").sample(&[], 1);
         let mut histogram = Histogram::new(&[0.5, 1.0]);
         histogram.observe(0.75);
         encoder.histogram("t_seconds", "Times.").buckets(&[("model", "m")], &histogram);
-        encoder.finish()
+        text.finish()
     }
 
     #[test]
@@ -220,6 +211,33 @@ t_seconds_count{model=\"m\"} 1
             .replace("TYPE t_requests_total", "TYPE t_requests")
             .replace("le=\"1\"", "le=\"1.0\"");
         assert_eq!(encoded(Format::OpenMetrics), open_metrics + "# EOF\n");
+    }
+
+    #[test]
+    fn only_open_metrics_has_exemplars() {
+        let exemplar = Exemplar {
+            trace_id: TraceId([0xab; 16]),
+            span_id: SpanId([1; 8]),
+            value: 0.75,
+            at: Timestamp::from_millisecond(1_500).unwrap(),
+        };
+        let mut histogram = Histogram::new(&[0.5, 1.0]);
+        histogram.observe(exemplar.value);
+        let encoded = |format| {
+            let mut text = Text::new(format);
+            text.family("t_seconds", Kind::Histogram, "Times.");
+            text.histogram(&[], &histogram, &[None, Some(exemplar), None]);
+            text.finish()
+        };
+        let expected = format!(
+            "t_seconds_bucket{{le=\"1.0\"}} 1 # {{trace_id=\"{}\",span_id=\"{}\"}} 0.75 1.500\n",
+            "ab".repeat(16),
+            "01".repeat(8)
+        );
+        let text = encoded(Format::OpenMetrics);
+        assert!(text.contains(&expected), "{text}");
+        assert_eq!(text.matches("trace_id").count(), 1);
+        assert!(!encoded(Format::Prometheus).contains("trace_id"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod attempt;
 mod hedge;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use self::attempt::{Attempt, Sender, UpstreamAnswer};
 use self::hedge::HedgedEnd;
 use super::admit::AdmittedRequest;
 use super::forwarded_request::{ForwardedRequest, failed_attempt_note};
+use super::propagation::AttemptContext;
 use super::{AppState, Fault, rate_limit_headers};
 use crate::route::{self, AttemptOrder};
 use crate::upstream::{AnswerBody, SendStatus, TriedCredentials, UpstreamClient, UpstreamError};
@@ -248,8 +250,9 @@ impl Forwarding<'_> {
         let upstream_client = match upstream_client(app, upstream) {
             Ok(upstream_client) => upstream_client,
             Err(error) => {
-                self.begin_attempt(target, None, outgoing).await?;
+                let context = self.begin_attempt(target, None, outgoing).await?;
                 self.end_attempt(target, None, &error, Duration::ZERO);
+                self.end_traced_attempt(context.as_deref(), None, error.label());
                 return Err(error.into());
             }
         };
@@ -257,10 +260,11 @@ impl Forwarding<'_> {
         let mut tried = TriedCredentials::default();
         loop {
             let number = upstream_client.credential_number(credential);
-            self.begin_attempt(target, number, outgoing).await?;
+            let context = self.begin_attempt(target, number, outgoing).await?;
             let send_status = self.request.send_status.clone();
-            let attempt =
+            let mut attempt =
                 Attempt::new(app, target, upstream_client.clone(), credential, send_status);
+            attempt.context = context;
             let (attempt, answer) = match self.hedge_after {
                 None => {
                     let answer = attempt.run(self.sender, outgoing).await;
@@ -289,11 +293,15 @@ impl Forwarding<'_> {
             };
             self.request.note_lost_attempts();
             let error = match answer {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.note_answer(&attempt);
+                    return Ok(answer);
+                }
                 Err(error) => error,
             };
             let took = attempt.elapsed(app);
             self.end_attempt(attempt.target, attempt.credential_number(), &error, took);
+            self.end_traced_attempt(attempt.context(), Some(&attempt.send_status), error.label());
             if !std::ptr::eq(attempt.target, *target) {
                 // The other attempt has ended before, and its error justifies trying the next target.
                 return Err(error.into());
@@ -307,16 +315,40 @@ impl Forwarding<'_> {
     }
 
     /// Records an attempt that is about to begin, and the one that failed before it. The last attempt is what the rest
-    /// of the record describes.
+    /// of the record describes. Returns what it carries of the trace of the request.
     async fn begin_attempt(
         &mut self,
         target: &Deployment,
         credential: Option<u32>,
         outgoing: &Outgoing,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<Box<AttemptContext>>, Refusal> {
         self.request.open.add_notes(self.failed.take());
         self.request.record_attempt(target, credential, &outgoing.body)?;
-        self.sender.app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)
+        let context = self.request.open.begin_traced_attempt();
+        self.sender.app.ledger.sync_journal().await.map_err(|_| Refusal::RecorderBehind)?;
+        Ok(context)
+    }
+
+    /// Records in the trace how long an attempt that is answered waited for a connection.
+    fn note_answer(&mut self, attempt: &Attempt<'_>) {
+        if let Some(traced) = self.request.open.traced_attempt(attempt.context()) {
+            traced.queued_for = attempt.send_status.queued_for();
+        }
+    }
+
+    /// Records in the trace that an attempt ends without an answer for the client, for the reason `label`.
+    fn end_traced_attempt(
+        &mut self,
+        context: Option<&AttemptContext>,
+        send_status: Option<&SendStatus>,
+        label: Cow<'static, str>,
+    ) {
+        let now = self.sender.app.clock.monotonic();
+        if let Some(traced) = self.request.open.traced_attempt(context) {
+            traced.ended_at = Some(now);
+            traced.queued_for = send_status.and_then(SendStatus::queued_for);
+            traced.error = Some(label);
+        }
     }
 
     /// Logs an attempt that failed, and keeps the note about it.

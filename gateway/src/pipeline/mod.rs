@@ -31,6 +31,7 @@ pub mod passthrough;
 mod pending_text;
 mod plain_answer;
 mod plausible_usage;
+pub mod propagation;
 pub mod rate_limit_headers;
 mod read_batcher;
 mod recall;
@@ -62,8 +63,9 @@ use crate::secrets::seal::Sealer;
 use crate::state::State;
 use crate::upstream::{UpstreamClients, UpstreamError};
 use count::Counter;
-use domain::record::RequestStatus;
+use domain::record::{RequestRecord, RequestStatus};
 use domain::refusal::Refusal;
+use propagation::TraceSampler;
 use replay::Replays;
 use responses::ResponsesPolicy;
 
@@ -94,6 +96,8 @@ pub struct AppState {
     pub max_chain_bytes: u64,
     /// The memory that copies of long requests and long answers may take.
     pub working_memory: Arc<MemoryBudget>,
+    /// Decides which requests are traced; `None` if spans are not exported.
+    pub trace_sampler: Option<TraceSampler>,
     /// Counts tokens that an upstream does not report.
     pub counter: Counter,
     /// The clock.
@@ -113,6 +117,13 @@ impl AppState {
     /// write of the last bytes flushes it. A failure is logged and retried.
     fn flush(&self) {
         _ = self.ledger.flush_journal();
+    }
+
+    /// Records in the trace of a request, if it has one, that the ledger gets its record now.
+    fn set_settled(&self, record: &mut RequestRecord) {
+        if let Some(trace) = &mut record.trace {
+            trace.settled_at = Some(self.clock.monotonic());
+        }
     }
 }
 

@@ -9,12 +9,13 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use jiff::Timestamp;
 
 use super::AppState;
 use super::authenticate::Principal;
 use super::outcome::{ClientDisconnected, DropOutcome, HeadSent, RequestOutcome};
+use super::propagation::{AttemptContext, TraceContext, TraceHeaders};
 use crate::memory_budget::MemoryGuard;
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, ModelId, RequestId};
@@ -23,6 +24,7 @@ use domain::limit::LimitStatus;
 use domain::model::{Deployment, Model};
 use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus, ServedBy};
+use domain::trace::AttemptTrace;
 use domain::usage::UsageBasis;
 
 /// The part of an unknown model's name that is recorded, in characters.
@@ -54,6 +56,7 @@ pub struct OpenRequest {
     /// Set once the client of a drained request has disconnected; `None` if the request is not drained.
     client_disconnected: Option<ClientDisconnected>,
     drop_outcome: DropOutcome,
+    trace: TraceContext,
 }
 
 /// The record of a request that has ended, without its usage and cost.
@@ -115,6 +118,7 @@ impl OpenRequest {
             notes: Vec::new(),
             idempotency: None,
             count: NonZeroU32::MIN,
+            trace: None,
         });
         Self {
             app,
@@ -125,7 +129,13 @@ impl OpenRequest {
             head_sent: None,
             client_disconnected: None,
             drop_outcome: DropOutcome::default(),
+            trace: TraceContext::default(),
         }
+    }
+
+    /// Takes the trace context from the headers of the client.
+    pub fn set_trace_context(&mut self, headers: &HeaderMap) {
+        self.trace = TraceContext::of(self.app.trace_sampler, headers, &self.arrival);
     }
 
     /// Returns the request id.
@@ -217,6 +227,27 @@ impl OpenRequest {
         self.credential
     }
 
+    /// Records in the trace that an attempt at the deployment of the record begins. Returns what it carries of the
+    /// trace.
+    pub(super) fn begin_traced_attempt(&mut self) -> Option<Box<AttemptContext>> {
+        let headers = self.trace.headers.as_deref();
+        let Some(trace) = self.trace.trace.as_deref_mut() else {
+            return headers.map(TraceHeaders::of_attempt);
+        };
+        let served_by = self.record.as_ref()?.deployment.clone()?;
+        let number = trace.begin_attempt(served_by, self.credential, self.app.clock.monotonic());
+        Some(TraceHeaders::of_traced_attempt(headers, trace, number))
+    }
+
+    /// Returns the part of an attempt in the trace; `None` if the request is not sampled.
+    pub(super) fn traced_attempt(
+        &mut self,
+        context: Option<&AttemptContext>,
+    ) -> Option<&mut AttemptTrace> {
+        let number = context?.number?;
+        self.trace.trace.as_deref_mut()?.attempt_mut(number)
+    }
+
     /// Records that the client got status 200 and the head of a stream.
     pub(super) fn set_head_sent(&mut self) {
         self.record_mut().http_status = Some(200);
@@ -262,7 +293,8 @@ impl OpenRequest {
     }
 
     fn settle(&mut self, outcome: RequestOutcome) {
-        if let Some(EndedRecord { record, is_drained, .. }) = self.take_record(outcome) {
+        if let Some(EndedRecord { mut record, is_drained, .. }) = self.take_record(outcome) {
+            self.app.set_settled(&mut record);
             self.app.ledger.settle(record, None);
             if is_drained {
                 self.app.flush();
@@ -293,6 +325,7 @@ impl OpenRequest {
         record.status = outcome.status;
         record.http_status = http_status;
         record.error_code = outcome.error_code;
+        record.trace = self.trace.trace.take();
         tracing::debug!(
             request_id = %record.id,
             model = record.model.as_ref().map(ModelId::as_str),

@@ -162,12 +162,13 @@ fn charge(record: &mut RequestRecord, usage: &Usage, basis: UsageBasis, price: &
 /// Passes a complete record to the ledger.
 fn pass_to_ledger(
     app: &AppState,
-    record: Box<RequestRecord>,
+    mut record: Box<RequestRecord>,
     permit: Option<Permit>,
     hold: Option<Hold>,
 ) {
     if let (Some(permit), Some(usage)) = (permit, &record.usage) {
         permit.settle(usage.total().0, || app.clock.monotonic());
     }
+    app.set_settled(&mut record);
     app.ledger.settle(record, hold);
 }

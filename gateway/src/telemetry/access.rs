@@ -105,7 +105,7 @@ impl AccessLog {
 
 /// Logs a request. Text of its client, such as the name of an unknown model, is a string value, which is escaped.
 fn write(record: &RequestRecord) {
-    let usage = record.usage.as_ref();
+    let (usage, trace) = (record.usage.as_ref(), record.trace.as_deref());
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     tracing::info!(
         event = "request",
@@ -126,6 +126,8 @@ fn write(record: &RequestRecord) {
         output_tokens = usage.map(|usage| usage.output.0),
         cost_usd = record.cost.map(tracing::field::display),
         requests = record.count.get(),
+        trace_id = trace.map(|trace| tracing::field::display(trace.trace_id)),
+        span_id = trace.map(|trace| tracing::field::display(trace.span_id)),
         "request"
     );
 }

@@ -1,14 +1,18 @@
 //! Sets up the log on standard error: its format, its filter, and the thread that writes it.
 
 mod access;
+mod events;
 mod writer;
 
 use std::io::IsTerminal;
 use std::str::FromStr;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 pub use access::{AccessLog, AccessLogSetting, UnknownAccessLogError};
+pub use events::{LogEvent, LogEvents, LogLevel, LogValue};
 pub use writer::LogGuard;
 
 /// The format of the log.
@@ -38,12 +42,16 @@ impl FromStr for LogFormat {
 }
 
 /// Starts logging with `filter`, in the syntax of `RUST_LOG`; `info` by default. The default format is
-/// [`LogFormat::Human`] on a terminal, else [`LogFormat::Json`]. The guard writes the rest of the log when it is
-/// dropped.
+/// [`LogFormat::Human`] on a terminal, else [`LogFormat::Json`]. `events` gets the events that have a name. The guard
+/// writes the rest of the log when it is dropped.
 ///
 /// # Errors
 /// `filter` is malformed, a global subscriber is already set, or there is no thread.
-pub fn init(filter: Option<&str>, format: Option<LogFormat>) -> anyhow::Result<LogGuard> {
+pub fn init(
+    filter: Option<&str>,
+    format: Option<LogFormat>,
+    events: LogEvents,
+) -> anyhow::Result<LogGuard> {
     let filter = EnvFilter::try_new(filter.unwrap_or("info"))?;
     let is_terminal = std::io::stderr().is_terminal();
     let default = if is_terminal { LogFormat::Human } else { LogFormat::Json };
@@ -64,10 +72,11 @@ pub fn init(filter: Option<&str>, format: Option<LogFormat>) -> anyhow::Result<L
         .with_ansi(is_terminal && format == LogFormat::Human)
         .with_target(false);
     let started = match format {
-        LogFormat::Human => builder.try_init(),
+        LogFormat::Human => builder.finish().with(events).try_init(),
         LogFormat::Json => {
             let builder = builder.json().flatten_event(true);
-            builder.with_current_span(false).with_span_list(false).try_init()
+            let builder = builder.with_current_span(false).with_span_list(false);
+            builder.finish().with(events).try_init()
         }
     };
     started.map_err(|error| anyhow::anyhow!("starting the log: {error}"))?;

@@ -298,7 +298,7 @@ impl UpstreamClient {
     }
 
     /// Sends a chat request of `account` with a credential and waits for the head of a successful answer. `body_and_id` is evaluated
-    /// again if a connection closes before it accepts the request. `send_status` reports whether the request
+    /// again if a connection closes before it accepts the request, and may add headers. `send_status` reports whether the request
     /// has left.
     ///
     /// # Cancel safety
@@ -310,7 +310,7 @@ impl UpstreamClient {
         &self,
         account: Option<AccountId>,
         credential: CredentialIndex,
-        body_and_id: impl Fn() -> (Payload, HeaderValue),
+        body_and_id: impl Fn(&mut HeaderMap) -> (Payload, HeaderValue),
         send_status: &SendStatus,
     ) -> impl Future<Output = Result<Response<AnswerBody>, UpstreamError>> {
         let (target, first_byte) = (&self.chat_completions, self.first_byte_deadline());
@@ -325,7 +325,7 @@ impl UpstreamClient {
         target: &Target,
         account: Option<AccountId>,
         credential: CredentialIndex,
-        body_and_id: impl Fn() -> (Payload, HeaderValue),
+        body_and_id: impl Fn(&mut HeaderMap) -> (Payload, HeaderValue),
         send_status: &SendStatus,
         first_byte: Duration,
     ) -> Result<Response<AnswerBody>, UpstreamError> {
@@ -333,11 +333,12 @@ impl UpstreamClient {
             return Err(UpstreamError::Misconfigured("a credential is not available".to_owned()));
         };
         let request = |protocol| {
-            let (body, request_id) = body_and_id();
+            let mut headers = credential.headers.clone();
+            let (body, request_id) = body_and_id(&mut headers);
             let body = Outbound::new(body, self.flush_journal.clone(), send_status.clone());
             let mut request = Request::new(body);
             *request.method_mut() = target.method.clone();
-            *request.headers_mut() = credential.headers.clone();
+            *request.headers_mut() = headers;
             *request.uri_mut() = match protocol {
                 Protocol::Http1 => target.origin.clone(),
                 Protocol::Http2 => {
@@ -349,7 +350,7 @@ impl UpstreamClient {
             request
         };
         // The deadline of the upstream begins once it may get the request.
-        let slot = self.pool.slot(account).await?;
+        let slot = self.pool.slot(account, send_status).await?;
         let deadline = self.upstream.deadlines.total.map(|total| Instant::now() + total);
         let mut http2 = None;
         let sent = self.pool.send(&request, send_status, &mut http2);

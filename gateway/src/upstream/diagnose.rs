@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::Response;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 
 use super::answer_body::AnswerBody;
@@ -99,7 +99,7 @@ impl UpstreamClient {
         body: impl Into<Bytes>,
     ) -> Result<(), UpstreamError> {
         let body = body.into();
-        let body_and_id = || (splice(&body, &[]), REQUEST_ID);
+        let body_and_id = |_: &mut HeaderMap| (splice(&body, &[]), REQUEST_ID);
         let response = self.send(None, credential, body_and_id, &SendStatus::default()).await?;
         let mut body = response.into_body();
         let mut splitter = Splitter::default();
@@ -124,7 +124,7 @@ impl UpstreamClient {
         credential: CredentialIndex,
         timeout: Duration,
     ) -> Result<Response<AnswerBody>, UpstreamError> {
-        let nothing = || (splice(&Bytes::new(), &[]), REQUEST_ID);
+        let nothing = |_: &mut HeaderMap| (splice(&Bytes::new(), &[]), REQUEST_ID);
         let first_byte = self.first_byte_deadline().min(timeout);
         let send_status = SendStatus::default();
         self.request(target, None, credential, nothing, &send_status, first_byte).await

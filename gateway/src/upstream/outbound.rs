@@ -5,7 +5,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -27,8 +27,15 @@ pub struct SendStatus(Arc<SendState>);
 #[derive(Debug, Default)]
 struct SendState {
     flags: AtomicU8,
+    times: Mutex<SendTimes>,
+}
+
+#[derive(Debug, Default)]
+struct SendTimes {
     /// How long a connection that was lost had the request, until that is taken.
-    lost_after: Mutex<Option<Duration>>,
+    lost_after: Option<Duration>,
+    /// How long the request waited for a connection slot, if it had to.
+    queued_for: Option<Duration>,
 }
 
 /// A body of one frame that is yielded once [`FlushJournal`] has succeeded.
@@ -73,13 +80,27 @@ impl SendStatus {
 
     /// Records that the connection which had accepted the request was lost after `took`; it is sent again.
     pub(super) fn set_lost(&self, took: Duration) {
-        *self.0.lost_after.lock().unwrap_or_else(PoisonError::into_inner) = Some(took);
+        self.times().lost_after = Some(took);
     }
 
     /// Takes how long a lost connection had the request before it was sent again; `None` if none was lost since the
     /// last call.
     pub fn take_lost(&self) -> Option<Duration> {
-        self.0.lost_after.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.times().lost_after.take()
+    }
+
+    /// Records how long the request waited for a connection slot.
+    pub(super) fn set_queued(&self, waited: Duration) {
+        self.times().queued_for = Some(waited);
+    }
+
+    /// Returns how long the request waited for a connection slot; `None` if it did not have to.
+    pub fn queued_for(&self) -> Option<Duration> {
+        self.times().queued_for
+    }
+
+    fn times(&self) -> MutexGuard<'_, SendTimes> {
+        self.0.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that the body leaves, unless the request is stopped.

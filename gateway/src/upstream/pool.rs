@@ -138,9 +138,10 @@ impl Pool {
     pub(super) async fn slot(
         &self,
         account: Option<AccountId>,
+        send_status: &SendStatus,
     ) -> Result<Option<Slot>, UpstreamError> {
         match &self.slots {
-            Some(slots) => slots.take(account, self.connect_timeout).await.map(Some),
+            Some(slots) => slots.take(account, self.connect_timeout, send_status).await.map(Some),
             None => Ok(None),
         }
     }

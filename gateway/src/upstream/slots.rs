@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use super::error::UpstreamError;
+use super::outbound::SendStatus;
 use super::pool::Idle;
 use super::wait_queue::{Ticket, WaitQueue};
 use domain::histogram::Histogram;
@@ -105,7 +106,7 @@ impl Slots {
         pools.push(Arc::downgrade(idle));
     }
 
-    /// Takes a slot for a request of `account`. Waits for at most `max_wait`.
+    /// Takes a slot for a request of `account`. Waits for at most `max_wait`, which `send_status` records.
     ///
     /// # Errors
     /// [`UpstreamError::Overloaded`] if it got none in time, or had to leave its place to a request of an account with
@@ -114,6 +115,7 @@ impl Slots {
         self: &Arc<Self>,
         account: Option<AccountId>,
         max_wait: Duration,
+        send_status: &SendStatus,
     ) -> Result<Slot, UpstreamError> {
         let (ticket, receiver) = {
             let mut state = self.state();
@@ -125,9 +127,11 @@ impl Slots {
             let ticket = state.queue.push(account, sender).ok_or(UpstreamError::Overloaded)?;
             (ticket, receiver)
         };
-        let _place = WaitingPlace { slots: self, account, ticket, since: Instant::now() };
+        let place = WaitingPlace { slots: self, account, ticket, since: Instant::now() };
         // Boxed because it is rare: the future of every request would have to hold it.
-        match Box::pin(timeout(max_wait, receiver)).await {
+        let waited = Box::pin(timeout(max_wait, receiver)).await;
+        send_status.set_queued(place.since.elapsed());
+        match waited {
             Ok(Ok(slot)) => Ok(slot),
             Ok(Err(_)) | Err(_) => Err(UpstreamError::Overloaded),
         }

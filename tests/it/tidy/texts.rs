@@ -44,7 +44,7 @@ fn every_rust_file_begins_with_its_purpose() {
 
 #[test]
 fn every_item_of_the_admin_contract_has_a_comment() {
-    let protos = files(&repository().join("proto"));
+    let protos = files(&repository().join("proto/tollgate"));
     let protos: Vec<_> = protos
         .into_iter()
         .filter(|file| file.extension().is_some_and(|it| it == "proto"))

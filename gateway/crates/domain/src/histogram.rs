@@ -17,9 +17,23 @@ impl Histogram {
 
     /// Counts a value.
     pub fn observe(&mut self, value: f64) {
-        let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bucket] += 1;
+        self.counts[self.bucket(value)] += 1;
         self.sum += value;
+    }
+
+    /// Returns the index of the bucket that a value is counted in.
+    pub fn bucket(&self, value: f64) -> usize {
+        self.bounds.partition_point(|bound| *bound < value)
+    }
+
+    /// Returns the number of buckets.
+    pub fn buckets(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Returns the number of values in each bucket.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
     }
 
     /// Returns each bound with the number of values up to it; the last bound is infinite.

@@ -32,6 +32,7 @@ pub mod refusal;
 pub mod response;
 pub mod source;
 pub mod text;
+pub mod trace;
 pub mod upstream;
 pub mod usage;
 pub mod verification;

@@ -11,6 +11,7 @@ use super::idempotency::IdempotencyDigest;
 use super::ledger::{Entry, EntryKind, HOUSE};
 use super::model::Deployment;
 use super::money::Nanos;
+use super::trace::RequestTrace;
 use super::usage::{Usage, UsageBasis};
 
 /// The longest error code that [`RequestRecord::error_word`] returns, in bytes.
@@ -64,6 +65,9 @@ pub struct RequestRecord {
     /// were not sent upstream arrived faster than the limit for individual records. The other
     /// fields are then those of the first request, as far as all requests agree.
     pub count: NonZeroU32,
+    /// The trace of a request that was sampled. It is exported and not stored. Of the requests that a record
+    /// represents, only the first one can have a trace.
+    pub trace: Option<Box<RequestTrace>>,
 }
 
 /// The deployment that served a request.

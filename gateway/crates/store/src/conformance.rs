@@ -112,6 +112,7 @@ pub(crate) fn batch(numbers: std::ops::Range<u64>) -> Vec<RequestRecord> {
         notes: Vec::new(),
         idempotency: None,
         count: NonZeroU32::MIN,
+        trace: None,
     };
     numbers.map(record).collect()
 }

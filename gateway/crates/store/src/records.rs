@@ -64,6 +64,7 @@ pub(crate) fn request<R: ReadRow>(row: &R) -> Result<(Cursor, RequestRecord), R:
         notes: row.at::<Option<List>>(22)?.map_or_else(Vec::new, |notes| notes.0),
         idempotency: row.at::<Option<_>>(24)?.map(IdempotencyDigest),
         count: row.at::<Option<NonZeroU32>>(25)?.unwrap_or(NonZeroU32::MIN),
+        trace: None,
     };
     Ok((Cursor(row.at(0)?), record))
 }

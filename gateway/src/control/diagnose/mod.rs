@@ -3,6 +3,7 @@
 //! Checks run one after another, each with a timeout. Driven by the caller: a check runs only when
 //! its findings are read. Each area is a file; [`Control::diagnose`] defines the order.
 
+mod collector;
 mod database;
 mod host;
 mod secrets;
@@ -42,6 +43,8 @@ pub enum Area {
     Backups,
     /// Scrapes of the metrics.
     Metrics,
+    /// The export to an OpenTelemetry collector.
+    Collector,
     /// Consistency of balances with entries, and of records with charges.
     Ledger,
     /// One upstream.
@@ -154,6 +157,10 @@ impl Control {
             let finding = host::metrics(scrapes.last(), now);
             let address = scrapes.address().to_string();
             checks.push(Check::new(Area::Metrics, &address, async move { vec![finding] }));
+        }
+        if let Some(exporter) = &self.telemetry {
+            let address = exporter.status().address().to_owned();
+            checks.push(Check::new(Area::Collector, &address, collector::check(exporter.clone())));
         }
         checks.push(Check::long(Area::Ledger, database::ledger(self.clone(), caller.clone())));
         for upstream in self.directory.catalogue().upstreams.values() {

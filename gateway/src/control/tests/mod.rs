@@ -114,6 +114,7 @@ impl Bench {
             schema: store::sqlite::SCHEMA,
             backups: None,
             scrapes: None,
+            telemetry: None,
             allocations: None,
             store,
             directory,
@@ -210,6 +211,7 @@ impl Bench {
             notes: Vec::new(),
             idempotency: None,
             count: NonZeroU32::MIN,
+            trace: None,
         }
     }
 }

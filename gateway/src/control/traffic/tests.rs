@@ -35,6 +35,7 @@ fn record(account: u128, status: RequestStatus, error_code: Option<&str>) -> Req
         notes: Vec::new(),
         idempotency: None,
         count: NonZeroU32::MIN,
+        trace: None,
     }
 }
 

@@ -73,6 +73,8 @@ pub(super) fn put_record(record: &RequestRecord, out: &mut Vec<u8>) {
         // Both are written before the record, if they are set.
         idempotency: _,
         count: _,
+        // It is not recorded.
+        trace: _,
     } = record;
     out.put_slice(id.0.as_bytes());
     out.put_slice(account.0.as_bytes());
@@ -129,6 +131,7 @@ pub(super) fn take_record(from: &mut &[u8]) -> Decoded<RequestRecord> {
         },
         idempotency: None,
         count: NonZeroU32::MIN,
+        trace: None,
     })
 }
 

@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 use super::*;
 use crate::catalogue;
-use crate::metrics::text::Format;
+use crate::metrics::text::{Format, Text};
 use domain::id::{AccountId, KeyId, RequestId, UpstreamName};
 use domain::record::ServedBy;
+use domain::trace::RequestTrace;
 use domain::usage::{Tokens, Usage, UsageBasis};
 
 fn record(model: &str) -> RequestRecord {
@@ -41,6 +42,7 @@ fn record(model: &str) -> RequestRecord {
         notes: Vec::new(),
         idempotency: None,
         count: NonZeroU32::MIN,
+        trace: None,
     }
 }
 
@@ -70,9 +72,9 @@ fn catalogue(ids: impl Iterator<Item = String>) -> Catalogue {
 }
 
 fn encoded(metrics: &RequestMetrics, format: Format) -> String {
-    let mut encoder = Encoder::new(format);
-    metrics.encode(&mut encoder);
-    encoder.finish()
+    let mut text = Text::new(format);
+    metrics.encode(&mut Encoder::new(&mut text));
+    text.finish()
 }
 
 /// Returns the samples, without those of histograms.
@@ -168,11 +170,24 @@ fn ten_thousand_models_do_not_grow_a_scrape_beyond_two_megabytes() {
         metrics.observe(&records, &catalogue);
         metrics.observe(&[refused(Some(&format!("invented {number}")), "e", 1)], &catalogue);
     }
+    // As many as a model can have: one for each bucket of its histograms.
+    for (number, step) in (0..64).flat_map(|number| (0..20).map(move |step| (number, step))) {
+        let duration = Duration::from_millis(1 << step);
+        let trace = Some(Box::new(RequestTrace::new(RequestId(Uuid::max()), None, duration)));
+        let completed =
+            RequestRecord { duration, ttft: Some(duration), trace, ..record(&name(number)) };
+        let failed = RequestRecord { status: RequestStatus::Failed, ..completed.clone() };
+        metrics.observe(&[completed, failed], &catalogue);
+    }
     let text = encoded(&metrics, Format::OpenMetrics);
     assert!(text.len() < 2_000_000, "{} bytes", text.len());
     let total = |text: &str| -> u64 {
         let of_family = text.lines().filter(|line| line.starts_with("tollgate_requests_total{"));
         of_family.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     };
-    assert_eq!(total(&text), 10_000 * 29, "what has no series is counted with the others");
+    assert_eq!(
+        total(&text),
+        10_000 * 29 + 64 * 20 * 2,
+        "what has no series is counted with the others"
+    );
 }

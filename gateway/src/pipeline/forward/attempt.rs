@@ -7,6 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::AppState;
+use super::super::propagation::AttemptContext;
 use super::Outgoing;
 use crate::upstream::{AnswerBody, InFlight, SendStatus, UpstreamClient, UpstreamError};
 use domain::id::AccountId;
@@ -35,6 +36,8 @@ pub(super) struct Attempt<'a> {
     pub(super) upstream_client: Arc<UpstreamClient>,
     pub(super) credential: CredentialIndex,
     pub(super) send_status: SendStatus,
+    /// What it carries of the trace of the request.
+    pub(super) context: Option<Box<AttemptContext>>,
     /// The monotonic time at which it began.
     began_at: Duration,
 }
@@ -57,12 +60,17 @@ impl<'a> Attempt<'a> {
         send_status: SendStatus,
     ) -> Self {
         let began_at = app.clock.monotonic();
-        Self { target, upstream_client, credential, send_status, began_at }
+        Self { target, upstream_client, credential, send_status, context: None, began_at }
     }
 
     /// Returns the time since it began.
     pub(super) fn elapsed(&self, app: &AppState) -> Duration {
         app.clock.monotonic().saturating_sub(self.began_at)
+    }
+
+    /// Returns what it carries of the trace of the request.
+    pub(super) fn context(&self) -> Option<&AttemptContext> {
+        self.context.as_deref()
     }
 
     /// Returns the number of the credential; `None` if the upstream has no other one.
@@ -86,7 +94,12 @@ impl<'a> Attempt<'a> {
         let (upstream_client, credential) = (&self.upstream_client, self.credential);
         let in_flight = upstream_client.begin_request();
         let Outgoing { body, edits } = outgoing;
-        let body_and_id = || (splice::splice(body, edits), id_header.clone());
+        let body_and_id = |headers: &mut HeaderMap| {
+            if let Some(context) = self.context() {
+                context.headers.insert_into(headers);
+            }
+            (splice::splice(body, edits), id_header.clone())
+        };
         let sent =
             upstream_client.send(Some(*account), credential, body_and_id, &self.send_status).await;
         let checked = sent.and_then(|response| {

@@ -55,7 +55,7 @@ impl Forwarding<'_> {
         if let Ok(result) = tokio::time::timeout(after, first_run.as_mut()).await {
             return HedgedEnd::Decided(first, result);
         }
-        let Some((second, second_outgoing)) = next() else {
+        let Some((mut second, second_outgoing)) = next() else {
             return HedgedEnd::Decided(first, first_run.await);
         };
         self.hedge_after = None;
@@ -63,8 +63,9 @@ impl Forwarding<'_> {
         self.request.begin_second_attempt(second.send_status.clone());
         let number = second.credential_number();
         // While the journal cannot be written, nothing more may be sent.
-        let may_send = self.begin_attempt(second.target, number, &second_outgoing).await.is_ok();
-        let (last, result, failed) = if may_send {
+        let begun = self.begin_attempt(second.target, number, &second_outgoing).await;
+        let (last, result, failed) = if let Ok(context) = begun {
+            second.context = context;
             let second_run = pin!(run(second.clone(), sender, &second_outgoing));
             match select(first_run, second_run).await {
                 Either::Left((result, run)) => self.finish(first, result, second, run).await,
@@ -81,6 +82,8 @@ impl Forwarding<'_> {
             (Err(error), Some(failed)) if error.is_retryable() => {
                 let took = last.elapsed(sender.app);
                 self.end_attempt(last.target, last.credential_number(), &error, took);
+                let label = error.label();
+                self.end_traced_attempt(last.context(), Some(&last.send_status), label);
                 let last = (last, error);
                 let (first, second) = if is_first { (last, failed) } else { (failed, last) };
                 HedgedEnd::BothFailed(Box::new(BothFailed { first, second, second_outgoing }))
@@ -126,16 +129,21 @@ impl Forwarding<'_> {
             let next = client.choose_next_credential(tried, &error, app.clock.monotonic());
             let Some(credential) = next else { return Err(error.into()) };
             let number = client.credential_number(credential);
-            self.begin_attempt(target, number, outgoing).await?;
+            let context = self.begin_attempt(target, number, outgoing).await?;
             let send_status = self.request.send_status.clone();
             attempt = Attempt::new(app, target, client, credential, send_status);
+            attempt.context = context;
             let answer = attempt.run(self.sender, outgoing).await;
             self.request.note_lost_attempts();
-            match answer {
-                Ok(answer) => return Ok(answer),
-                Err(failure) => error = failure,
-            }
+            error = match answer {
+                Ok(answer) => {
+                    self.note_answer(&attempt);
+                    return Ok(answer);
+                }
+                Err(error) => error,
+            };
             self.end_attempt(target, number, &error, attempt.elapsed(app));
+            self.end_traced_attempt(attempt.context(), Some(&attempt.send_status), error.label());
         }
     }
 
@@ -151,6 +159,8 @@ impl Forwarding<'_> {
             Err(error) if error.is_retryable() => {
                 let took = ended.elapsed(self.sender.app);
                 self.end_attempt(ended.target, ended.credential_number(), &error, took);
+                let label = error.label();
+                self.end_traced_attempt(ended.context(), Some(&ended.send_status), label);
                 self.request.open.add_notes(self.failed.take());
                 let result = other_run.await;
                 (other, result, Some((ended, error)))
@@ -161,6 +171,8 @@ impl Forwarding<'_> {
                 let (target, number) = (ServedBy::from(other.target), other.credential_number());
                 let note = failed_attempt_note(&target, number, CANCELLED, took);
                 self.request.open.add_notes([note]);
+                let label = CANCELLED.into();
+                self.end_traced_attempt(other.context(), Some(&other.send_status), label);
                 (ended, result, None)
             }
         }

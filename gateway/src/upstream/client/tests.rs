@@ -50,7 +50,7 @@ async fn sent(method: Method, body: &'static str) -> (String, String) {
         end.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
         String::from_utf8(read).unwrap()
     };
-    let body_and_id = || {
+    let body_and_id = |_: &mut HeaderMap| {
         let body = splice(&Bytes::from_static(body.as_bytes()), &[]);
         (body, HeaderValue::from_static("an-id"))
     };
@@ -106,7 +106,8 @@ async fn failed(fails_later: bool) -> (UpstreamError, bool) {
         while !read.ends_with(b"{}") && end.read_buf(&mut read).await.unwrap() > 0 {}
         has_failed.store(true, Ordering::Relaxed);
     };
-    let body_and_id = || (splice(&Bytes::from_static(b"{}"), &[]), HeaderValue::from_static(""));
+    let body_and_id =
+        |_: &mut HeaderMap| (splice(&Bytes::from_static(b"{}"), &[]), HeaderValue::from_static(""));
     let send_status = SendStatus::default();
     let ((), answered) = tokio::join!(
         close,

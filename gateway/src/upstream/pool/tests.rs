@@ -540,8 +540,11 @@ async fn a_bound_counts_the_idle_connections_of_all_workers() {
     };
     let (one, other) = (pool(), pool());
     for pool in [&one, &other] {
-        let slot = pool.slot(None).await.unwrap();
-        assert!(matches!(other.slot(None).await, Err(UpstreamError::Overloaded)));
+        let slot = pool.slot(None, &SendStatus::default()).await.unwrap();
+        assert!(matches!(
+            other.slot(None, &SendStatus::default()).await,
+            Err(UpstreamError::Overloaded)
+        ));
         let response = send(pool, &request).await.unwrap();
         let mut body = response.into_body().with_slot(slot);
         while body.frame().await.is_some() {}

@@ -57,6 +57,7 @@ fn in_progress(number: u128) -> RequestRecord {
         notes: Vec::new(),
         idempotency: None,
         count: NonZeroU32::MIN,
+        trace: None,
     }
 }
 

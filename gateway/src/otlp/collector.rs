@@ -1,0 +1,316 @@
+//! Calls a collector over gRPC or HTTP.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Request, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use prost::Message;
+use tonic::Code;
+use tonic::body::Body;
+use tonic_prost::ProstCodec;
+use trust::Trust;
+
+use super::Signal;
+use otlp_proto::collector::logs::v1::{ExportLogsServiceRequest, ExportLogsServiceResponse};
+use otlp_proto::collector::metrics::v1::{
+    ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+};
+use otlp_proto::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+
+/// The longest time for an export, as the specification of the exporters has it.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval at which an HTTP/2 connection is checked.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// The maximum size of an answer, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// The part of a collector's message that is kept, in characters.
+const MAX_MESSAGE_CHARS: usize = 200;
+const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
+
+/// How a collector is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// gRPC.
+    Grpc,
+    /// Protobuf over HTTP.
+    HttpProtobuf,
+}
+
+/// A collector. Its connections are kept.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    /// Without a slash at its end.
+    address: Uri,
+    protocol: Protocol,
+    /// Their values are sensitive, and not shown.
+    headers: HeaderMap,
+    client: Client<HttpsConnector<HttpConnector>, Body>,
+}
+
+/// Why an export failed. `Display` is for operators; it has no header of the export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// There is no connection, or it broke.
+    #[error("it cannot be reached: {0}")]
+    Unreachable(String),
+    /// The collector did not answer in time.
+    #[error("it did not answer within {} s", EXPORT_TIMEOUT.as_secs())]
+    TimedOut,
+    /// The collector answered with an error over HTTP.
+    #[error("it answered HTTP {status}")]
+    Http {
+        /// The status.
+        status: u16,
+        /// The wait that the collector asks for.
+        retry_after: Option<Duration>,
+    },
+    /// The collector answered with an error over gRPC.
+    #[error("it answered {code:?}: {message}")]
+    Grpc {
+        /// The code.
+        code: Code,
+        /// The beginning of the collector's message.
+        message: String,
+    },
+    /// The answer is none of the protocol.
+    #[error("its answer is not OTLP; check `otlp.endpoint` and `otlp.protocol`")]
+    Unreadable,
+}
+
+/// A request for a service of the collector.
+pub(super) trait Export: Message + Clone + 'static {
+    /// What the collector answers.
+    type Answer: Message + Default + 'static;
+    const SIGNAL: Signal;
+    /// The path of the method over gRPC.
+    const METHOD: &'static str;
+    /// The path over HTTP.
+    const PATH: &'static str;
+
+    /// Returns how much the collector has refused, and why.
+    fn refused(answer: Self::Answer) -> Option<(i64, String)>;
+}
+
+macro_rules! export {
+    ($request:ty, $answer:ty, $signal:expr, $service:literal, $path:literal, $refused:ident) => {
+        impl Export for $request {
+            type Answer = $answer;
+            const SIGNAL: Signal = $signal;
+            const METHOD: &'static str =
+                concat!("/opentelemetry.proto.collector.", $service, "/Export");
+            const PATH: &'static str = $path;
+
+            fn refused(answer: Self::Answer) -> Option<(i64, String)> {
+                answer.partial_success.map(|part| (part.$refused, part.error_message))
+            }
+        }
+    };
+}
+
+export!(
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+    Signal::Traces,
+    "trace.v1.TraceService",
+    "/v1/traces",
+    rejected_spans
+);
+export!(
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+    Signal::Metrics,
+    "metrics.v1.MetricsService",
+    "/v1/metrics",
+    rejected_data_points
+);
+export!(
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+    Signal::Logs,
+    "logs.v1.LogsService",
+    "/v1/logs",
+    rejected_log_records
+);
+
+// === impl Collector ===
+
+impl Collector {
+    /// Creates a collector at `address`, which gets `headers` with each export. Its certificate must be from the
+    /// authorities in the PEM file, or from those of the host.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn new(
+        address: Uri,
+        protocol: Protocol,
+        mut headers: HeaderMap,
+        authorities: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let shown = || authorities.map_or_else(String::new, |file| file.display().to_string());
+        let reading = || format!("reading `{}` (`otlp.ca_file`)", shown());
+        let pem = authorities.map(std::fs::read).transpose().with_context(reading)?;
+        let trust = Trust::of(pem.as_deref()).with_context(reading)?;
+        let agent = concat!("tollgate/", env!("CARGO_PKG_VERSION"));
+        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(agent));
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(trust.client_config()).https_or_http();
+        let is_grpc = protocol == Protocol::Grpc;
+        let connector = if is_grpc {
+            connector.enable_http2().wrap_connector(tcp)
+        } else {
+            connector.enable_http1().wrap_connector(tcp)
+        };
+        let mut client = Client::builder(TokioExecutor::new());
+        client.http2_only(is_grpc).pool_timer(TokioTimer::new());
+        // Otherwise an HTTP/2 connection whose peer has vanished would be kept until TCP gives it up.
+        client.timer(TokioTimer::new()).http2_keep_alive_interval(KEEP_ALIVE);
+        let client = client.build(connector);
+        Ok(Self { address, protocol, headers, client })
+    }
+
+    /// Returns the address.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Exports nothing, and returns whether the collector accepts that.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn check(&self, signal: Signal) -> Result<(), ExportError> {
+        match signal {
+            Signal::Traces => self.export(&ExportTraceServiceRequest::default()).await?,
+            Signal::Metrics => self.export(&ExportMetricsServiceRequest::default()).await?,
+            Signal::Logs => self.export(&ExportLogsServiceRequest::default()).await?,
+        };
+        Ok(())
+    }
+
+    /// Exports once. Returns the number of items that the collector refused.
+    ///
+    /// # Errors
+    /// The collector cannot be reached, or refused everything.
+    pub(super) async fn export<E: Export>(&self, request: &E) -> Result<usize, ExportError> {
+        let exporting = async {
+            match self.protocol {
+                Protocol::Grpc => self.call(request).await,
+                Protocol::HttpProtobuf => self.post(request).await,
+            }
+        };
+        let answer = tokio::time::timeout(EXPORT_TIMEOUT, exporting).await;
+        let answer = answer.map_err(|_| ExportError::TimedOut)??;
+        let Some((refused, message)) = E::refused(answer) else { return Ok(0) };
+        if refused > 0 {
+            let (signal, message) = (E::SIGNAL.as_str(), beginning(&message));
+            tracing::warn!(
+                event = "otlp_refused",
+                signal,
+                refused,
+                message,
+                "the collector refused a part of an export"
+            );
+        }
+        Ok(usize::try_from(refused).unwrap_or_default())
+    }
+
+    async fn call<E: Export>(&self, request: &E) -> Result<E::Answer, ExportError> {
+        let (client, headers) = (self.client.clone(), self.headers.clone());
+        let service = tower::service_fn(move |mut request: Request<Body>| {
+            request.headers_mut().extend(headers.clone());
+            client.request(request)
+        });
+        let mut grpc = tonic::client::Grpc::with_origin(service, self.address.clone());
+        let unreachable = |error: &dyn std::error::Error| ExportError::Unreachable(cause(error));
+        grpc.ready().await.map_err(|error| unreachable(&error))?;
+        let (method, codec) = (PathAndQuery::from_static(E::METHOD), ProstCodec::default());
+        let answer = grpc.unary(tonic::Request::new(request.clone()), method, codec).await;
+        answer.map(tonic::Response::into_inner).map_err(|status| {
+            match std::error::Error::source(&status) {
+                Some(source) => unreachable(source),
+                None => {
+                    ExportError::Grpc { code: status.code(), message: beginning(status.message()) }
+                }
+            }
+        })
+    }
+
+    async fn post<E: Export>(&self, request: &E) -> Result<E::Answer, ExportError> {
+        let uri = format!("{}{}", self.address.to_string().trim_end_matches('/'), E::PATH);
+        let mut post = Request::post(uri)
+            .body(Body::new(Full::from(request.encode_to_vec())))
+            .map_err(|error| ExportError::Unreachable(error.to_string()))?;
+        post.headers_mut().extend(self.headers.clone());
+        post.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
+        let answer = self.client.request(post).await;
+        let answer = answer.map_err(|error| ExportError::Unreachable(cause(&error)))?;
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+        if !head.status.is_success() {
+            let seconds =
+                head.headers.get(RETRY_AFTER).and_then(|it| it.to_str().ok()?.parse().ok());
+            let retry_after = seconds.map(Duration::from_secs);
+            return Err(ExportError::Http { status: head.status.as_u16(), retry_after });
+        }
+        let body = body.map_err(|_| ExportError::Unreadable)?.to_bytes();
+        E::Answer::decode(body).map_err(|_| ExportError::Unreadable)
+    }
+}
+
+// === impl ExportError ===
+
+impl ExportError {
+    /// Returns whether the same export may succeed later.
+    pub(super) fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::TimedOut => true,
+            Self::Http { status, .. } => matches!(status, 429 | 502 | 503 | 504),
+            Self::Grpc { code, .. } => matches!(
+                code,
+                Code::Cancelled
+                    | Code::DeadlineExceeded
+                    | Code::ResourceExhausted
+                    | Code::Aborted
+                    | Code::OutOfRange
+                    | Code::Unavailable
+                    | Code::DataLoss
+            ),
+            Self::Unreadable => false,
+        }
+    }
+
+    /// Returns the wait that the collector asks for.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Http { retry_after, .. } => *retry_after,
+            Self::Unreachable(_) | Self::TimedOut | Self::Grpc { .. } | Self::Unreadable => None,
+        }
+    }
+}
+
+/// Returns the text of the innermost cause.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    beginning(&cause.to_string())
+}
+
+/// Returns the beginning of a text on one line.
+fn beginning(text: &str) -> String {
+    let characters = text.chars().map(|it| if it.is_control() { ' ' } else { it });
+    characters.take(MAX_MESSAGE_CHARS).collect()
+}

@@ -1,0 +1,279 @@
+//! Takes spans and log records in, and exports them and the metrics until the gateway stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::attributes::{SCHEMA_URL, resource, scope};
+use super::collector::{Collector, Export};
+use super::queue::Queue;
+use super::status::ExportStatus;
+use super::{Signal, logs, spans};
+use crate::clock::Clock;
+use crate::directory::Catalogue;
+use crate::telemetry::LogEvent;
+use domain::record::RequestRecord;
+use otlp_proto::collector::logs::v1::ExportLogsServiceRequest;
+use otlp_proto::collector::metrics::v1::ExportMetricsServiceRequest;
+use otlp_proto::collector::trace::v1::ExportTraceServiceRequest;
+use otlp_proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+use otlp_proto::metrics::v1::metric::Data;
+use otlp_proto::metrics::v1::{Metric, ResourceMetrics, ScopeMetrics};
+use otlp_proto::resource::v1::Resource;
+use otlp_proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
+
+/// The number of spans that may wait. A request has about five, of up to 2 kB each.
+const MAX_WAITING_SPANS: usize = 16_384;
+const MAX_WAITING_LOG_RECORDS: usize = 8_192;
+/// The number of spans or log records in an export.
+const BATCH: usize = 2_048;
+/// The pause before a failed export is repeated; it doubles up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// How long the end of the process waits for the last exports.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Returns all metrics.
+pub type CollectMetrics = Box<dyn Fn() -> BoxFuture<'static, Vec<Metric>> + Send + Sync>;
+
+/// What is exported, and the collector that gets it.
+pub struct Settings {
+    /// The collector.
+    pub collector: Collector,
+    /// What is exported.
+    pub signals: Vec<Signal>,
+    /// The time between two exports of the metrics.
+    pub metrics_interval: Duration,
+    /// Attributes of the resource.
+    pub resource: Vec<(String, String)>,
+    /// The id of this process.
+    pub instance: Uuid,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Exports telemetry to one collector.
+pub struct Exporter {
+    collector: Collector,
+    signals: Vec<Signal>,
+    metrics_interval: Duration,
+    resource: Resource,
+    clock: Arc<dyn Clock>,
+    spans: Queue<Span>,
+    log_records: Queue<LogRecord>,
+    status: Arc<ExportStatus>,
+}
+
+impl Exporter {
+    /// Creates an exporter. [`run`](Self::run) must be called.
+    pub fn new(settings: Settings) -> Self {
+        let Settings {
+            collector,
+            signals,
+            metrics_interval,
+            resource: configured,
+            instance,
+            clock,
+        } = settings;
+        let status = Arc::new(ExportStatus::new(collector.address(), clock.clone()));
+        Self {
+            collector,
+            signals,
+            metrics_interval,
+            resource: resource(instance, &configured),
+            clock,
+            spans: Queue::new(MAX_WAITING_SPANS, BATCH),
+            log_records: Queue::new(MAX_WAITING_LOG_RECORDS, BATCH),
+            status,
+        }
+    }
+
+    /// Returns the state of the export.
+    pub fn status(&self) -> Arc<ExportStatus> {
+        self.status.clone()
+    }
+
+    /// Returns the collector.
+    pub fn collector(&self) -> Collector {
+        self.collector.clone()
+    }
+
+    /// Returns whether a signal is exported.
+    pub fn exports(&self, signal: Signal) -> bool {
+        self.signals.contains(&signal)
+    }
+
+    /// Queues the spans of the requests among `records` that are traced. Names of models are those of the `catalogue`.
+    pub fn observe(&self, records: &[RequestRecord], catalogue: &Catalogue) {
+        let traced = || records.iter().filter_map(|it| Some((it, it.trace.as_deref()?)));
+        if traced().next().is_none() {
+            return;
+        }
+        let model = |record: &RequestRecord| {
+            let found = catalogue.find_model(record.model.as_ref()?.as_str())?;
+            Some(found.id.to_string())
+        };
+        let spans = traced().flat_map(|(record, trace)| spans::of(record, trace, model(record)));
+        self.status.add_dropped(Signal::Traces, self.spans.push(spans));
+    }
+
+    /// Queues an event of the log.
+    pub fn log(&self, event: LogEvent) {
+        let record = logs::record(event, self.clock.now());
+        self.status.add_dropped(Signal::Logs, self.log_records.push([record]));
+    }
+
+    /// Exports until `stop` is cancelled, and then what is queued, for a few seconds.
+    pub async fn run(self: Arc<Self>, metrics: Option<CollectMetrics>, stop: CancellationToken) {
+        let spans = self.export_spans(&stop);
+        let log_records = self.export_log_records(&stop);
+        let metrics = async {
+            if let Some(metrics) = metrics {
+                self.export_metrics(&metrics, &stop).await;
+            }
+        };
+        let exporting = async { tokio::join!(spans, log_records, metrics) };
+        let ending = async {
+            stop.cancelled().await;
+            tokio::time::sleep(END_TIMEOUT).await;
+        };
+        tokio::select! {
+            _ = exporting => {}
+            () = ending => {
+                let (spans, log_records) = (self.spans.waiting(), self.log_records.waiting());
+                tracing::warn!(event = "otlp_not_exported", spans, log_records, "the gateway stops without exporting the rest");
+            }
+        }
+    }
+
+    async fn export_spans(&self, stop: &CancellationToken) {
+        while let Some(spans) = self.spans.next(stop).await {
+            let count = spans.len();
+            let scope_spans =
+                vec![ScopeSpans { scope: Some(scope()), spans, schema_url: SCHEMA_URL.to_owned() }];
+            let resource_spans = vec![ResourceSpans {
+                resource: Some(self.resource.clone()),
+                scope_spans,
+                schema_url: SCHEMA_URL.to_owned(),
+            }];
+            self.deliver(&ExportTraceServiceRequest { resource_spans }, count, stop).await;
+        }
+    }
+
+    async fn export_log_records(&self, stop: &CancellationToken) {
+        while let Some(log_records) = self.log_records.next(stop).await {
+            let count = log_records.len();
+            let scope_logs = vec![ScopeLogs {
+                scope: Some(scope()),
+                log_records,
+                schema_url: SCHEMA_URL.to_owned(),
+            }];
+            let resource_logs = vec![ResourceLogs {
+                resource: Some(self.resource.clone()),
+                scope_logs,
+                schema_url: SCHEMA_URL.to_owned(),
+            }];
+            self.deliver(&ExportLogsServiceRequest { resource_logs }, count, stop).await;
+        }
+    }
+
+    /// Exports the metrics at each interval and once at the end. A failed export is not repeated: the next one has the
+    /// counters since the start, too.
+    async fn export_metrics(&self, collect: &CollectMetrics, stop: &CancellationToken) {
+        let mut is_stopped = false;
+        while !is_stopped {
+            let pause = tokio::time::sleep(self.metrics_interval);
+            is_stopped = stop.run_until_cancelled(pause).await.is_none();
+            let metrics = collect().await;
+            let count = metrics.iter().map(data_points).sum();
+            let scope_metrics = vec![ScopeMetrics {
+                scope: Some(scope()),
+                metrics,
+                schema_url: SCHEMA_URL.to_owned(),
+            }];
+            let resource_metrics = vec![ResourceMetrics {
+                resource: Some(self.resource.clone()),
+                scope_metrics,
+                schema_url: SCHEMA_URL.to_owned(),
+            }];
+            let request = ExportMetricsServiceRequest { resource_metrics };
+            match self.collector.export(&request).await {
+                Ok(refused) => self.status.record_success(Signal::Metrics, count, refused),
+                Err(error) => {
+                    self.status.record_failure(Signal::Metrics, &error);
+                    self.status.add_dropped(Signal::Metrics, count);
+                }
+            }
+        }
+    }
+
+    /// Exports `count` items, and repeats that as long as it may help and the gateway does not stop.
+    async fn deliver<E: Export>(&self, request: &E, count: usize, stop: &CancellationToken) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match self.collector.export(request).await {
+                Ok(refused) => return self.status.record_success(E::SIGNAL, count, refused),
+                Err(error) => error,
+            };
+            self.status.record_failure(E::SIGNAL, &error);
+            if !error.is_retryable() || stop.is_cancelled() {
+                return self.status.add_dropped(E::SIGNAL, count);
+            }
+            let wait = error.retry_after().map_or(pause, |wait| wait.clamp(pause, MAX_PAUSE));
+            _ = stop.run_until_cancelled(tokio::time::sleep(wait)).await;
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+    }
+}
+
+/// Returns the number of data points of a metric.
+fn data_points(metric: &Metric) -> usize {
+    match &metric.data {
+        Some(Data::Gauge(gauge)) => gauge.data_points.len(),
+        Some(Data::Sum(sum)) => sum.data_points.len(),
+        Some(Data::Histogram(histogram)) => histogram.data_points.len(),
+        Some(Data::ExponentialHistogram(_) | Data::Summary(_)) | None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::collector::Protocol;
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::telemetry::LogLevel;
+
+    #[tokio::test]
+    async fn what_exceeds_a_queue_is_dropped_and_counted() {
+        let address = "http://127.0.0.1:1".parse().unwrap();
+        let headers = http::HeaderMap::new();
+        let collector = Collector::new(address, Protocol::HttpProtobuf, headers, None).unwrap();
+        let exporter = Exporter::new(Settings {
+            collector,
+            signals: vec![Signal::Logs],
+            metrics_interval: Duration::from_secs(1),
+            resource: Vec::new(),
+            instance: Uuid::nil(),
+            clock: Arc::new(SystemClock::new()),
+        });
+        for _ in 0..MAX_WAITING_LOG_RECORDS + 10 {
+            exporter.log(LogEvent {
+                level: LogLevel::Info,
+                name: "request".to_owned(),
+                message: "request".to_owned(),
+                fields: Vec::new(),
+            });
+        }
+        assert_eq!(exporter.status().counts(Signal::Logs).dropped, 10);
+        // A collector that does not exist ends neither the process nor a stop.
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let exporter = Arc::new(exporter);
+        exporter.clone().run(None, stop).await;
+        let counts = exporter.status().counts(Signal::Logs);
+        assert_eq!((counts.exported, counts.dropped), (0, MAX_WAITING_LOG_RECORDS as u64 + 10));
+    }
+}

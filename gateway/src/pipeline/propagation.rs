@@ -1,0 +1,231 @@
+//! Passes the trace context of clients on to upstreams (W3C Trace Context), and begins the traces of sampled requests.
+//!
+//! Without an exporter the gateway takes no part in traces, and forwards `traceparent` and `tracestate` unchanged. With
+//! one, each attempt of a sampled request is a span, and the upstream gets that span as its parent.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::open_request::Arrival;
+use domain::trace::{AttemptNumber, RequestTrace, SpanId, TraceId, TraceParent};
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// Decides which requests are traced. A request of a trace is sampled if its client's span is; a request that begins a
+/// trace is sampled at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceSampler {
+    /// Traces whose random bits are below are sampled.
+    threshold: u64,
+}
+
+/// The headers that upstreams get.
+#[derive(Clone, Debug)]
+pub(super) struct TraceHeaders {
+    traceparent: HeaderValue,
+    tracestate: Option<HeaderValue>,
+}
+
+/// What an attempt carries of a trace.
+#[derive(Clone, Debug)]
+pub(super) struct AttemptContext {
+    pub(super) headers: TraceHeaders,
+    /// `None` if the request is not sampled.
+    pub(super) number: Option<AttemptNumber>,
+}
+
+/// What a request carries of a trace.
+#[derive(Default)]
+pub(super) struct TraceContext {
+    /// `None` if the request is not sampled.
+    pub(super) trace: Option<Box<RequestTrace>>,
+    /// What to pass on. For a sampled request only the `tracestate` is; `None` if there is none.
+    pub(super) headers: Option<Box<TraceHeaders>>,
+}
+
+// === impl TraceSampler ===
+
+impl TraceSampler {
+    /// Creates a sampler that samples this part of the traces that begin here, between zero and one.
+    pub fn new(ratio: f64) -> Self {
+        const RANDOM_BITS: i32 = 56;
+        let threshold = ratio.clamp(0.0, 1.0) * 2_f64.powi(RANDOM_BITS);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 2⁵⁶")]
+        let threshold = threshold as u64;
+        Self { threshold }
+    }
+
+    fn samples(self, trace_id: TraceId) -> bool {
+        trace_id.random_bits() < self.threshold
+    }
+}
+
+// === impl TraceContext ===
+
+impl TraceContext {
+    /// Takes the context from the headers of a client. Without a `sampler`, nothing is sampled.
+    pub(super) fn of(sampler: Option<TraceSampler>, client: &HeaderMap, arrival: &Arrival) -> Self {
+        let Some(sampler) = sampler else { return Self::forwarded(client) };
+        let trace = |parent| RequestTrace::new(arrival.id, parent, arrival.monotonic);
+        let mut values = client.get_all(TRACEPARENT).iter();
+        let parent = values.next().and_then(|value| TraceParent::parse(value.as_bytes()));
+        match parent.filter(|_| values.next().is_none()) {
+            Some(parent) if parent.is_sampled => Self {
+                trace: Some(Box::new(trace(Some(parent)))),
+                headers: client
+                    .contains_key(TRACESTATE)
+                    .then(|| TraceHeaders::of(client))
+                    .flatten(),
+            },
+            Some(_) => Self::forwarded(client),
+            // A `tracestate` belongs to the trace of its `traceparent`.
+            None if sampler.samples(TraceId::of_request(arrival.id)) => {
+                Self { trace: Some(Box::new(trace(None))), headers: None }
+            }
+            None => {
+                let (trace_id, parent_id) =
+                    (TraceId::of_request(arrival.id), SpanId::of_request(arrival.id));
+                let parent = TraceParent { trace_id, parent_id, is_sampled: false };
+                let traceparent = header_value(&parent.to_header());
+                let headers = TraceHeaders { traceparent, tracestate: None };
+                Self { trace: None, headers: Some(Box::new(headers)) }
+            }
+        }
+    }
+
+    fn forwarded(client: &HeaderMap) -> Self {
+        Self { trace: None, headers: TraceHeaders::of(client) }
+    }
+}
+
+// === impl TraceHeaders ===
+
+impl TraceHeaders {
+    /// Copies the headers of a client: they would keep the buffer of its whole head alive. Returns `None` unless there
+    /// is one `traceparent`.
+    fn of(client: &HeaderMap) -> Option<Box<Self>> {
+        let mut parents = client.get_all(TRACEPARENT).iter();
+        let traceparent = parents.next().filter(|_| parents.next().is_none())?;
+        let traceparent = header_value(traceparent.as_bytes());
+        let mut states = client.get_all(TRACESTATE).iter();
+        let tracestate = states.next().map(|first| {
+            let mut state = first.as_bytes().to_vec();
+            for next in states {
+                state.push(b',');
+                state.extend_from_slice(next.as_bytes());
+            }
+            header_value(&state)
+        });
+        Some(Box::new(Self { traceparent, tracestate }))
+    }
+
+    /// Returns the context of an attempt of a request with this context.
+    pub(super) fn of_attempt(&self) -> Box<AttemptContext> {
+        Box::new(AttemptContext { headers: self.clone(), number: None })
+    }
+
+    /// Returns the context of an attempt of a sampled request.
+    pub(super) fn of_traced_attempt(
+        forwarded: Option<&Self>,
+        trace: &RequestTrace,
+        number: AttemptNumber,
+    ) -> Box<AttemptContext> {
+        let headers = Self {
+            traceparent: header_value(&trace.header(number)),
+            tracestate: forwarded.and_then(|headers| headers.tracestate.clone()),
+        };
+        Box::new(AttemptContext { headers, number: Some(number) })
+    }
+
+    /// Adds the headers to a request.
+    pub(super) fn insert_into(&self, headers: &mut HeaderMap) {
+        headers.insert(TRACEPARENT, self.traceparent.clone());
+        if let Some(tracestate) = &self.tracestate {
+            headers.insert(TRACESTATE, tracestate.clone());
+        }
+    }
+}
+
+fn header_value(bytes: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(bytes).expect("it is part of a header, or made of digits and dashes")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+    use domain::id::RequestId;
+
+    const ID: Uuid = Uuid::from_u128(0x0192_0000_0000_7000_8080_0000_0000_0000);
+    const SAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    const UNSAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+
+    /// Returns the trace and the headers for upstreams of a request with these headers.
+    fn context(ratio: Option<f64>, headers: &[(HeaderName, &str)]) -> (TraceContext, [String; 2]) {
+        let client = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap()));
+        let mut map = HeaderMap::new();
+        client.for_each(|(name, value)| _ = map.append(name, value));
+        let arrival =
+            Arrival { id: RequestId(ID), at: Timestamp::UNIX_EPOCH, monotonic: Duration::ZERO };
+        let context = TraceContext::of(ratio.map(TraceSampler::new), &map, &arrival);
+        let mut sent = HeaderMap::new();
+        if let Some(headers) = &context.headers {
+            headers.insert_into(&mut sent);
+        }
+        let sent = [TRACEPARENT, TRACESTATE]
+            .map(|name| sent.get(name).map_or("", |value| value.to_str().unwrap()).to_owned());
+        (context, sent)
+    }
+
+    #[test]
+    fn without_an_exporter_the_headers_are_forwarded_unchanged() {
+        let headers = [(TRACEPARENT, "what-ever"), (TRACESTATE, "a=1"), (TRACESTATE, "b=2")];
+        let (context, sent) = context(None, &headers);
+        assert!(context.trace.is_none());
+        assert_eq!(sent, ["what-ever", "a=1,b=2"]);
+        assert_eq!(super::tests::context(None, &[(TRACESTATE, "a=1")]).1, ["", ""]);
+        let twice = [(TRACEPARENT, SAMPLED), (TRACEPARENT, SAMPLED)];
+        assert_eq!(super::tests::context(None, &twice).1, ["", ""]);
+    }
+
+    #[test]
+    fn the_client_decides_about_its_trace() {
+        let (sampled, sent) = context(Some(0.0), &[(TRACEPARENT, SAMPLED), (TRACESTATE, "a=1")]);
+        let trace = sampled.trace.unwrap();
+        assert_eq!(trace.trace_id.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(trace.parent_id.unwrap().to_string(), "00f067aa0ba902b7");
+        assert_eq!(sent[1], "a=1");
+        let (unsampled, sent) = context(Some(1.0), &[(TRACEPARENT, UNSAMPLED)]);
+        assert!(unsampled.trace.is_none());
+        assert_eq!(sent, [UNSAMPLED, ""]);
+    }
+
+    #[test]
+    fn a_trace_that_begins_here_has_the_id_of_its_request() {
+        let invalid = [(TRACEPARENT, "00-0-0-01"), (TRACESTATE, "a=1")];
+        for headers in [&[][..], &invalid] {
+            let (sampled, sent) = context(Some(1.0), headers);
+            let trace = sampled.trace.unwrap();
+            assert_eq!(trace.trace_id.to_string(), ID.simple().to_string());
+            assert_eq!((trace.parent_id, sent), (None, [String::new(), String::new()]));
+            let (unsampled, sent) = context(Some(0.0), headers);
+            assert!(unsampled.trace.is_none());
+            assert_eq!(sent, [format!("00-{}-8080000000000000-00", ID.simple()), String::new()]);
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_that_of_the_random_bits() {
+        let samples = |ratio, bits: u64| {
+            let trace_id = TraceId(Uuid::from_u64_pair(1, bits).into_bytes());
+            TraceSampler::new(ratio).samples(trace_id)
+        };
+        let half = 1 << 55;
+        assert!(samples(0.5, half - 1) && !samples(0.5, half));
+        assert!(samples(1.0, u64::MAX) && !samples(0.0, 0));
+    }
+}
