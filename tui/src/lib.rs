@@ -17,6 +17,8 @@ pub mod input;
 pub mod keymap;
 pub mod message;
 pub mod model;
+pub mod options;
+pub mod snapshot;
 pub mod terminal;
 pub mod theme;
 pub mod update;

@@ -137,3 +137,30 @@ pub enum Loaded {
     /// The traffic of the last hour.
     Traffic(Traffic),
 }
+
+// === impl Loaded ===
+
+impl Loaded {
+    /// Returns the topic of the data.
+    pub fn topic(&self) -> Topic {
+        match self {
+            Self::Account(_) => Topic::Account,
+            Self::Limits(_) => Topic::Limits,
+            Self::Usage { .. } => Topic::Usage,
+            Self::Matching { .. } => Topic::Matching,
+            Self::Minutes(_) => Topic::Minutes,
+            Self::Hours { .. } => Topic::Hours,
+            Self::Errors(_) => Topic::Errors,
+            Self::Keys(_) => Topic::Keys,
+            Self::Models(_) => Topic::Models,
+            Self::Accounts(_) => Topic::Accounts,
+            Self::Upstreams(_) => Topic::Upstreams,
+            Self::Health(_) => Topic::Health,
+            Self::Plans(_) => Topic::Plans,
+            Self::Audit { .. } => Topic::Audit,
+            Self::Ledger { .. } => Topic::Ledger,
+            Self::Nodes(_) => Topic::Nodes,
+            Self::Traffic(_) => Topic::Traffic,
+        }
+    }
+}

@@ -99,6 +99,10 @@ pub struct Model {
     pub is_mouse_enabled: bool,
     /// The open screen.
     pub screen: Screen,
+    /// The screen to open after the sign-in; `None` for the overview.
+    pub start: Option<Start>,
+    /// Whether nothing may be changed.
+    pub is_read_only: bool,
     /// The number of requests that were sent to try models.
     pub trials: u64,
     /// The steps from rows to what belongs to them that led to the open screen.
@@ -154,6 +158,15 @@ pub struct Data {
     pub nodes: List<Node>,
 }
 
+/// The screen to open after the sign-in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The screen.
+    pub screen: Screen,
+    /// Its filter; empty for none.
+    pub filter: String,
+}
+
 /// The state of the connection to the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
@@ -198,6 +211,8 @@ impl Model {
             theme,
             is_mouse_enabled: false,
             screen: Screen::SignIn,
+            start: None,
+            is_read_only: false,
             trials: 0,
             trail: Vec::new(),
             overlay: None,
@@ -267,6 +282,9 @@ impl Model {
 
     /// Returns whether the signed-in account may perform `action` on the open screen.
     pub fn allows(&self, action: Action) -> bool {
+        if self.is_read_only && action.is_change() {
+            return false;
+        }
         match action {
             Action::Open(screen) => self.sees_all() || !screen.is_for_operators(),
             Action::New | Action::Modify | Action::Remove => {

@@ -34,6 +34,9 @@ use crate::model::{Action, Model, Screen};
 pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
     let before = subscription(model);
     let mut effects = apply(model, message);
+    if model.is_read_only {
+        effects.retain(|effect| !effect.is_change());
+    }
     let after = subscription(model);
     if after != before {
         effects.push(Effect::Subscribe(after));
@@ -63,6 +66,10 @@ fn apply(model: &mut Model, message: Message) -> Vec<Effect> {
 /// Dispatches `action` to the overlay or the open screen.
 fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     model.notice = None;
+    if model.is_read_only && action.is_change() {
+        model.set_problem("nothing can be changed: the dashboard was started with --read-only");
+        return Vec::new();
+    }
     match action {
         Action::Quit => vec![Effect::Quit],
         Action::Suspend => vec![Effect::Suspend],

@@ -119,3 +119,26 @@ pub enum Action {
     /// Edits the text of the focused input.
     Type(InputRequest),
 }
+
+// === impl Action ===
+
+impl Action {
+    /// Returns whether the action prepares or makes a change, or sends a request that costs.
+    pub fn is_change(self) -> bool {
+        matches!(
+            self,
+            Self::ToggleRegistration
+                | Self::Password
+                | Self::Try
+                | Self::New
+                | Self::Modify
+                | Self::Rotate
+                | Self::Remove
+                | Self::Credit
+                | Self::ToggleSuspension
+                | Self::ToggleDraining
+                | Self::SetPlan
+                | Self::Grant
+        )
+    }
+}

@@ -62,6 +62,16 @@ impl Screen {
         }
     }
 
+    /// Returns the screens that a signed-in account can open.
+    pub fn openable() -> impl Iterator<Item = Self> {
+        Self::TABS.into_iter().chain([Self::Ledger])
+    }
+
+    /// Returns the screen with this name, if it can be opened.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::openable().find(|screen| screen.name() == name)
+    }
+
     /// Returns whether only operators may open it.
     pub fn is_for_operators(self) -> bool {
         matches!(

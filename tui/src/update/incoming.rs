@@ -9,9 +9,9 @@ use crate::model::overlay::{Overlay, Secret, SecretState};
 use crate::model::subscription::Topic;
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
-use crate::model::{BaseUrl, Data, Model, Screen};
+use crate::model::{Action, BaseUrl, Data, Model, Screen};
 
-use super::{sign_in, trial};
+use super::{shell, sign_in, trial};
 
 /// Applies a message from the connection.
 pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
@@ -47,6 +47,7 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
             model.is_refreshing = false;
             let subject = model.trail.last().and_then(|visit| visit.subject.clone());
             store(&mut model.data, *loaded, subject.as_ref());
+            leave_forbidden_screen(model);
         }
         Message::NotLoaded(topic, fetch) => {
             model.is_refreshing = false;
@@ -86,6 +87,15 @@ fn changed(model: &mut Model, ChangeOutcome { notice, key, is_batch }: ChangeOut
     if let Some(key) = key {
         let secret = Secret { label: key.label, text: key.secret, state: SecretState::Shown };
         model.overlay = Some(Overlay::Secret(secret));
+    }
+}
+
+/// Opens the overview if the role of the account does not include the open screen.
+fn leave_forbidden_screen(model: &mut Model) {
+    let screen = model.screen;
+    if model.data.account.value.is_some() && !model.allows(Action::Open(screen)) {
+        shell::open(model, Screen::Overview);
+        model.set_problem(format!("`{}` is for operators", screen.name()));
     }
 }
 

@@ -4,9 +4,9 @@ use crate::effect::Effect;
 use crate::model::form::FormKind;
 use crate::model::overlay::Overlay;
 use crate::model::sign_in::{NAME, PASSWORD, SignIn, SignInRefusal};
-use crate::model::{Action, ConnectionState, Data, Model, Screen};
+use crate::model::{Action, ConnectionState, Data, Model, Screen, Start};
 
-use super::form;
+use super::{form, list};
 
 /// Edits or submits the form, or switches between sign-in and registration.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
@@ -30,6 +30,11 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 pub(super) fn accept(model: &mut Model) {
     model.sign_in = SignIn::default();
     model.screen = Screen::Overview;
+    if let Some(Start { screen, filter }) = model.start.take() {
+        // Whether the account may open it is known with its role.
+        model.screen = screen;
+        list::set_filter(model, &filter);
+    }
 }
 
 /// Shows why the sign-in failed, with the focus on the field that has to change. Keeps what was

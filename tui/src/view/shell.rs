@@ -50,6 +50,9 @@ pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
         remaining = remaining.saturating_sub(Span::raw(&text).width() + 2);
         left.extend([Span::styled(text, style), Span::raw("  ")]);
     };
+    if model.is_read_only {
+        push("read-only", theme.warning());
+    }
     push(&model.server, theme.faint());
     if let Some(account) = &model.data.account.value {
         push(&account.name, theme.strong());

@@ -16,5 +16,7 @@ mod sample;
 #[cfg(test)]
 mod screens;
 #[cfg(test)]
+mod snapshot;
+#[cfg(test)]
 mod terminal;
 mod trial;
