@@ -93,12 +93,14 @@ pub enum Loaded {
     },
     /// The usage of the last hour by minute.
     Minutes(Vec<Period>),
-    /// The usage of the last 24 hours by hour.
-    Hours {
+    /// The usage totals of the period before a time range.
+    UsageBefore {
+        /// The time range.
+        range: Range,
         /// The filter expression.
         filter: String,
-        /// The hours, oldest first.
-        hours: Vec<Period>,
+        /// The totals.
+        usage: Usage,
     },
     /// The errors of the last hour.
     Errors(Vec<ErrorCount>),
@@ -149,7 +151,7 @@ impl Loaded {
             Self::Usage { .. } => Topic::Usage,
             Self::Matching { .. } => Topic::Matching,
             Self::Minutes(_) => Topic::Minutes,
-            Self::Hours { .. } => Topic::Hours,
+            Self::UsageBefore { .. } => Topic::UsageBefore,
             Self::Errors(_) => Topic::Errors,
             Self::Keys(_) => Topic::Keys,
             Self::Models(_) => Topic::Models,

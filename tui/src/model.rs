@@ -10,6 +10,7 @@ pub mod action;
 pub mod audit;
 pub mod catalogue;
 pub mod change;
+pub mod chart;
 pub mod command_line;
 pub mod fetched;
 pub mod focus;
@@ -233,6 +234,7 @@ impl Model {
             Some(Overlay::Help { .. }) => Focus::Help,
             Some(Overlay::Palette(_)) => Focus::Palette,
             Some(Overlay::Filter { .. }) => Focus::Filter,
+            Some(Overlay::Chart(_)) => Focus::Chart,
             Some(Overlay::Form(_)) => Focus::Form,
             Some(Overlay::Choose(_)) => Focus::Choose,
             Some(Overlay::Confirm(_)) => Focus::Confirm,

@@ -133,6 +133,18 @@ impl Theme {
         self.coloured(|it| it.second)
     }
 
+    /// One of several series in a chart, by its number.
+    pub fn series(self, number: usize) -> Style {
+        let colours = [
+            |it: &Colours| it.bar,
+            |it: &Colours| it.second,
+            |it: &Colours| it.good,
+            |it: &Colours| it.warning,
+            |it: &Colours| it.accent,
+        ];
+        self.coloured(colours[number % colours.len()])
+    }
+
     /// A healthy state.
     pub fn good(self) -> Style {
         self.coloured(|it| it.good)

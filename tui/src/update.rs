@@ -7,6 +7,7 @@
 //! automatically.
 
 mod accounts;
+mod chart;
 mod form;
 mod incoming;
 mod jump;

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod audit;
+mod chart;
 mod help;
 mod keys;
 mod ledger;

@@ -66,19 +66,19 @@ async fn answer(
             Ok(Loaded::Limits(answer.limits.into_iter().map(convert::limit_use).collect()))
         }
         Topic::Usage => {
-            let answer = usage::summary(channel, &filter, range).await?;
-            Ok(Loaded::Usage { range, filter, usage: convert::usage(answer) })
+            let by_time = subscription.models_by_time;
+            let usage = usage::summary(channel, &filter, range, 0, by_time).await?;
+            Ok(Loaded::Usage { range, filter, usage })
+        }
+        Topic::UsageBefore => {
+            let usage = usage::summary(channel, &filter, range, 1, false).await?;
+            Ok(Loaded::UsageBefore { range, filter, usage })
         }
         Topic::Matching => {
-            let answer = usage::summary(channel, &filter, Range::Month).await?;
-            let requests = answer.totals.map_or(0, |totals| totals.requests);
-            Ok(Loaded::Matching { filter, requests })
+            let usage = usage::summary(channel, &filter, Range::Month, 0, false).await?;
+            Ok(Loaded::Matching { filter, requests: usage.totals.requests })
         }
         Topic::Minutes => usage::minutes(channel).await.map(Loaded::Minutes),
-        Topic::Hours => {
-            let hours = usage::hours(channel, &filter).await?;
-            Ok(Loaded::Hours { filter, hours })
-        }
         Topic::Errors => usage::errors(channel).await.map(Loaded::Errors),
         Topic::Keys => {
             let mut keys = KeyServiceClient::new(channel);

@@ -131,6 +131,9 @@ impl Connection {
                     if (before.range, &before.filter) != (subscription.range, &subscription.filter) {
                         schedule.expedite_usage(Instant::now());
                     }
+                    if !before.models_by_time && subscription.models_by_time {
+                        schedule.expedite(&[Topic::Usage], Instant::now());
+                    }
                     if before.subject != subscription.subject {
                         schedule.expedite(&[Topic::Audit, Topic::Ledger], Instant::now());
                     }

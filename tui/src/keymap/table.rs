@@ -8,11 +8,11 @@ use tui_input::InputRequest::{
 
 use super::binding::{Binding, row};
 use crate::model::Action::{
-    self, Back, Complete, Copy, CopyAgent, CopyCommand, CopyRows, Credit, Detail, Field, First,
-    Grant, Jump, Last, Mark, Modify, Mouse, Move, New, NextModel, Open, OpenRecord, Page, Password,
-    Pause, Quit, Range, Refresh, Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort,
-    Submit, Suspend, Tab, ToggleColumns, ToggleDraining, ToggleRegistration, ToggleSuspension,
-    ToggleUtc, Try,
+    self, Back, Chart, Complete, Copy, CopyAgent, CopyCommand, CopyRows, Credit, Detail, Field,
+    First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move, New, NextModel, Open, OpenRecord,
+    Page, Password, Pause, Quit, Range, Refresh, Remove, Reverse, Rotate, Scroll, SetPlan,
+    Sideways, SignOut, Sort, Submit, Suspend, Tab, ToggleColumns, ToggleDraining,
+    ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
@@ -59,6 +59,7 @@ const EVERYWHERE: &[Focus] = &[
     LEDGER,
     Filter,
     Palette,
+    Focus::Chart,
     Form,
     Choose,
     Confirm,
@@ -118,6 +119,18 @@ pub const TABLE: &[Binding] = &[
     row(&[Secret], &[(NONE, Char('t'))], Try, "try it with a model").hint("try"),
     row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; twice if the key was not copied").hint("close"),
 
+    // chart
+    row(&[Focus::Chart], &[(NONE, Left), (NONE, Char('h'))], Move(-1), "the period before").hint("cursor"),
+    row(&[Focus::Chart], &[(NONE, Right), (NONE, Char('l'))], Move(1), "the period after"),
+    row(&[Focus::Chart], &[(NONE, Home), (NONE, Char('g'))], First, "the first period"),
+    row(&[Focus::Chart], &[(NONE, End), (NONE, Char('G'))], Last, "the newest period"),
+    row(&[Focus::Chart], &[(NONE, KeyCode::Tab), (NONE, Char('c'))], Measure(1), "tokens, requests, cost, durations").hint("measure"),
+    row(&[Focus::Chart], &[(NONE, BackTab)], Measure(-1), "the measure before"),
+    row(&[Focus::Chart], &[(NONE, Char(']'))], Range(1), "longer range").hint("range"),
+    row(&[Focus::Chart], &[(NONE, Char('['))], Range(-1), "shorter range"),
+    row(&[Focus::Chart], &[(NONE, Enter)], Submit, "the requests of the period").hint("requests"),
+    row(&[Focus::Chart], &[(NONE, Esc), (NONE, Char('q'))], Back, "close the chart").hint("close"),
+
     // what belongs to the selected row
     row(&[Choose], &[(NONE, Enter), (NONE, Right), (NONE, Char('l'))], Submit, "open it").hint("open"),
     row(&[Choose], &[(NONE, Down), (NONE, Char('j'))], Move(1), "next"),
@@ -138,6 +151,7 @@ pub const TABLE: &[Binding] = &[
     row(&[MODELS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[MODELS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
     row(&[USAGE], &[(NONE, Char('p')), (NONE, Char(' '))], Pause, "pause or resume the log").hint("pause").command("pause"),
+    row(&[OVERVIEW, USAGE, LIVE], &[(NONE, Char('c'))], Chart, "chart of tokens, requests, cost and durations").hint("chart").command("chart"),
     row(&[USAGE], &[(NONE, Char('t'))], Jump, "go to a time").hint("time").command("time"),
     row(&[USAGE], &[(NONE, Char(']')), (NONE, Right), (NONE, Char('l'))], Range(1), "longer range").hint("range"),
     row(&[USAGE], &[(NONE, Char('[')), (NONE, Left), (NONE, Char('h'))], Range(-1), "shorter range"),

@@ -13,6 +13,7 @@ fn all() -> impl Iterator<Item = Focus> {
     screens.chain([
         Focus::Filter,
         Focus::Palette,
+        Focus::Chart,
         Focus::Form,
         Focus::Choose,
         Focus::Confirm,

@@ -82,6 +82,10 @@ pub enum Action {
     Pause,
     /// Selects the usage range this many steps longer; negative is shorter.
     Range(isize),
+    /// Opens the chart of the usage.
+    Chart,
+    /// Draws the quantity this many steps further in the chart.
+    Measure(isize),
     /// Opens the form for a new entry.
     New,
     /// Opens the form to edit the selected entry.

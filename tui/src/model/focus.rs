@@ -11,6 +11,8 @@ pub enum Focus {
     Filter,
     /// The command palette.
     Palette,
+    /// The chart of the usage.
+    Chart,
     /// A form above a screen.
     Form,
     /// A choice of what to open.

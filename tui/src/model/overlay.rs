@@ -6,6 +6,7 @@ use tui_input::Input;
 use std::fmt;
 
 use super::change::Change;
+use super::chart::ChartView;
 use super::form::Form;
 use super::trail::Related;
 use super::trial::Trial;
@@ -29,6 +30,8 @@ pub enum Overlay {
     },
     /// A choice of what belongs to the selected row.
     Choose(Choice),
+    /// The chart of the usage.
+    Chart(ChartView),
     /// A form.
     Form(Box<Form>),
     /// A confirmation question.

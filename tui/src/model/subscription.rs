@@ -1,5 +1,6 @@
 //! The data that the open screen needs. The connection fetches these topics and nothing else.
 
+use super::overlay::Overlay;
 use super::usage::Range;
 use super::{Model, Screen};
 
@@ -16,8 +17,8 @@ pub enum Topic {
     Matching,
     /// The usage of the last hour by minute, from the store.
     Minutes,
-    /// The usage of the last 24 hours by hour, from the store.
-    Hours,
+    /// The usage totals of the period before the time range.
+    UsageBefore,
     /// The errors of the last hour, from the store.
     Errors,
     /// The account's keys.
@@ -70,13 +71,15 @@ pub struct Subscription {
     pub subject: Option<String>,
     /// The number of pages of older requests to fetch after the newest ones.
     pub older_pages: usize,
+    /// Whether the usage totals are divided by model and time.
+    pub models_by_time: bool,
 }
 
 /// Returns the subscription for the open screen.
 pub fn subscription(model: &Model) -> Subscription {
     use Topic::{
-        Account, Accounts, Audit, Errors, Health, Hours, Keys, Ledger, Limits, Matching, Minutes,
-        Models, Nodes, Plans, Upstreams, Usage,
+        Account, Accounts, Audit, Errors, Health, Keys, Ledger, Limits, Matching, Minutes, Models,
+        Nodes, Plans, Upstreams, Usage, UsageBefore,
     };
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
@@ -91,11 +94,7 @@ pub fn subscription(model: &Model) -> Subscription {
         // The health of a model derives from its upstreams, which only operators may see.
         Screen::Models if model.sees_all() => &[Account, Models, Upstreams, Health],
         Screen::Models => &[Account, Models],
-        Screen::Usage => match model.data.usage.range {
-            Range::Hour => &[Account, Usage, Matching, Minutes],
-            Range::Day => &[Account, Usage, Matching, Hours],
-            Range::Week | Range::Month => &[Account, Usage, Matching],
-        },
+        Screen::Usage => &[Account, Usage, Matching, UsageBefore],
         Screen::Live => &[Account, Minutes, Errors, Upstreams, Health],
         Screen::Accounts => &[Account, Accounts],
         // The models that an upstream serves are the way to its requests.
@@ -118,7 +117,9 @@ pub fn subscription(model: &Model) -> Subscription {
     let subject = model.trail.last().and_then(|visit| visit.subject.clone());
     let older_pages = model.data.log.older.wanted;
     let keys = if model.screen == Screen::Keys { scope } else { Scope::Account };
-    Subscription { topics, range, traffic, keys, filter, subject, older_pages }
+    let models_by_time =
+        matches!(&model.overlay, Some(Overlay::Chart(view)) if view.measure.is_by_model());
+    Subscription { topics, range, traffic, keys, filter, subject, older_pages, models_by_time }
 }
 
 // === impl Subscription ===
@@ -133,6 +134,7 @@ impl Default for Subscription {
             filter: String::new(),
             subject: None,
             older_pages: 0,
+            models_by_time: false,
         }
     }
 }

@@ -118,9 +118,9 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
             }
         }
         Loaded::Minutes(minutes) => data.overview.minutes = minutes,
-        Loaded::Hours { filter, hours } => {
-            if filter == data.usage.filter {
-                data.usage.hours.set(hours);
+        Loaded::UsageBefore { range, filter, usage } => {
+            if range == data.usage.range && filter == data.usage.filter {
+                data.usage.before.set(usage);
             }
         }
         Loaded::Errors(errors) => data.overview.errors = errors,
@@ -172,7 +172,7 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Models => &mut data.models.fetch,
         Topic::Accounts => &mut data.accounts.fetch,
         Topic::Upstreams => &mut data.upstreams.fetch,
-        Topic::Hours => &mut data.usage.hours.fetch,
+        Topic::UsageBefore => &mut data.usage.before.fetch,
         // The screens work without these.
         Topic::Health | Topic::Matching | Topic::Minutes | Topic::Errors => return,
         Topic::Plans => &mut data.plans.fetch,

@@ -4,7 +4,7 @@ use secrecy::SecretString;
 use tui_input::Input;
 
 use crate::effect::Effect;
-use crate::model::fetched::{Fetched, List, ListEntry};
+use crate::model::fetched::{List, ListEntry};
 use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
 use crate::model::table::{TableState, Tabular, to_csv, to_json};
@@ -264,8 +264,7 @@ pub(super) fn set_filter(model: &mut Model, filter: &str) {
         Screen::Usage if data.usage.filter != filter => {
             filter.clone_into(&mut data.usage.filter);
             data.log = RequestLog::default();
-            data.usage.sums = Fetched::default();
-            data.usage.hours = Fetched::default();
+            data.usage.clear();
         }
         Screen::Accounts => data.accounts.set_filter(filter),
         Screen::Upstreams => data.upstreams.set_filter(filter),

@@ -8,7 +8,7 @@ use crate::model::command_line::command_line;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
 use crate::model::{Action, Model, Screen};
 
-use super::{form, list, palette, trail, trial};
+use super::{chart, form, list, palette, trail, trial};
 
 /// The maximum number of lines that the help scrolls down.
 const MAX_HELP_SCROLL: usize = 100;
@@ -52,6 +52,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             model.overlay = Some(Overlay::Filter { input, before });
             Vec::new()
         }
+        Overlay::Chart(view) => chart::act(model, view, action),
         Overlay::Choose(choice) => trail::choose(model, choice, action),
         Overlay::Form(open) => form::act(model, open, action),
         Overlay::Confirm(question) => confirm(model, question, action),

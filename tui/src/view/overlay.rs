@@ -16,7 +16,7 @@ use crate::theme::Theme;
 use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::fit;
-use super::{help, trial};
+use super::{chart, help, trial};
 
 /// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
@@ -28,6 +28,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
         Some(Overlay::Help { scroll }) => help::render(model, *scroll, buffer, body),
         Some(Overlay::Palette(typed)) => palette(model, typed, buffer, body),
         Some(Overlay::Filter { input, .. }) => filter(model, input, buffer, bottom),
+        Some(Overlay::Chart(view)) => chart::render(model, *view, buffer, body),
         Some(Overlay::Form(open)) => {
             let rows = u16::try_from(open.fields.len()).unwrap_or(u16::MAX);
             let size = Constraint::Max(rows.saturating_add(6));

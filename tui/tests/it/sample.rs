@@ -76,10 +76,10 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     load(model, Loaded::Limits(data::limits(state)));
     for range in [Range::Day, Range::Month] {
         let filter = model.data.usage.filter.clone();
-        load(model, Loaded::Usage { range, filter, usage: data::usage(state) });
+        load(model, Loaded::Usage { range, filter, usage: data::usage(state, range) });
     }
-    let filter = model.data.usage.filter.clone();
-    load(model, Loaded::Hours { filter, hours: data::hours(state) });
+    let (range, filter) = (model.data.usage.range, model.data.usage.filter.clone());
+    load(model, Loaded::UsageBefore { range, filter, usage: data::usage(state, range) });
     load(model, Loaded::Keys(many.clone().map(|it| key(it, state)).collect()));
     load(model, Loaded::Models(many.clone().map(|it| data::catalogue_model(it, state)).collect()));
     let accounts = many.clone().map(|it| account(it, Role::Member, state)).collect();

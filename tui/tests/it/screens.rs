@@ -99,6 +99,31 @@ fn a_model_is_tried() {
 }
 
 #[test]
+fn the_chart_shows_each_measure_with_the_values_under_the_cursor() {
+    for state in [Sample::Empty, Sample::Normal, Sample::Full] {
+        let mut model = open(Screen::Usage, state);
+        act(&mut model, Action::Chart);
+        for name in ["tokens", "requests", "cost", "latency"] {
+            act(&mut model, Action::Move(-5));
+            check(&format!("chart_{name}_{state:?}").to_lowercase(), &mut model);
+            act(&mut model, Action::Measure(1));
+        }
+    }
+    let mut model = open(Screen::Usage, Sample::Normal);
+    act(&mut model, Action::Chart);
+    act(&mut model, Action::Range(2));
+    fill(&mut model, Sample::Normal);
+    act(&mut model, Action::Move(-3));
+    check("chart_month", &mut model);
+    act(&mut model, Action::Submit);
+    fill(&mut model, Sample::Normal);
+    check("requests_of_period", &mut model);
+    assert_eq!(model.data.usage.filter, "since:2026-11-15T00:00:00Z until:2026-11-16T00:00:00Z");
+    act(&mut model, Action::Back);
+    assert_eq!((model.screen, model.data.usage.filter.as_str()), (Screen::Usage, ""));
+}
+
+#[test]
 fn rows_are_sorted_marked_and_scrolled_sideways() {
     let mut model = open(Screen::Keys, Sample::Normal);
     act(&mut model, Action::Sort(1));

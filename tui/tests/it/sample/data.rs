@@ -15,7 +15,7 @@ use tui::model::traffic::{
 use tui::model::upstreams::{
     BreakerState, CheckState, Credential, CredentialHealth, Health, Profile, Upstream,
 };
-use tui::model::usage::{Period, Usage};
+use tui::model::usage::{Period, Range, Usage};
 
 use super::{NOW, Sample};
 
@@ -241,40 +241,52 @@ pub(super) fn limits(state: Sample) -> Vec<LimitUse> {
     }
 }
 
-pub(super) fn hours(state: Sample) -> Vec<Period> {
+/// Returns the totals of a range, also by period and model.
+pub(super) fn usage(state: Sample, range: Range) -> Usage {
+    let models = ["qwen3-coder", "gpt-oss-20b", "tiny"];
     let scale = match state {
         Sample::Empty | Sample::Error => 0,
         Sample::Normal => 1_000,
         Sample::Full => u64::MAX / 100,
     };
-    let hour = |index: usize| {
-        let start = NOW / 3_600 * 3_600 - 3_600 * (24 - i64::try_from(index).unwrap());
-        let input = Some(u64::try_from(index * 7 % 24).unwrap() * scale);
-        let tokens = Tokens { input, output: Some(0), ..Tokens::default() };
-        let totals = Totals { requests: 1, tokens, ..Totals::default() };
-        Period { start: Timestamp::from_second(start).unwrap(), totals }
+    let seconds = range.period_seconds();
+    let count = range.hours() * 3_600 / seconds;
+    let start =
+        |index: i64| Timestamp::from_second(NOW / seconds * seconds - seconds * (count - index));
+    let of_period = |index: i64, part: u64| {
+        let size = u64::try_from(index * 7 % 24).unwrap();
+        let (requests, errors) = if scale > 0 { (size + 1, size / 8) } else { (0, 0) };
+        let tokens =
+            Tokens { input: Some(size * scale / part), output: Some(0), ..Tokens::default() };
+        let cost_usd = Some(format!("0.{:09}", size * 1_234_567 / part));
+        Totals { requests, errors, tokens, cost_usd }
     };
-    (0..=24).map(hour).collect()
-}
-
-pub(super) fn usage(state: Sample) -> Usage {
+    let period = |index| Period { start: start(index).unwrap(), totals: of_period(index, 1) };
+    let of_models = |index| {
+        let of_model = move |(part, model): (u64, &str)| {
+            (start(index).unwrap(), model.to_owned(), of_period(index, part))
+        };
+        (2..).zip(models).map(of_model)
+    };
+    let series: Vec<_> = (0..=count).map(period).collect();
+    let by_model_and_time: Vec<_> = (0..=count).flat_map(of_models).collect();
     match state {
-        Sample::Empty | Sample::Error => Usage { totals: totals(0, state), ..Usage::default() },
+        Sample::Empty | Sample::Error => {
+            Usage { totals: totals(0, state), series, ..Usage::default() }
+        }
         Sample::Normal => Usage {
             by_model: [("qwen3-coder", 900_000), ("gpt-oss-20b", 310_000), ("tiny", 1_200)]
                 .map(|(model, input)| (model.to_owned(), totals(input, state)))
                 .to_vec(),
-            by_day: [("2026-11-17", 200_000), ("2026-11-18", 900_000), ("2026-11-20", 111_200)]
-                .map(|(day, input)| (day.to_owned(), totals(input, state)))
-                .to_vec(),
+            series,
+            by_model_and_time,
             by_key: vec![("laptop".to_owned(), totals(1_211_200, state))],
             totals: totals(1_211_200, state),
         },
         Sample::Full => Usage {
             by_model: (0..40).map(|it| (name("m", it, state), totals(u64::MAX, state))).collect(),
-            by_day: (1..30)
-                .map(|it| (format!("2026-11-{it:02}"), totals(u64::MAX / 3, state)))
-                .collect(),
+            series,
+            by_model_and_time,
             by_key: (0..40).map(|it| (name("k", it, state), totals(1, state))).collect(),
             totals: totals(u64::MAX, state),
         },
