@@ -13,6 +13,7 @@ pub mod change;
 pub mod chart;
 pub mod command_line;
 pub mod fetched;
+pub mod filter;
 pub mod focus;
 pub mod form;
 pub mod keys;
@@ -37,6 +38,8 @@ pub mod usage;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use std::collections::BTreeMap;
+
 use crate::theme::Theme;
 
 use self::accounts::{Account, Role};
@@ -44,6 +47,7 @@ pub use self::action::{Action, RowFormat};
 use self::audit::AuditEntry;
 use self::catalogue::CatalogueModel;
 use self::fetched::{Fetched, List};
+use self::filter::FilterMemory;
 pub use self::focus::Focus;
 use self::keys::Key;
 use self::ledger::LedgerEntry;
@@ -108,6 +112,10 @@ pub struct Model {
     pub trials: u64,
     /// The steps from rows to what belongs to them that led to the open screen.
     pub trail: Vec<Visit>,
+    /// The filters typed before, by the name of the screen.
+    pub filters: BTreeMap<&'static str, FilterMemory>,
+    /// The number of times that the request log started over.
+    pub log_run: u64,
     /// The overlay above the screen.
     pub overlay: Option<Overlay>,
     /// Whether the detail pane is open: beside the list, or in its place in a narrow terminal.
@@ -216,6 +224,8 @@ impl Model {
             is_read_only: false,
             trials: 0,
             trail: Vec::new(),
+            filters: BTreeMap::new(),
+            log_run: 0,
             overlay: None,
             is_detail_open: false,
             detail_scroll: 0,
@@ -233,7 +243,7 @@ impl Model {
             None => self.focus_below(),
             Some(Overlay::Help { .. }) => Focus::Help,
             Some(Overlay::Palette(_)) => Focus::Palette,
-            Some(Overlay::Filter { .. }) => Focus::Filter,
+            Some(Overlay::Filter(_)) => Focus::Filter,
             Some(Overlay::Chart(_)) => Focus::Chart,
             Some(Overlay::Form(_)) => Focus::Form,
             Some(Overlay::Choose(_)) => Focus::Choose,

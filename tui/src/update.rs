@@ -8,6 +8,7 @@
 
 mod accounts;
 mod chart;
+mod filter;
 mod form;
 mod incoming;
 mod jump;
@@ -38,6 +39,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
     if model.is_read_only {
         effects.retain(|effect| !effect.is_change());
     }
+    filter::refresh(model);
     let after = subscription(model);
     if after != before {
         effects.push(Effect::Subscribe(after));

@@ -7,6 +7,7 @@
 mod accounts;
 mod audit;
 mod chart;
+mod filter;
 mod help;
 mod keys;
 mod ledger;

@@ -10,8 +10,8 @@ use super::binding::{Binding, row};
 use crate::model::Action::{
     self, Back, Chart, Complete, Copy, CopyAgent, CopyCommand, CopyRows, Credit, Detail, Field,
     First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move, New, NextModel, Open, OpenRecord,
-    Page, Password, Pause, Quit, Range, Refresh, Remove, Reverse, Rotate, Scroll, SetPlan,
-    Sideways, SignOut, Sort, Submit, Suspend, Tab, ToggleColumns, ToggleDraining,
+    Page, Password, Pause, Quit, Range, Refresh, Remove, Reverse, Rotate, SaveFilter, Scroll,
+    SetPlan, Sideways, SignOut, Sort, Submit, Suspend, Tab, ToggleColumns, ToggleDraining,
     ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
@@ -86,6 +86,10 @@ pub const TABLE: &[Binding] = &[
     row(FORMS, &[(NONE, BackTab), (NONE, Up)], Field(-1), "previous field"),
     row(&[SIGN_IN], &[(CTRL, Char('n'))], ToggleRegistration, "register, or sign in").hint("register/sign in"),
     row(&[Filter], &[(NONE, Enter)], Submit, "keep the filter").hint("keep"),
+    row(&[Filter], &[(NONE, KeyCode::Tab)], Complete, "the next word that begins like this").hint("complete"),
+    row(&[Filter], &[(NONE, Up), (CTRL, Char('p'))], Move(-1), "an earlier filter").hint("earlier"),
+    row(&[Filter], &[(NONE, Down), (CTRL, Char('n'))], Move(1), "a later filter"),
+    row(&[Filter], &[(CTRL, Char('s'))], SaveFilter, "save the filter, or forget it").hint("save"),
     row(&[Palette], &[(NONE, Enter)], Submit, "run the command").hint("run"),
     row(&[Palette], &[(NONE, KeyCode::Tab)], Complete, "complete the command").hint("complete"),
     row(&[Palette], &[(NONE, Down), (CTRL, Char('n'))], Move(1), "next command"),

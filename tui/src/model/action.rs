@@ -116,7 +116,9 @@ pub enum Action {
     ToggleRegistration,
     /// Sends the form, applies the filter, or runs the command.
     Submit,
-    /// Completes the selected palette command.
+    /// Saves the filter, or forgets that it was saved.
+    SaveFilter,
+    /// Completes the filter or the palette command.
     Complete,
     /// Confirms the question.
     Confirm,

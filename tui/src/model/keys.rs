@@ -7,7 +7,7 @@ use super::plans::Limits;
 use super::table::{Tabular, Value};
 
 /// An API key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     /// The public id.
     pub id: String,

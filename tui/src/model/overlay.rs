@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::change::Change;
 use super::chart::ChartView;
+use super::filter::FilterInput;
 use super::form::Form;
 use super::trail::Related;
 use super::trial::Trial;
@@ -22,12 +23,7 @@ pub enum Overlay {
     /// The command palette.
     Palette(Palette),
     /// The filter input for the list below.
-    Filter {
-        /// The current input.
-        input: Input,
-        /// The filter to restore on cancel.
-        before: String,
-    },
+    Filter(FilterInput),
     /// A choice of what belongs to the selected row.
     Choose(Choice),
     /// The chart of the usage.

@@ -169,6 +169,16 @@ impl Tokens {
 // === impl RequestStatus ===
 
 impl RequestStatus {
+    /// All outcomes.
+    pub const ALL: [Self; 6] = [
+        Self::Completed,
+        Self::Incomplete,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Interrupted,
+        Self::Rejected,
+    ];
+
     /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {

@@ -103,7 +103,7 @@ impl Value {
     }
 
     /// Returns the value as text.
-    fn plain(&self) -> String {
+    pub fn plain(&self) -> String {
         match self {
             Self::Unknown => String::new(),
             Self::Text(text) | Self::Amount(text) => text.clone(),

@@ -56,7 +56,7 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::LogReceived(batch) => model.data.log.append(batch),
         Message::Trial(run, event) => trial::apply(model, run, event),
         Message::OlderReceived(page) => {
-            if page.filter == model.data.usage.filter {
+            if page.filter == model.data.log.filter.expression {
                 model.data.log.append_older(page);
             }
         }
@@ -108,18 +108,18 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
             if range == Range::Month && filter.is_empty() {
                 data.overview.month.set(usage.clone());
             }
-            if range == data.usage.range && filter == data.usage.filter {
+            if range == data.usage.range && filter == data.usage.expression {
                 data.usage.sums.set(usage);
             }
         }
         Loaded::Matching { filter, requests } => {
-            if filter == data.usage.filter {
+            if filter == data.usage.expression {
                 data.log.matching = Some(requests);
             }
         }
         Loaded::Minutes(minutes) => data.overview.minutes = minutes,
         Loaded::UsageBefore { range, filter, usage } => {
-            if range == data.usage.range && filter == data.usage.filter {
+            if range == data.usage.range && filter == data.usage.expression {
                 data.usage.before.set(usage);
             }
         }
@@ -182,7 +182,8 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Traffic => &mut data.traffic.fetch,
         Topic::Log => {
             // The existing records belong to the previous filter.
-            data.log = RequestLog { fetch, ..RequestLog::default() };
+            let filter = std::mem::take(&mut data.log.filter);
+            data.log = RequestLog { fetch, filter, ..RequestLog::default() };
             return;
         }
     };

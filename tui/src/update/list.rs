@@ -1,10 +1,10 @@
 //! Actions common to all lists: cursor, filter and detail pane.
 
 use secrecy::SecretString;
-use tui_input::Input;
 
 use crate::effect::Effect;
 use crate::model::fetched::{List, ListEntry};
+use crate::model::filter::FilterInput;
 use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
 use crate::model::table::{TableState, Tabular, to_csv, to_json};
@@ -131,8 +131,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     }
     if let Action::Filter = action {
         if rows(model).is_some() {
-            let before = filter(model).to_owned();
-            model.overlay = Some(Overlay::Filter { input: Input::new(before.clone()), before });
+            model.overlay = Some(Overlay::Filter(FilterInput::new(filter(model))));
         }
         return true;
     }
@@ -261,18 +260,14 @@ pub(super) fn set_filter(model: &mut Model, filter: &str) {
     match model.screen {
         Screen::Keys => data.keys.set_filter(filter),
         Screen::Models => data.models.set_filter(filter),
-        Screen::Usage if data.usage.filter != filter => {
-            filter.clone_into(&mut data.usage.filter);
-            data.log = RequestLog::default();
-            data.usage.clear();
-        }
+        Screen::Usage => filter.clone_into(&mut data.usage.filter),
         Screen::Accounts => data.accounts.set_filter(filter),
         Screen::Upstreams => data.upstreams.set_filter(filter),
         Screen::Plans => data.plans.set_filter(filter),
         Screen::Audit => data.audit.set_filter(filter),
         Screen::Nodes => data.nodes.set_filter(filter),
         Screen::Ledger => data.ledger.set_filter(filter),
-        Screen::Usage | Screen::SignIn | Screen::Overview | Screen::Live => {}
+        Screen::SignIn | Screen::Overview | Screen::Live => {}
     }
 }
 

@@ -6,9 +6,9 @@ use tui_input::InputRequest;
 use crate::effect::Effect;
 use crate::model::command_line::command_line;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
-use crate::model::{Action, Model, Screen};
+use crate::model::{Action, Model};
 
-use super::{chart, form, list, palette, trail, trial};
+use super::{chart, filter, form, palette, trail, trial};
 
 /// The maximum number of lines that the help scrolls down.
 const MAX_HELP_SCROLL: usize = 100;
@@ -30,28 +30,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             Vec::new()
         }
         Overlay::Palette(typed) => palette::act(model, typed, action),
-        Overlay::Filter { mut input, before } => {
-            match action {
-                Action::Submit => {
-                    list::set_filter(model, input.value().trim());
-                    return Vec::new();
-                }
-                Action::Back => {
-                    list::set_filter(model, &before);
-                    return Vec::new();
-                }
-                Action::Type(request) => {
-                    input.handle(request);
-                    // The gateway evaluates the log's filter, so send it only when it is complete.
-                    if model.screen != Screen::Usage {
-                        list::set_filter(model, input.value());
-                    }
-                }
-                _ => {}
-            }
-            model.overlay = Some(Overlay::Filter { input, before });
-            Vec::new()
-        }
+        Overlay::Filter(input) => filter::act(model, input, action),
         Overlay::Chart(view) => chart::act(model, view, action),
         Overlay::Choose(choice) => trail::choose(model, choice, action),
         Overlay::Form(open) => form::act(model, open, action),

@@ -3,20 +3,20 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Clear, Paragraph, Widget, Wrap};
+use ratatui::widgets::{Paragraph, Widget, Wrap};
 use secrecy::ExposeSecret;
 
 use crate::keymap;
+use crate::model::Model;
 use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form};
 use crate::model::overlay::{Choice, Confirm, Overlay, Palette, Secret, SecretState};
-use crate::model::{Model, Screen};
 use crate::theme::Theme;
 
 use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::fit;
-use super::{chart, help, trial};
+use super::{chart, filter, help, trial};
 
 /// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
@@ -27,7 +27,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
         None => {}
         Some(Overlay::Help { scroll }) => help::render(model, *scroll, buffer, body),
         Some(Overlay::Palette(typed)) => palette(model, typed, buffer, body),
-        Some(Overlay::Filter { input, .. }) => filter(model, input, buffer, bottom),
+        Some(Overlay::Filter(input)) => filter::render(model, input, buffer, body, bottom),
         Some(Overlay::Chart(view)) => chart::render(model, *view, buffer, body),
         Some(Overlay::Form(open)) => {
             let rows = u16::try_from(open.fields.len()).unwrap_or(u16::MAX);
@@ -84,24 +84,6 @@ pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buf
         ..inside
     };
     Paragraph::new(text).wrap(Wrap { trim: true }).render(below.intersection(inside), buffer);
-}
-
-fn filter(model: &Model, input: &tui_input::Input, buffer: &mut Buffer, area: Rect) {
-    let theme = model.theme;
-    Clear.render(area, buffer);
-    let hint = match model.screen {
-        Screen::Usage => "status:failed model:ID key:ID cost>0.01 since:1h ",
-        _ => "Enter keeps, Esc cancels ",
-    };
-    let hint = Line::styled(hint, theme.faint());
-    let [left, middle] =
-        Layout::horizontal([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
-    Line::styled(" /", theme.accent()).render(left, buffer);
-    // Show the hint only if it fits beside the input and its cursor.
-    if Span::raw(input.value()).width() + 2 + hint.width() <= middle.width.into() {
-        hint.right_aligned().render(middle, buffer);
-    }
-    field::typed(theme, input, buffer, middle);
 }
 
 fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {

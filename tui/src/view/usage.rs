@@ -241,6 +241,10 @@ fn title(model: &Model) -> String {
     let row = count(u64::try_from(log.selected + 1).ok());
     let loaded = u64::try_from(log.records.len()).ok();
     let of = match log.matching.max(loaded) {
+        _ if !log.filter.words.is_empty() => {
+            let searched = count(u64::try_from(log.searched).ok());
+            format!("of {} in {searched} searched", count(loaded))
+        }
         known if log.matching.is_some() => format!("of {}", count(known)),
         known => format!("of {} fetched", count(known)),
     };
