@@ -13,6 +13,7 @@
 pub mod clock;
 pub mod connection;
 pub mod effect;
+pub mod files;
 pub mod input;
 pub mod keymap;
 pub mod message;

@@ -1,6 +1,6 @@
 //! The `tui` binary: arguments, signals and the event loop. The library contains everything else.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use ctl::profile::{EndpointFlags, Environment};
@@ -12,13 +12,13 @@ use tui::connection::Address;
 use tui::effect::{Effect, Runner};
 use tui::message::Message;
 use tui::model::sign_in::SignInRefusal;
-use tui::model::{Action, Model, Start};
+use tui::model::{Action, Model, Start, kept};
 use tui::options::{Format, Options};
 use tui::terminal::Terminal;
 use tui::terminal::events::Events;
-use tui::theme::{Palette, Theme};
+use tui::theme::{Palette, Theme, terminfo};
 use tui::update::update;
-use tui::{clock, input, snapshot};
+use tui::{clock, files, input, snapshot};
 
 use std::io::{Write, stderr, stdout};
 use std::ops::ControlFlow;
@@ -78,18 +78,48 @@ async fn run(args: Options) -> Result<ExitCode> {
     })?;
     let palette = match args.snapshot {
         // A picture has colours wherever it is made.
-        Some(_) => args.theme.unwrap_or(Palette::Dark),
-        None => args.theme.unwrap_or_else(detect_palette),
+        Some(_) => Palette::Dark,
+        None => detect_palette(),
     };
+    let directory = environment.config_dir.clone();
     let (sender, messages) = mpsc::channel(MESSAGE_QUEUE_CAPACITY);
     let address = Address::from_endpoint(&endpoint)?;
     let runner = Runner::new(address, endpoint.source, environment, sender);
     let theme = Theme::new(palette);
     let mut model = Model::new(endpoint.server, args.base_url.clone(), TimeZone::system(), theme);
+    let mut is_mouse_enabled = args.mouse;
+    if let Some(directory) = directory.as_deref() {
+        let (themes, problems) = files::read_themes(directory);
+        model.themes.extend(themes);
+        if let Some(problem) = problems.into_iter().next() {
+            model.set_problem(problem);
+        }
+        if args.snapshot.is_none() {
+            match files::read_kept(directory) {
+                Ok(kept) => {
+                    kept::apply(&mut model, &kept);
+                    is_mouse_enabled |= kept["mouse"] == true;
+                }
+                Err(error) => {
+                    model.set_problem(format!("reading the file of what is kept: {error}"))
+                }
+            }
+        }
+    }
+    match &args.theme {
+        Some(name) if !model.choose_theme(name) => {
+            let names: Vec<_> = model.themes.iter().map(|it| it.name.as_str()).collect();
+            bail!("there is no theme `{name}`; there are {}", names.join(", "));
+        }
+        None if palette == Palette::Plain => model.theme = theme,
+        _ => {}
+    }
     model.is_read_only = args.read_only;
-    model.start = args
-        .first_screen()
-        .map(|screen| Start { screen, filter: args.filter.clone().unwrap_or_default() });
+    let asked = args.first_screen().map(|screen| {
+        let filter = args.filter.clone().unwrap_or_default();
+        Start { screen, filter, is_asked: true }
+    });
+    model.start = asked.or(model.start);
     // An unreadable token file is reported on the sign-in screen. Falling back to another token
     // could sign in a different account than the user named.
     let first = match token_error {
@@ -103,7 +133,12 @@ async fn run(args: Options) -> Result<ExitCode> {
         model.size = args.size;
         return print_snapshot(model, first, runner, messages, args.format).await;
     }
-    interact(model, first, runner, messages, args.mouse).await
+    let code = interact(&mut model, first, runner, messages, is_mouse_enabled).await;
+    if let Some(directory) = directory {
+        // The next start has the defaults if this fails.
+        let _ = files::write_kept(&directory, &kept::of(&model));
+    }
+    code
 }
 
 /// Prints the first screen once its data has arrived.
@@ -124,7 +159,7 @@ async fn print_snapshot(
 /// Runs the event loop: waits for an event, applies it, and redraws at most once per
 /// [`FRAME_INTERVAL`] if the model has changed.
 async fn interact(
-    mut model: Model,
+    model: &mut Model,
     messages_of_start: Vec<Message>,
     mut runner: Runner,
     mut messages: mpsc::Receiver<Message>,
@@ -140,7 +175,7 @@ async fn interact(
     first.extend(is_mouse_enabled.then_some(Message::Act(Action::Mouse)));
     first.extend(messages_of_start);
     for message in first {
-        if dispatch(&mut model, message, &mut runner, &mut terminal)?.is_break() {
+        if dispatch(model, message, &mut runner, &mut terminal)?.is_break() {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -149,7 +184,7 @@ async fn interact(
     loop {
         let message = tokio::select! {
             () = sleep_until(next_frame), if changed => {
-                terminal.draw(&model)?;
+                terminal.draw(model)?;
                 changed = false;
                 next_frame = Instant::now() + FRAME_INTERVAL;
                 continue;
@@ -157,7 +192,7 @@ async fn interact(
             event = events.next() => {
                 let Some(event) = event else { return Ok(ExitCode::from(SIGHUP_EXIT_CODE)) };
                 let event = event.context("reading from the terminal")?;
-                match input::message(&model, &event) {
+                match input::message(model, &event) {
                     Some(message) => message,
                     None => continue,
                 }
@@ -179,7 +214,7 @@ async fn interact(
             },
         };
         changed = true;
-        if dispatch(&mut model, message, &mut runner, &mut terminal)?.is_break() {
+        if dispatch(model, message, &mut runner, &mut terminal)?.is_break() {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -212,7 +247,21 @@ fn detect_palette() -> Palette {
     let variable = |name| std::env::var(name).ok();
     let (no_color, colorterm) = (variable("NO_COLOR"), variable("COLORTERM"));
     let background = variable("COLORFGBG");
-    Palette::detect(no_color.as_deref(), colorterm.as_deref(), background.as_deref())
+    let directories = [variable("TERMINFO"), variable("HOME").map(|home| home + "/.terminfo")];
+    let has_truecolor = variable("TERM").is_some_and(|name| has_truecolor(&name, directories));
+    Palette::detect(no_color.as_deref(), colorterm.as_deref(), background.as_deref(), has_truecolor)
+}
+
+/// Returns whether the terminfo entry of the terminal, from the first directory that has one, says
+/// that it has 24-bit colours.
+fn has_truecolor(terminal: &str, directories: [Option<String>; 2]) -> bool {
+    let usual = ["/etc/terminfo", "/lib/terminfo", "/usr/share/terminfo"].map(str::to_owned);
+    let directories = directories.into_iter().flatten().chain(usual);
+    let Some(files) = terminfo::files(terminal) else { return false };
+    let mut entries = directories
+        .flat_map(|directory| files.each_ref().map(|file| format!("{directory}/{file}")))
+        .filter_map(|path| std::fs::read(path).ok());
+    entries.next().is_some_and(|entry| terminfo::has_truecolor(&entry))
 }
 
 /// The handled signals. With the default action, a signal would end the program without restoring

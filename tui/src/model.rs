@@ -11,11 +11,13 @@ pub mod audit;
 pub mod catalogue;
 pub mod change;
 pub mod chart;
+pub mod choices;
 pub mod command_line;
 pub mod fetched;
 pub mod filter;
 pub mod focus;
 pub mod form;
+pub mod kept;
 pub mod keys;
 pub mod ledger;
 pub mod log;
@@ -24,6 +26,7 @@ pub mod nodes;
 pub mod overlay;
 pub mod overview;
 pub mod plans;
+pub mod recent;
 pub mod record;
 pub mod screen;
 pub mod sign_in;
@@ -41,6 +44,7 @@ use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 
 use crate::theme::Theme;
+use crate::theme::catalogue::{NamedTheme, bundled};
 
 use self::accounts::{Account, Role};
 pub use self::action::{Action, RowFormat};
@@ -58,6 +62,7 @@ use self::overview::Overview;
 use self::plans::Plan;
 pub use self::screen::Screen;
 use self::sign_in::SignIn;
+use self::table::TableState;
 use self::traffic::Traffic;
 use self::trail::Visit;
 use self::upstreams::{Health, Upstream};
@@ -100,6 +105,12 @@ pub struct Model {
     pub size: (u16, u16),
     /// The colour theme.
     pub theme: Theme,
+    /// All themes.
+    pub themes: Vec<NamedTheme>,
+    /// The name of the theme that the user chose; `None` for the one that fits the terminal.
+    pub chosen_theme: Option<String>,
+    /// Whether times are in UTC by the user's choice.
+    pub is_utc: bool,
     /// Whether mouse reporting is enabled.
     pub is_mouse_enabled: bool,
     /// The open screen.
@@ -174,6 +185,8 @@ pub struct Start {
     pub screen: Screen,
     /// Its filter; empty for none.
     pub filter: String,
+    /// Whether the user asked for it, rather than that it was open before.
+    pub is_asked: bool,
 }
 
 /// The state of the connection to the gateway.
@@ -218,6 +231,9 @@ impl Model {
             now: None,
             size: (80, 24),
             theme,
+            themes: bundled(),
+            chosen_theme: None,
+            is_utc: false,
             is_mouse_enabled: false,
             screen: Screen::SignIn,
             start: None,
@@ -245,6 +261,9 @@ impl Model {
             Some(Overlay::Palette(_)) => Focus::Palette,
             Some(Overlay::Filter(_)) => Focus::Filter,
             Some(Overlay::Chart(_)) => Focus::Chart,
+            Some(Overlay::Columns(_)) => Focus::Columns,
+            Some(Overlay::Values(_)) => Focus::Values,
+            Some(Overlay::Themes(_)) => Focus::Themes,
             Some(Overlay::Form(_)) => Focus::Form,
             Some(Overlay::Choose(_)) => Focus::Choose,
             Some(Overlay::Confirm(_)) => Focus::Confirm,
@@ -308,6 +327,37 @@ impl Model {
             Action::Grant => self.has_role(Role::Owner),
             _ => true,
         }
+    }
+
+    /// Returns how the table of the open screen is shown.
+    pub fn table(&self) -> Option<&TableState> {
+        let data = &self.data;
+        match self.screen {
+            Screen::Keys => Some(&data.keys.table),
+            Screen::Models => Some(&data.models.table),
+            Screen::Usage => Some(&data.log.table),
+            Screen::Accounts => Some(&data.accounts.table),
+            Screen::Upstreams => Some(&data.upstreams.table),
+            Screen::Plans => Some(&data.plans.table),
+            Screen::Audit => Some(&data.audit.table),
+            Screen::Nodes => Some(&data.nodes.table),
+            Screen::Ledger => Some(&data.ledger.table),
+            Screen::SignIn | Screen::Overview | Screen::Live => None,
+        }
+    }
+
+    /// Applies the theme with this name. Returns whether there is one.
+    pub fn choose_theme(&mut self, name: &str) -> bool {
+        let Some(chosen) = self.themes.iter().find(|it| it.name == name) else { return false };
+        self.theme = chosen.theme;
+        self.chosen_theme = Some(name.to_owned());
+        true
+    }
+
+    /// Switches between the local time zone and UTC.
+    pub fn toggle_utc(&mut self) {
+        std::mem::swap(&mut self.zone, &mut self.other_zone);
+        self.is_utc = !self.is_utc;
     }
 
     /// Returns the number of rows that a page key moves.

@@ -7,7 +7,6 @@ use clap_complete::Shell;
 use std::path::PathBuf;
 
 use crate::model::Screen;
-use crate::theme::Palette;
 
 /// The Tollgate dashboard.
 ///
@@ -48,9 +47,11 @@ pub struct Options {
     /// The format of the snapshot
     #[arg(long, default_value = "text", requires = "snapshot")]
     pub format: Format,
-    /// The colour palette [default: detected from `NO_COLOR`, `COLORTERM` and `COLORFGBG`]
-    #[arg(long)]
-    pub theme: Option<Palette>,
+    /// The theme: `dark`, `light`, `16`, `plain`, one that `:theme` lists, or a file's name without
+    /// `.toml` in the directory `themes` beside the profile file [default: the one chosen last, else
+    /// detected from `NO_COLOR`, `COLORTERM`, `COLORFGBG` and terminfo]
+    #[arg(long, value_name = "NAME")]
+    pub theme: Option<String>,
     /// Enable the mouse: scroll, click tabs and rows
     #[arg(long)]
     pub mouse: bool,

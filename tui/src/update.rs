@@ -8,6 +8,7 @@
 
 mod accounts;
 mod chart;
+mod choices;
 mod filter;
 mod form;
 mod incoming;

@@ -7,6 +7,7 @@
 mod accounts;
 mod audit;
 mod chart;
+mod choices;
 mod filter;
 mod help;
 mod keys;
@@ -44,6 +45,7 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Line::raw(text).render(area, buffer);
         return;
     }
+    buffer.set_style(area, model.theme.base());
     let [top, body, bottom] = split(model, area);
     shell::header(model, buffer, top);
     match model.screen {

@@ -8,11 +8,11 @@ use tui_input::InputRequest::{
 
 use super::binding::{Binding, row};
 use crate::model::Action::{
-    self, Back, Chart, Complete, Copy, CopyAgent, CopyCommand, CopyRows, Credit, Detail, Field,
-    First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move, New, NextModel, Open, OpenRecord,
-    Page, Password, Pause, Quit, Range, Refresh, Remove, Reverse, Rotate, SaveFilter, Scroll,
-    SetPlan, Sideways, SignOut, Sort, Submit, Suspend, Tab, ToggleColumns, ToggleDraining,
-    ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
+    self, Back, Chart, Columns, Complete, Copy, CopyAgent, CopyCommand, CopyRows, CopyValue,
+    Credit, Detail, Field, First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move, New,
+    NextModel, Open, OpenRecord, Page, Password, Pause, Quit, Range, Refresh, Remove, Reset,
+    Reverse, Rotate, SaveFilter, Scroll, SetPlan, Shift, Sideways, SignOut, Sort, Submit, Suspend,
+    Tab, Theme, ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
@@ -60,6 +60,9 @@ const EVERYWHERE: &[Focus] = &[
     Filter,
     Palette,
     Focus::Chart,
+    Focus::Columns,
+    Focus::Values,
+    Focus::Themes,
     Form,
     Choose,
     Confirm,
@@ -71,6 +74,8 @@ const EVERYWHERE: &[Focus] = &[
 const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
 /// Lists in which the arrows at the side go to what belongs to a row, and back.
 const SIDEWAYS: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
+/// Choices from a list.
+const CHOICES: &[Focus] = &[Focus::Columns, Focus::Values, Focus::Themes];
 /// Where typed characters are text.
 const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette, Focus::Trial];
 /// Where the user moves between fields.
@@ -135,6 +140,18 @@ pub const TABLE: &[Binding] = &[
     row(&[Focus::Chart], &[(NONE, Enter)], Submit, "the requests of the period").hint("requests"),
     row(&[Focus::Chart], &[(NONE, Esc), (NONE, Char('q'))], Back, "close the chart").hint("close"),
 
+    // choices
+    row(CHOICES, &[(NONE, Down), (NONE, Char('j'))], Move(1), "next"),
+    row(CHOICES, &[(NONE, Up), (NONE, Char('k'))], Move(-1), "previous"),
+    row(&[Focus::Columns], &[(NONE, Char(' ')), (NONE, Char('x'))], Mark, "show or hide it").hint("show/hide"),
+    row(&[Focus::Columns], &[(NONE, Char('J')), (NONE, Right)], Shift(1), "move it to the right").hint("move"),
+    row(&[Focus::Columns], &[(NONE, Char('K')), (NONE, Left)], Shift(-1), "move it to the left"),
+    row(&[Focus::Columns], &[(NONE, Char('r'))], Reset, "all columns in their usual order").hint("reset"),
+    row(&[Focus::Columns], &[(NONE, Enter), (NONE, Esc), (NONE, Char('q'))], Back, "close").hint("close"),
+    row(&[Focus::Values], &[(NONE, Enter), (NONE, Char('y'))], Submit, "copy it").hint("copy"),
+    row(&[Focus::Themes], &[(NONE, Enter)], Submit, "keep it").hint("keep"),
+    row(&[Focus::Values, Focus::Themes], &[(NONE, Esc), (NONE, Char('q'))], Back, "cancel").hint("cancel"),
+
     // what belongs to the selected row
     row(&[Choose], &[(NONE, Enter), (NONE, Right), (NONE, Char('l'))], Submit, "open it").hint("open"),
     row(&[Choose], &[(NONE, Down), (NONE, Char('j'))], Move(1), "next"),
@@ -183,7 +200,8 @@ pub const TABLE: &[Binding] = &[
     row(LISTS, &[(NONE, Char('>'))], Sort(1), "sort by the next column").hint("sort"),
     row(LISTS, &[(NONE, Char('<'))], Sort(-1), "sort by the previous column"),
     row(LISTS, &[(NONE, Char('='))], Reverse, "reverse the order"),
-    row(LISTS, &[(NONE, Char('-'))], ToggleColumns, "hide the column sorted by; again: show all").command("columns"),
+    row(LISTS, &[(NONE, Char('-'))], Columns, "choose columns and their order").command("columns"),
+    row(LISTS, &[(NONE, Char('v'))], CopyValue, "copy a value of the row").command("copy-value"),
     row(LISTS, &[(CTRL, Right)], Sideways(1), "columns further right"),
     row(LISTS, &[(CTRL, Left)], Sideways(-1), "columns further left"),
     row(&[KEYS, ACCOUNTS], &[(NONE, Char(' '))], Mark, "mark it for what is done next").hint("mark"),
@@ -208,6 +226,7 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[(NONE, KeyCode::Tab)], Tab(1), "next screen").hint("next"),
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),
     row(SCREENS, &[(NONE, Char('r')), (CTRL, Char('l'))], Refresh, "refresh, or reconnect now").command("refresh"),
+    row(SCREENS, &[], Theme, "choose a theme").command("theme"),
     row(SCREENS, &[], Mouse, "turn the mouse on or off").command("mouse"),
     row(SCREENS, &[], ToggleUtc, "show times in UTC, or in the local zone").command("utc"),
     row(SCREENS, &[], Password, "change your password").command("password"),

@@ -58,8 +58,16 @@ pub enum Action {
     Reverse,
     /// Scrolls the table this many columns to the right; negative is left.
     Sideways(isize),
-    /// Hides the column that the table is sorted by, or shows all columns again.
-    ToggleColumns,
+    /// Opens the choice of columns.
+    Columns,
+    /// Moves the selected column by this many places.
+    Shift(isize),
+    /// Shows all columns in their usual order again.
+    Reset,
+    /// Opens the choice of a value of the selected row.
+    CopyValue,
+    /// Opens the choice of a theme.
+    Theme,
     /// Marks the selected row, or takes its mark away.
     Mark,
     /// Copies the marked rows, or the selected one.

@@ -13,6 +13,12 @@ pub enum Focus {
     Palette,
     /// The chart of the usage.
     Chart,
+    /// The choice of columns.
+    Columns,
+    /// The choice of a value to copy.
+    Values,
+    /// The choice of a theme.
+    Themes,
     /// A form above a screen.
     Form,
     /// A choice of what to open.

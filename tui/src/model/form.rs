@@ -29,7 +29,7 @@ pub struct Form {
 }
 
 /// The operation that submitting a form performs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FormKind {
     /// Signs in.
     SignIn,

@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::change::Change;
 use super::chart::ChartView;
+use super::choices::{ColumnChoice, ThemeChoice, ValueChoice};
 use super::filter::FilterInput;
 use super::form::Form;
 use super::trail::Related;
@@ -28,6 +29,12 @@ pub enum Overlay {
     Choose(Choice),
     /// The chart of the usage.
     Chart(ChartView),
+    /// The columns of the table below.
+    Columns(ColumnChoice),
+    /// The values of the selected row.
+    Values(ValueChoice),
+    /// The themes.
+    Themes(ThemeChoice),
     /// A form.
     Form(Box<Form>),
     /// A confirmation question.

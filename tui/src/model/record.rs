@@ -136,6 +136,10 @@ impl Tabular for Record {
         "time", "account", "model", "endpoint", "status", "error", "in", "out", "ttft", "took",
         "cost", "key", "id",
     ];
+    const SHOWN: &'static [&'static str] = &[
+        "time", "account", "model", "endpoint", "status", "error", "in", "out", "ttft", "took",
+        "cost",
+    ];
 
     fn value(&self, column: &str) -> Value {
         match column {

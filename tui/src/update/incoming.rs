@@ -6,6 +6,8 @@ use crate::model::change::ChangeOutcome;
 use crate::model::fetched::FetchState;
 use crate::model::log::RequestLog;
 use crate::model::overlay::{Overlay, Secret, SecretState};
+use crate::model::recent::by_name;
+use crate::model::record::Record;
 use crate::model::subscription::Topic;
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
@@ -48,12 +50,16 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
             let subject = model.trail.last().and_then(|visit| visit.subject.clone());
             store(&mut model.data, *loaded, subject.as_ref());
             leave_forbidden_screen(model);
+            attach_recent(model);
         }
         Message::NotLoaded(topic, fetch) => {
             model.is_refreshing = false;
             store_failure(&mut model.data, topic, fetch);
         }
-        Message::LogReceived(batch) => model.data.log.append(batch),
+        Message::LogReceived(batch) => {
+            model.data.log.append(batch);
+            attach_recent(model);
+        }
         Message::Trial(run, event) => trial::apply(model, run, event),
         Message::OlderReceived(page) => {
             if page.filter == model.data.log.filter.expression {
@@ -93,9 +99,41 @@ fn changed(model: &mut Model, ChangeOutcome { notice, key, is_batch }: ChangeOut
 /// Opens the overview if the role of the account does not include the open screen.
 fn leave_forbidden_screen(model: &mut Model) {
     let screen = model.screen;
-    if model.data.account.value.is_some() && !model.allows(Action::Open(screen)) {
+    if model.data.account.value.is_none() {
+        return;
+    }
+    let start = model.start.take();
+    if !model.allows(Action::Open(screen)) {
         shell::open(model, Screen::Overview);
-        model.set_problem(format!("`{}` is for operators", screen.name()));
+        if start.is_none_or(|start| start.is_asked) {
+            model.set_problem(format!("`{}` is for operators", screen.name()));
+        }
+    }
+}
+
+/// Attaches the recent requests to the rows of the open screen.
+fn attach_recent(model: &mut Model) {
+    let data = &mut model.data;
+    let (records, _) = data.log.newest();
+    let name: fn(&Record) -> Option<&str> = match model.screen {
+        Screen::Keys => |it| Some(&it.key),
+        Screen::Models => |it| it.model.as_deref(),
+        Screen::Accounts => |it| Some(&it.account),
+        Screen::Upstreams => |it| it.deployment.as_deref()?.split('/').next(),
+        _ => return,
+    };
+    let mut found = by_name(&records, name);
+    match model.screen {
+        Screen::Keys => {
+            data.keys.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.id));
+        }
+        Screen::Models => {
+            data.models.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.id));
+        }
+        Screen::Accounts => {
+            data.accounts.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.name));
+        }
+        _ => data.upstreams.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.name)),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::model::command_line::command_line;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
 use crate::model::{Action, Model};
 
-use super::{chart, filter, form, palette, trail, trial};
+use super::{chart, choices, filter, form, palette, trail, trial};
 
 /// The maximum number of lines that the help scrolls down.
 const MAX_HELP_SCROLL: usize = 100;
@@ -32,6 +32,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Overlay::Palette(typed) => palette::act(model, typed, action),
         Overlay::Filter(input) => filter::act(model, input, action),
         Overlay::Chart(view) => chart::act(model, view, action),
+        Overlay::Columns(choice) => choices::columns(model, choice, action),
+        Overlay::Values(choice) => choices::values(model, choice, action),
+        Overlay::Themes(choice) => choices::themes(model, choice, action),
         Overlay::Choose(choice) => trail::choose(model, choice, action),
         Overlay::Form(open) => form::act(model, open, action),
         Overlay::Confirm(question) => confirm(model, question, action),

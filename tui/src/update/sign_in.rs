@@ -4,7 +4,7 @@ use crate::effect::Effect;
 use crate::model::form::FormKind;
 use crate::model::overlay::Overlay;
 use crate::model::sign_in::{NAME, PASSWORD, SignIn, SignInRefusal};
-use crate::model::{Action, ConnectionState, Data, Model, Screen, Start};
+use crate::model::{Action, ConnectionState, Data, Model, Screen, Start, kept};
 
 use super::{form, list};
 
@@ -30,7 +30,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 pub(super) fn accept(model: &mut Model) {
     model.sign_in = SignIn::default();
     model.screen = Screen::Overview;
-    if let Some(Start { screen, filter }) = model.start.take() {
+    if let Some(Start { screen, filter, .. }) = model.start.clone() {
         // Whether the account may open it is known with its role.
         model.screen = screen;
         list::set_filter(model, &filter);
@@ -52,7 +52,9 @@ pub(super) fn refuse(model: &mut Model, refusal: SignInRefusal) {
 
 /// Discards all data of the session and opens the sign-in screen.
 pub(super) fn leave(model: &mut Model, reason: Option<String>) {
+    let kept = kept::of(model);
     model.data = Data::default();
+    kept::apply_to_data(&mut model.data, &kept);
     model.connection = ConnectionState::Idle;
     model.screen = Screen::SignIn;
     model.trail.clear();

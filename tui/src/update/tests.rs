@@ -41,6 +41,7 @@ fn signed_in(role: Role) -> Model {
 
 fn account(name: &str, role: Role) -> Account {
     Account {
+        recent: None,
         id: format!("id-of-{name}"),
         name: name.to_owned(),
         role: Some(role),
@@ -54,6 +55,7 @@ fn account(name: &str, role: Role) -> Account {
 
 fn key(id: &str) -> Key {
     Key {
+        recent: None,
         id: id.to_owned(),
         account: "ada".to_owned(),
         label: format!("label of {id}"),

@@ -261,7 +261,12 @@ fn time_axis(model: &Model, series: &[Period], cursor: usize, buffer: &mut Buffe
     };
     let steps = usize::from(row.width / 14).clamp(1, 8);
     for step in 0..=steps {
-        label(step * series.len().saturating_sub(1) / steps, model.theme.faint());
+        let index = step * series.len().saturating_sub(1) / steps;
+        let columns = index.abs_diff(cursor) * usize::from(row.width) / series.len().max(1);
+        // The label of the cursor needs its place.
+        if columns > 6 {
+            label(index, model.theme.faint());
+        }
     }
     label(cursor, model.theme.accent());
 }
@@ -289,13 +294,13 @@ fn reading_text(model: &Model, period: &Period, cursor: usize) -> String {
     };
     let then = before.map(|it| format!(" ({} before)", count(Some(it.totals.requests))));
     format!(
-        "{time}  {} requests{}  {} errors  {} in  {} out  {}",
+        "{time}  {} requests{}, errors: {}  {}  {} in, {} out",
         count(Some(totals.requests)),
         then.unwrap_or_default(),
         count(Some(totals.errors)),
+        short_dollars(Measure::Cost.of(totals)),
         count(totals.tokens.input),
         count(totals.tokens.output),
-        short_dollars(Measure::Cost.of(totals)),
     )
 }
 

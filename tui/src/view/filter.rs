@@ -4,13 +4,13 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Clear, Widget};
+use ratatui::widgets::Widget;
 
 use crate::model::filter::{FilterInput, completions};
 use crate::model::{Model, Screen};
 
 use super::widget::field;
-use super::widget::frame::popup;
+use super::widget::frame::{clear, popup};
 use super::widget::text::fit;
 
 /// The maximum number of rows above the input.
@@ -32,7 +32,7 @@ pub(super) fn render(
     } else {
         words(model, filter, buffer, body);
     }
-    Clear.render(area, buffer);
+    clear(theme, buffer, area);
     let hint = match model.screen {
         Screen::Usage => "words, status:failed model:NAME cost>0.01 since:1h · Tab completes ",
         _ => "words, column:value · Tab completes, ↑ earlier ones, Ctrl-S saves ",

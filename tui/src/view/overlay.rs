@@ -16,7 +16,7 @@ use crate::theme::Theme;
 use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::fit;
-use super::{chart, filter, help, trial};
+use super::{chart, choices, filter, help, trial};
 
 /// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
@@ -29,6 +29,13 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
         Some(Overlay::Palette(typed)) => palette(model, typed, buffer, body),
         Some(Overlay::Filter(input)) => filter::render(model, input, buffer, body, bottom),
         Some(Overlay::Chart(view)) => chart::render(model, *view, buffer, body),
+        Some(Overlay::Columns(choice)) => {
+            if let Some(table) = model.table() {
+                choices::columns(model, choice, table, buffer, body);
+            }
+        }
+        Some(Overlay::Values(choice)) => choices::values(model, choice, buffer, body),
+        Some(Overlay::Themes(choice)) => choices::themes(model, *choice, buffer, body),
         Some(Overlay::Form(open)) => {
             let rows = u16::try_from(open.fields.len()).unwrap_or(u16::MAX);
             let size = Constraint::Max(rows.saturating_add(6));

@@ -7,6 +7,7 @@ use tui::message::Message;
 use tui::model::accounts::Role;
 use tui::model::change::{ChangeOutcome, CreatedKey};
 use tui::model::fetched::{FetchState, Fetched};
+use tui::model::overlay::Overlay;
 use tui::model::record::LogBatch;
 use tui::model::sign_in::SignInRefusal;
 use tui::model::subscription::Topic;
@@ -121,6 +122,50 @@ fn the_chart_shows_each_measure_with_the_values_under_the_cursor() {
     assert_eq!(model.data.usage.filter, "since:2026-11-15T00:00:00Z until:2026-11-16T00:00:00Z");
     act(&mut model, Action::Back);
     assert_eq!((model.screen, model.data.usage.filter.as_str()), (Screen::Usage, ""));
+}
+
+#[test]
+fn choices_of_columns_values_and_themes() {
+    let mut model = open(Screen::Keys, Sample::Normal);
+    act(&mut model, Action::Columns);
+    act(&mut model, Action::Move(3));
+    act(&mut model, Action::Mark);
+    act(&mut model, Action::Shift(-1));
+    check("columns", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::CopyValue);
+    check("values", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Theme);
+    check("themes", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Filter);
+    write(&mut model, "state:");
+    act(&mut model, Action::Complete);
+    check("filter_completion", &mut model);
+    act(&mut model, Action::Submit);
+    act(&mut model, Action::Filter);
+    act(&mut model, Action::SaveFilter);
+    act(&mut model, Action::Move(-1));
+    check("filter_recalled", &mut model);
+}
+
+/// Every column that a table shows can be chosen.
+#[test]
+fn tables_show_the_columns_that_can_be_chosen() {
+    for screen in Screen::openable() {
+        let mut model = open(screen, Sample::Normal);
+        act(&mut model, Action::Columns);
+        let Some(Overlay::Columns(choice)) = &model.overlay else { continue };
+        let titles = choice.titles.clone();
+        act(&mut model, Action::Back);
+        let drawn = draw(&model, (400, 40)).to_string();
+        let header =
+            drawn.lines().find(|line| line.contains(titles[0]) && line.contains(titles[1]));
+        for title in titles {
+            assert!(header.unwrap().contains(title), "{title} is not in {header:?}");
+        }
+    }
 }
 
 #[test]

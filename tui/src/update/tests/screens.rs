@@ -105,19 +105,25 @@ fn write_any(model: &mut Model, text: &str) {
 fn the_first_screen_is_the_one_of_the_command_line() {
     let mut model = model();
     let filter = "status:failed".to_owned();
-    model.start = Some(Start { screen: Screen::Usage, filter: filter.clone() });
+    model.start = Some(Start { screen: Screen::Usage, filter: filter.clone(), is_asked: true });
     let effects = update(&mut model, Message::TokenFound("token".into()));
     assert_eq!((model.screen, &model.data.usage.filter), (Screen::Usage, &filter));
     let is_subscribed = |it: &Effect| matches!(it, Effect::Subscribe(it) if it.filter == filter);
     assert!(effects.iter().any(is_subscribed));
 
-    model.start = Some(Start { screen: Screen::Accounts, filter: String::new() });
+    model.start = Some(Start { screen: Screen::Accounts, filter: String::new(), is_asked: true });
     update(&mut model, Message::SignedOut("again".to_owned()));
     update(&mut model, Message::TokenFound("token".into()));
     assert_eq!(model.screen, Screen::Accounts);
     load(&mut model, Loaded::Account(account("ada", Role::Member)));
     assert_eq!(model.screen, Screen::Overview);
     assert!(matches!(&model.notice, Some(Notice::Problem(it)) if it.contains("for operators")));
+
+    model.start = Some(Start { screen: Screen::Accounts, filter: String::new(), is_asked: false });
+    update(&mut model, Message::SignedOut("again".to_owned()));
+    update(&mut model, Message::TokenFound("token".into()));
+    load(&mut model, Loaded::Account(account("ada", Role::Member)));
+    assert_eq!((model.screen, &model.notice), (Screen::Overview, &None), "it was open before");
 }
 
 #[test]

@@ -119,11 +119,11 @@ impl Areas<'_> {
     }
 }
 
-/// Returns the least of 1, 2 and 5 times a power of ten that is not less than `max`.
+/// Returns the least number with one digit other than zero that is not less than `max`.
 pub fn nice_maximum(max: u64) -> u64 {
     let mut unit = 1_u64;
     loop {
-        for factor in [1, 2, 5] {
+        for factor in 1..=9 {
             match unit.checked_mul(factor) {
                 Some(nice) if nice >= max => return nice,
                 Some(_) => {}
@@ -169,7 +169,15 @@ mod tests {
 
     #[test]
     fn the_maximum_is_a_round_number() {
-        for (max, nice) in [(0, 1), (1, 1), (3, 5), (6, 10), (1_001, 2_000), (u64::MAX, u64::MAX)] {
+        for (max, nice) in [
+            (0, 1),
+            (1, 1),
+            (3, 3),
+            (11, 20),
+            (1_001, 2_000),
+            (24_001, 30_000),
+            (u64::MAX, u64::MAX),
+        ] {
             assert_eq!(nice_maximum(max), nice);
         }
     }

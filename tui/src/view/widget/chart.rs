@@ -3,6 +3,9 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::Span;
+
+use crate::model::recent::Recent;
 
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 /// The maximum width of a column.
@@ -33,6 +36,14 @@ pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
             }
         }
     }
+}
+
+/// Returns recent requests as a row of columns; the most fill it.
+pub fn trend(recent: Option<&Recent>) -> Span<'static> {
+    let Some(recent) = recent else { return Span::raw("") };
+    let max = recent.trend.iter().copied().max().unwrap_or(0);
+    let columns = recent.trend.iter().map(|value| EIGHTHS[eighths(*value, max, 1).min(8)]);
+    Span::raw(columns.collect::<String>())
 }
 
 /// Returns the height of a column in eighths of a row. A non-zero value has at least one.

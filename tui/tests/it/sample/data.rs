@@ -57,6 +57,7 @@ pub(crate) fn account(index: usize, role: Role, state: Sample) -> Account {
         plan: Some(name("free", 0, state)),
         balance_usd: Some(money(index, state)),
         created_at: ago(86_400 * (index + 1)),
+        recent: None,
     }
 }
 
@@ -74,6 +75,7 @@ pub(crate) fn key(index: usize, state: Sample) -> Key {
         expires_at: if index == 1 { ago(9) } else { None },
         revoked_at: if index == 2 { ago(100) } else { None },
         successor: None,
+        recent: None,
     }
 }
 
@@ -122,6 +124,7 @@ pub(super) fn catalogue_model(index: usize, state: Sample) -> CatalogueModel {
             weight: 1,
             priority: 0,
         }],
+        recent: None,
     }
 }
 
@@ -155,6 +158,7 @@ pub(super) fn upstream(index: usize, state: Sample) -> Upstream {
         problem: (index == 2).then(|| "the variable `LOCAL_KEY` is not set".to_owned()),
         created_at: ago(9_000),
         health: None,
+        recent: None,
     }
 }
 
