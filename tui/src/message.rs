@@ -8,11 +8,13 @@ use crate::model::audit::AuditEntry;
 use crate::model::catalogue::CatalogueModel;
 use crate::model::change::ChangeOutcome;
 use crate::model::fetched::FetchState;
+use crate::model::invites::Invite;
 use crate::model::keys::Key;
 use crate::model::ledger::LedgerEntry;
 use crate::model::nodes::Node;
 use crate::model::plans::Plan;
 use crate::model::record::{LogBatch, OlderPage};
+use crate::model::sessions::Session;
 use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Topic;
 use crate::model::traffic::{ErrorCount, LimitUse, Traffic};
@@ -136,6 +138,10 @@ pub enum Loaded {
     },
     /// The gateways of the database.
     Nodes(Vec<Node>),
+    /// The invites to register.
+    Invites(Vec<Invite>),
+    /// The sessions of the account.
+    Sessions(Vec<Session>),
     /// The traffic of the last hour.
     Traffic(Traffic),
 }
@@ -162,6 +168,8 @@ impl Loaded {
             Self::Audit { .. } => Topic::Audit,
             Self::Ledger { .. } => Topic::Ledger,
             Self::Nodes(_) => Topic::Nodes,
+            Self::Invites(_) => Topic::Invites,
+            Self::Sessions(_) => Topic::Sessions,
             Self::Traffic(_) => Topic::Traffic,
         }
     }

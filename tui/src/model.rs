@@ -17,6 +17,7 @@ pub mod fetched;
 pub mod filter;
 pub mod focus;
 pub mod form;
+pub mod invites;
 pub mod kept;
 pub mod keys;
 pub mod ledger;
@@ -29,6 +30,7 @@ pub mod plans;
 pub mod recent;
 pub mod record;
 pub mod screen;
+pub mod sessions;
 pub mod sign_in;
 pub mod subscription;
 pub mod table;
@@ -53,6 +55,7 @@ use self::catalogue::CatalogueModel;
 use self::fetched::{Fetched, List};
 use self::filter::FilterMemory;
 pub use self::focus::Focus;
+use self::invites::Invite;
 use self::keys::Key;
 use self::ledger::LedgerEntry;
 use self::log::RequestLog;
@@ -61,6 +64,7 @@ use self::overlay::Overlay;
 use self::overview::Overview;
 use self::plans::Plan;
 pub use self::screen::Screen;
+use self::sessions::Session;
 use self::sign_in::SignIn;
 use self::table::TableState;
 use self::traffic::Traffic;
@@ -176,6 +180,10 @@ pub struct Data {
     pub ledger: List<LedgerEntry>,
     /// The gateways of the database; empty on SQLite.
     pub nodes: List<Node>,
+    /// The invites to register.
+    pub invites: List<Invite>,
+    /// The sessions of the account.
+    pub sessions: List<Session>,
 }
 
 /// The screen to open after the sign-in.
@@ -319,11 +327,14 @@ impl Model {
         match action {
             Action::Open(screen) => self.sees_all() || !screen.is_for_operators(),
             Action::New | Action::Modify | Action::Remove => {
-                self.screen == Screen::Keys || self.has_role(Role::Operator)
+                matches!(self.screen, Screen::Keys | Screen::Sessions)
+                    || self.has_role(Role::Operator)
             }
-            Action::Credit | Action::SetPlan | Action::ToggleDraining => {
-                self.has_role(Role::Operator)
-            }
+            Action::Credit
+            | Action::SetPlan
+            | Action::Rename
+            | Action::ResetPassword
+            | Action::ToggleDraining => self.has_role(Role::Operator),
             Action::Grant => self.has_role(Role::Owner),
             _ => true,
         }
@@ -342,6 +353,8 @@ impl Model {
             Screen::Audit => Some(&data.audit.table),
             Screen::Nodes => Some(&data.nodes.table),
             Screen::Ledger => Some(&data.ledger.table),
+            Screen::Invites => Some(&data.invites.table),
+            Screen::Sessions => Some(&data.sessions.table),
             Screen::SignIn | Screen::Overview | Screen::Live => None,
         }
     }

@@ -12,6 +12,7 @@ mod choices;
 mod filter;
 mod form;
 mod incoming;
+mod invites;
 mod jump;
 mod keys;
 mod list;
@@ -21,6 +22,7 @@ mod overlay;
 mod palette;
 mod parse;
 mod plans;
+mod sessions;
 mod shell;
 mod sign_in;
 mod trail;
@@ -103,6 +105,8 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
         Screen::Plans => plans::act(model, action),
         Screen::Audit | Screen::Ledger => list::copy_id(model, action),
         Screen::Nodes => nodes::act(model, action),
+        Screen::Invites => invites::act(model, action),
+        Screen::Sessions => sessions::act(model, action),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
     }
 }

@@ -10,6 +10,7 @@ mod chart;
 mod choices;
 mod filter;
 mod help;
+mod invites;
 mod keys;
 mod ledger;
 mod live;
@@ -20,6 +21,7 @@ mod overlay;
 mod overview;
 mod panes;
 mod plans;
+mod sessions;
 mod shell;
 mod sign_in;
 mod trial;
@@ -61,6 +63,8 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Screen::Audit => audit::render(model, buffer, body),
         Screen::Nodes => nodes::render(model, buffer, body),
         Screen::Ledger => ledger::render(model, buffer, body),
+        Screen::Invites => invites::render(model, buffer, body),
+        Screen::Sessions => sessions::render(model, buffer, body),
     }
     if model.is_stale() {
         buffer.set_style(body, model.theme.faint());
@@ -91,6 +95,8 @@ pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action>
         Screen::Audit => panes::list_area(model, &model.data.audit, body),
         Screen::Nodes => panes::list_area(model, &model.data.nodes, body),
         Screen::Ledger => panes::list_area(model, &model.data.ledger, body),
+        Screen::Invites => panes::list_area(model, &model.data.invites, body),
+        Screen::Sessions => panes::list_area(model, &model.data.sessions, body),
         Screen::SignIn | Screen::Overview | Screen::Live => return None,
     };
     let rows = widget::table::body_area(widget::frame::inner_area(list))?;

@@ -132,6 +132,16 @@ async fn answer(
             let entries = answer.entries.into_iter().map(convert::ledger_entry).collect();
             Ok(Loaded::Ledger { subject, entries, has_more })
         }
+        Topic::Invites => {
+            let mut accounts = AccountServiceClient::new(channel);
+            let answer = with_timeout(accounts.list_invites(v1::ListInvitesRequest {})).await?;
+            Ok(Loaded::Invites(answer.invites.into_iter().map(convert::invite).collect()))
+        }
+        Topic::Sessions => {
+            let mut accounts = AccountServiceClient::new(channel);
+            let answer = with_timeout(accounts.list_sessions(v1::ListSessionsRequest {})).await?;
+            Ok(Loaded::Sessions(answer.sessions.into_iter().map(convert::session).collect()))
+        }
         Topic::Nodes => {
             let mut nodes = NodeServiceClient::new(channel);
             let answer = with_timeout(nodes.list_nodes(v1::ListNodesRequest {})).await?;

@@ -10,9 +10,10 @@ use super::binding::{Binding, row};
 use crate::model::Action::{
     self, Back, Chart, Columns, Complete, Copy, CopyAgent, CopyCommand, CopyRows, CopyValue,
     Credit, Detail, Field, First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move, New,
-    NextModel, Open, OpenRecord, Page, Password, Pause, Quit, Range, Refresh, Remove, Reset,
-    Reverse, Rotate, SaveFilter, Scroll, SetPlan, Shift, Sideways, SignOut, Sort, Submit, Suspend,
-    Tab, Theme, ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
+    NextModel, Open, OpenRecord, Page, Password, Pause, Quit, Range, Refresh, Remove, RemoveOthers,
+    Rename, Reset, ResetPassword, Reverse, Rotate, SaveFilter, Scroll, SetPlan, Shift, Sideways,
+    SignOut, Sort, Submit, Suspend, Tab, Theme, ToggleDraining, ToggleRegistration,
+    ToggleSuspension, ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
@@ -37,12 +38,16 @@ const PLANS: Focus = Focus::Screen(Screen::Plans);
 const AUDIT: Focus = Focus::Screen(Screen::Audit);
 const NODES: Focus = Focus::Screen(Screen::Nodes);
 const LEDGER: Focus = Focus::Screen(Screen::Ledger);
+const INVITES: Focus = Focus::Screen(Screen::Invites);
+const SESSIONS: Focus = Focus::Screen(Screen::Sessions);
 /// The screens whose rows lead to others.
 const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
 
 /// All screens of a signed-in account.
-const SCREENS: &[Focus] =
-    &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
+const SCREENS: &[Focus] = &[
+    OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES,
+    SESSIONS,
+];
 /// Every focus.
 const EVERYWHERE: &[Focus] = &[
     SIGN_IN,
@@ -57,6 +62,8 @@ const EVERYWHERE: &[Focus] = &[
     AUDIT,
     NODES,
     LEDGER,
+    INVITES,
+    SESSIONS,
     Filter,
     Palette,
     Focus::Chart,
@@ -71,9 +78,11 @@ const EVERYWHERE: &[Focus] = &[
     Help,
 ];
 /// Screens with a row cursor.
-const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
+const LISTS: &[Focus] =
+    &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS];
 /// Lists in which the arrows at the side go to what belongs to a row, and back.
-const SIDEWAYS: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
+const SIDEWAYS: &[Focus] =
+    &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS];
 /// Choices from a list.
 const CHOICES: &[Focus] = &[Focus::Columns, Focus::Values, Focus::Themes];
 /// Where typed characters are text.
@@ -163,6 +172,7 @@ pub const TABLE: &[Binding] = &[
 
     // actions on the selected row
     row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
+    row(&[KEYS], &[(NONE, Char('e'))], Modify, "change its label, limits, models or end").hint("edit").command("edit"),
     row(&[KEYS], &[(NONE, Char('R'))], Rotate, "replace it; both work for a while").hint("rotate").command("rotate"),
     row(&[KEYS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
     row(&[MODELS], &[(NONE, Char('y'))], Copy, "copy a ready curl command").hint("copy curl"),
@@ -180,13 +190,20 @@ pub const TABLE: &[Binding] = &[
     row(&[ACCOUNTS], &[(NONE, Char('s'))], ToggleSuspension, "suspend or resume it").hint("suspend").command("suspend"),
     row(&[ACCOUNTS], &[(NONE, Char('p'))], SetPlan, "put it on another plan").hint("plan").command("plan"),
     row(&[ACCOUNTS], &[(NONE, Char('o'))], Grant, "give it another role").hint("role").command("role"),
+    row(&[ACCOUNTS], &[(NONE, Char('N'))], Rename, "rename it").command("rename"),
+    row(&[ACCOUNTS], &[(NONE, Char('w'))], ResetPassword, "a code for a new password").command("reset-password"),
+    row(&[ACCOUNTS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "close it; delete it if it is closed").command("close"),
+    row(&[INVITES], &[(NONE, Char('n'))], New, "new invite").hint("new").command("new"),
+    row(&[INVITES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
+    row(&[SESSIONS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "end it").hint("end").command("end"),
+    row(&[SESSIONS], &[(NONE, Char('X'))], RemoveOthers, "end all others").hint("end others").command("end-others"),
     row(&[UPSTREAMS], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
     row(&[UPSTREAMS, PLANS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[UPSTREAMS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
     row(&[NODES], &[(NONE, Char('d'))], ToggleDraining, "drain it, or end that").hint("drain").command("drain"),
     row(&[NODES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
-    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER], &[(NONE, Char('y'))], Copy, "copy its id"),
+    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER, INVITES, SESSIONS], &[(NONE, Char('y'))], Copy, "copy its id"),
 
     // list navigation
     row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
@@ -223,6 +240,8 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[(NONE, Char('9'))], Open(Screen::Audit), "audit").command("audit"),
     row(SCREENS, &[(NONE, Char('0'))], Open(Screen::Nodes), "nodes").command("nodes"),
     row(SCREENS, &[], Open(Screen::Ledger), "the ledger").command("ledger"),
+    row(SCREENS, &[], Open(Screen::Invites), "invites to register").command("invites"),
+    row(SCREENS, &[], Open(Screen::Sessions), "your sessions").command("sessions"),
     row(SCREENS, &[(NONE, KeyCode::Tab)], Tab(1), "next screen").hint("next"),
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),
     row(SCREENS, &[(NONE, Char('r')), (CTRL, Char('l'))], Refresh, "refresh, or reconnect now").command("refresh"),

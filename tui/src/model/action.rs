@@ -102,6 +102,12 @@ pub enum Action {
     Rotate,
     /// Asks to remove the selected entry.
     Remove,
+    /// Asks to end all other sessions.
+    RemoveOthers,
+    /// Opens the form to rename the selected account.
+    Rename,
+    /// Asks to create a code with which the owner of the account sets a new password.
+    ResetPassword,
     /// Opens the form to credit the selected account.
     Credit,
     /// Suspends or resumes the selected account.
@@ -148,6 +154,9 @@ impl Action {
                 | Self::Modify
                 | Self::Rotate
                 | Self::Remove
+                | Self::RemoveOthers
+                | Self::Rename
+                | Self::ResetPassword
                 | Self::Credit
                 | Self::ToggleSuspension
                 | Self::ToggleDraining

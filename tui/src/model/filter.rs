@@ -221,6 +221,8 @@ pub fn completions(data: &Data, screen: Screen, text: &str) -> Vec<String> {
         Screen::Audit => data.audit.filter_words(last),
         Screen::Nodes => data.nodes.filter_words(last),
         Screen::Ledger => data.ledger.filter_words(last),
+        Screen::Invites => data.invites.filter_words(last),
+        Screen::Sessions => data.sessions.filter_words(last),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
     };
     words.retain(|word| word != last);

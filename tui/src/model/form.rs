@@ -9,6 +9,7 @@ use tui_input::Input;
 use std::fmt;
 
 use super::catalogue::CatalogueModel;
+use super::keys::Key;
 
 /// A form and its submission state.
 pub struct Form {
@@ -41,6 +42,14 @@ pub enum FormKind {
     ChangePassword,
     /// Creates a key.
     CreateKey,
+    /// Updates this key.
+    EditKey(Box<Key>),
+    /// Renames the account with this name.
+    Rename(String),
+    /// Deletes the account with this name.
+    DeleteAccount(String),
+    /// Creates an invite.
+    CreateInvite,
     /// Rotates the key with this id.
     RotateKey(String),
     /// Credits the account with this name.

@@ -73,7 +73,7 @@ fn texts(list: &Value) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
-fn tables(data: &Data) -> [(Screen, &TableState); 9] {
+fn tables(data: &Data) -> [(Screen, &TableState); 11] {
     [
         (Screen::Keys, &data.keys.table),
         (Screen::Models, &data.models.table),
@@ -84,6 +84,8 @@ fn tables(data: &Data) -> [(Screen, &TableState); 9] {
         (Screen::Audit, &data.audit.table),
         (Screen::Nodes, &data.nodes.table),
         (Screen::Ledger, &data.ledger.table),
+        (Screen::Invites, &data.invites.table),
+        (Screen::Sessions, &data.sessions.table),
     ]
 }
 
@@ -99,11 +101,13 @@ fn apply_columns(data: &mut Data, kept: &Value) {
     use super::accounts::Account;
     use super::audit::AuditEntry;
     use super::catalogue::CatalogueModel;
+    use super::invites::Invite;
     use super::keys::Key;
     use super::ledger::LedgerEntry;
     use super::nodes::Node;
     use super::plans::Plan;
     use super::record::Record;
+    use super::sessions::Session;
     use super::upstreams::Upstream;
     let of = |screen: Screen| &kept[screen.name()];
     set::<Key>(&mut data.keys.table, of(Screen::Keys));
@@ -115,6 +119,8 @@ fn apply_columns(data: &mut Data, kept: &Value) {
     set::<AuditEntry>(&mut data.audit.table, of(Screen::Audit));
     set::<Node>(&mut data.nodes.table, of(Screen::Nodes));
     set::<LedgerEntry>(&mut data.ledger.table, of(Screen::Ledger));
+    set::<Invite>(&mut data.invites.table, of(Screen::Invites));
+    set::<Session>(&mut data.sessions.table, of(Screen::Sessions));
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use tui_input::Input;
 
 use std::fmt;
 
-use super::change::Change;
+use super::change::{Change, SecretKind};
 use super::chart::ChartView;
 use super::choices::{ColumnChoice, ThemeChoice, ValueChoice};
 use super::filter::FilterInput;
@@ -39,7 +39,7 @@ pub enum Overlay {
     Form(Box<Form>),
     /// A confirmation question.
     Confirm(Confirm),
-    /// The secret of a new key, which is shown only once.
+    /// A secret that is shown only once.
     Secret(Secret),
     /// Trying a model.
     Trial(Box<Trial>),
@@ -76,9 +76,11 @@ pub struct Confirm {
     pub change: Change,
 }
 
-/// The secret of a new key. Dropping it wipes it from memory.
+/// A secret that the gateway returned only once. Dropping it wipes it from memory.
 pub struct Secret {
-    /// The key's label.
+    /// What it is.
+    pub kind: SecretKind,
+    /// The key's label or the account's name.
     pub label: String,
     /// The secret itself.
     pub text: SecretString,

@@ -27,6 +27,10 @@ pub enum Screen {
     Nodes,
     /// The changes of balances. It has no tab.
     Ledger,
+    /// The invites to register. It has no tab.
+    Invites,
+    /// The sessions of the account. It has no tab.
+    Sessions,
 }
 
 impl Screen {
@@ -44,6 +48,9 @@ impl Screen {
         Self::Nodes,
     ];
 
+    /// The screens without a tab.
+    pub const OTHERS: [Self; 3] = [Self::Ledger, Self::Invites, Self::Sessions];
+
     /// Returns the name shown on the tab and in the palette.
     pub fn name(self) -> &'static str {
         match self {
@@ -59,12 +66,14 @@ impl Screen {
             Self::Audit => "audit",
             Self::Nodes => "nodes",
             Self::Ledger => "ledger",
+            Self::Invites => "invites",
+            Self::Sessions => "sessions",
         }
     }
 
     /// Returns the screens that a signed-in account can open.
     pub fn openable() -> impl Iterator<Item = Self> {
-        Self::TABS.into_iter().chain([Self::Ledger])
+        Self::TABS.into_iter().chain(Self::OTHERS)
     }
 
     /// Returns the screen with this name, if it can be opened.
@@ -76,7 +85,13 @@ impl Screen {
     pub fn is_for_operators(self) -> bool {
         matches!(
             self,
-            Self::Live | Self::Accounts | Self::Upstreams | Self::Plans | Self::Audit | Self::Nodes
+            Self::Live
+                | Self::Accounts
+                | Self::Upstreams
+                | Self::Plans
+                | Self::Audit
+                | Self::Nodes
+                | Self::Invites
         )
     }
 }

@@ -39,6 +39,10 @@ pub enum Topic {
     Nodes,
     /// The ledger.
     Ledger,
+    /// The invites to register.
+    Invites,
+    /// The sessions of the account.
+    Sessions,
     /// The traffic of the last hour; a stream.
     Traffic,
     /// The request log; a stream.
@@ -80,8 +84,8 @@ pub struct Subscription {
 /// Returns the subscription for the open screen.
 pub fn subscription(model: &Model) -> Subscription {
     use Topic::{
-        Account, Accounts, Audit, Errors, Health, Keys, Ledger, Limits, Matching, Minutes, Models,
-        Nodes, Plans, Upstreams, Usage, UsageBefore,
+        Account, Accounts, Audit, Errors, Health, Invites, Keys, Ledger, Limits, Matching, Minutes,
+        Models, Nodes, Plans, Sessions, Upstreams, Usage, UsageBefore,
     };
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
@@ -112,6 +116,8 @@ pub fn subscription(model: &Model) -> Subscription {
         Screen::Audit => &[Account, Audit],
         Screen::Nodes => &[Account, Nodes],
         Screen::Ledger => &[Account, Ledger],
+        Screen::Invites => &[Account, Invites],
+        Screen::Sessions => &[Account, Sessions],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };

@@ -2,7 +2,7 @@
 
 use crate::effect::Effect;
 use crate::message::{Loaded, Message};
-use crate::model::change::ChangeOutcome;
+use crate::model::change::{ChangeOutcome, IssuedSecret};
 use crate::model::fetched::FetchState;
 use crate::model::log::RequestLog;
 use crate::model::overlay::{Overlay, Secret, SecretState};
@@ -81,7 +81,7 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
 
 /// Shows the result of a change. The secret of a new key replaces any overlay, because it arrives
 /// only once.
-fn changed(model: &mut Model, ChangeOutcome { notice, key, is_batch }: ChangeOutcome) {
+fn changed(model: &mut Model, ChangeOutcome { notice, secret, is_batch }: ChangeOutcome) {
     if is_batch {
         model.data.keys.table.marked.clear();
         model.data.accounts.table.marked.clear();
@@ -90,8 +90,8 @@ fn changed(model: &mut Model, ChangeOutcome { notice, key, is_batch }: ChangeOut
         model.overlay = None;
     }
     model.set_success(notice);
-    if let Some(key) = key {
-        let secret = Secret { label: key.label, text: key.secret, state: SecretState::Shown };
+    if let Some(IssuedSecret { kind, label, secret: text }) = secret {
+        let secret = Secret { kind, label, text, state: SecretState::Shown };
         model.overlay = Some(Overlay::Secret(secret));
     }
 }
@@ -187,6 +187,8 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
             }
         }
         Loaded::Nodes(nodes) => data.nodes.set(nodes),
+        Loaded::Invites(invites) => data.invites.set(invites),
+        Loaded::Sessions(sessions) => data.sessions.set(sessions),
         Loaded::Traffic(traffic) => data.traffic.set(traffic),
     }
 }
@@ -217,6 +219,8 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Audit => &mut data.audit.fetch,
         Topic::Nodes => &mut data.nodes.fetch,
         Topic::Ledger => &mut data.ledger.fetch,
+        Topic::Invites => &mut data.invites.fetch,
+        Topic::Sessions => &mut data.sessions.fetch,
         Topic::Traffic => &mut data.traffic.fetch,
         Topic::Log => {
             // The existing records belong to the previous filter.

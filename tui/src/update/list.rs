@@ -268,6 +268,8 @@ pub(super) fn selected_id(model: &Model) -> Option<&str> {
         Screen::Audit => Selectable::id(&data.audit),
         Screen::Nodes => Selectable::id(&data.nodes),
         Screen::Ledger => Selectable::id(&data.ledger),
+        Screen::Invites => Selectable::id(&data.invites),
+        Screen::Sessions => Selectable::id(&data.sessions),
         Screen::SignIn | Screen::Overview | Screen::Live => None,
     }
 }
@@ -285,6 +287,8 @@ pub(super) fn filter(model: &Model) -> &str {
         Screen::Audit => &data.audit.filter,
         Screen::Nodes => &data.nodes.filter,
         Screen::Ledger => &data.ledger.filter,
+        Screen::Invites => &data.invites.filter,
+        Screen::Sessions => &data.sessions.filter,
         Screen::SignIn | Screen::Overview | Screen::Live => "",
     }
 }
@@ -302,6 +306,8 @@ pub(super) fn set_filter(model: &mut Model, filter: &str) {
         Screen::Audit => data.audit.set_filter(filter),
         Screen::Nodes => data.nodes.set_filter(filter),
         Screen::Ledger => data.ledger.set_filter(filter),
+        Screen::Invites => data.invites.set_filter(filter),
+        Screen::Sessions => data.sessions.set_filter(filter),
         Screen::SignIn | Screen::Overview | Screen::Live => {}
     }
 }
@@ -324,6 +330,8 @@ pub(super) fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
         Screen::Audit => Some(&mut data.audit),
         Screen::Nodes => Some(&mut data.nodes),
         Screen::Ledger => Some(&mut data.ledger),
+        Screen::Invites => Some(&mut data.invites),
+        Screen::Sessions => Some(&mut data.sessions),
         Screen::SignIn | Screen::Overview | Screen::Live => None,
     }
 }

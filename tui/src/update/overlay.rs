@@ -4,6 +4,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tui_input::InputRequest;
 
 use crate::effect::Effect;
+use crate::model::change::SecretKind;
 use crate::model::command_line::command_line;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
 use crate::model::{Action, Model};
@@ -38,7 +39,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Overlay::Choose(choice) => trail::choose(model, choice, action),
         Overlay::Form(open) => form::act(model, open, action),
         Overlay::Confirm(question) => confirm(model, question, action),
-        Overlay::Secret(secret) if action == Action::Try => {
+        Overlay::Secret(secret) if action == Action::Try && secret.kind == SecretKind::Key => {
             trial::open_with_key(model, secret);
             Vec::new()
         }
@@ -91,10 +92,10 @@ fn show(model: &mut Model, mut secret: Secret, action: Action) -> Vec<Effect> {
         }
         (Action::Back, SecretState::Shown) => secret.state = SecretState::Closing,
         (Action::Back, SecretState::Closing | SecretState::Copied) => {
-            let label = secret.label.clone();
+            let name = secret.kind.name(&secret.label);
             drop(secret);
             model.set_success(format!(
-                "the text of key `{label}` is gone from here; only its digest is kept"
+                "the text of {name} is gone from here; only its digest is kept"
             ));
             return vec![Effect::ClearScreen];
         }

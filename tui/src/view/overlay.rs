@@ -8,6 +8,7 @@ use secrecy::ExposeSecret;
 
 use crate::keymap;
 use crate::model::Model;
+use crate::model::change::SecretKind;
 use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form};
 use crate::model::overlay::{Choice, Confirm, Overlay, Palette, Secret, SecretState};
@@ -20,6 +21,9 @@ use super::{chart, choices, filter, help, trial};
 
 /// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
+
+/// What to do with the secret of a key.
+const KEEP_IT: &str = "Keep it in a safe place before you close this box.";
 
 /// Draws the open overlay above `body`. The filter input replaces the footer in `bottom`.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rect) {
@@ -177,7 +181,19 @@ fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
 fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
     // Wide enough for the secret in one line: the mouse cannot select a wrapped one.
     let area = area.centered(Constraint::Max(80), Constraint::Length(11));
-    let inside = popup(theme, &format!("Key `{}`", secret.label), buffer, area);
+    let (title, use_of_it) = match secret.kind {
+        SecretKind::Key => (format!("Key `{}`", secret.label), KEEP_IT.to_owned()),
+        SecretKind::Invite => {
+            let text = "The new account uses it with Ctrl-N here, or with ctl register --invite.";
+            ("Invite code".to_owned(), text.to_owned())
+        }
+        SecretKind::PasswordReset => {
+            let name = &secret.label;
+            let text = format!("For one hour and one use: ctl login {name} --reset-code CODE");
+            (format!("Code for a new password of `{name}`"), text)
+        }
+    };
+    let inside = popup(theme, &title, buffer, area);
     let text = secret.text.expose_secret();
     let copied = match secret.state {
         SecretState::Shown => {
@@ -193,7 +209,7 @@ fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
         Line::styled(text, theme.strong()),
         Line::default(),
         Line::styled("It is shown this once and will not come back.", theme.warning()),
-        Line::raw("Keep it in a safe place before you close this box."),
+        Line::raw(use_of_it),
         Line::default(),
         copied,
     ]);

@@ -99,6 +99,8 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     if model.screen == Screen::Nodes {
         load(model, Loaded::Nodes(many.map(|it| data::node(it, state)).collect()));
     }
+    load(model, Loaded::Invites((0..count).map(|it| data::invite(it, state)).collect()));
+    load(model, Loaded::Sessions((0..count).map(|it| data::session(it, state)).collect()));
     load(model, Loaded::Traffic(data::traffic(state)));
     let records = (0..count * 10).map(|it| match state {
         Sample::Full => overlong_record(it),
@@ -121,6 +123,8 @@ fn fail(model: &mut Model) {
         Topic::Audit,
         Topic::Ledger,
         Topic::Nodes,
+        Topic::Invites,
+        Topic::Sessions,
         Topic::Log,
     ] {
         update(model, Message::NotLoaded(topic, FetchState::Failed(problem.clone())));

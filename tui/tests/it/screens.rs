@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use ratatui::style::{Color, Modifier};
 use tui::message::Message;
 use tui::model::accounts::Role;
-use tui::model::change::{ChangeOutcome, CreatedKey};
+use tui::model::change::{ChangeOutcome, IssuedSecret, SecretKind};
 use tui::model::fetched::{FetchState, Fetched};
 use tui::model::overlay::Overlay;
 use tui::model::record::LogBatch;
@@ -37,7 +37,7 @@ fn offline() -> ConnectionState {
 
 #[test]
 fn every_screen_in_every_state() {
-    for screen in Screen::TABS.into_iter().chain([Screen::Ledger]) {
+    for screen in Screen::openable() {
         for state in [Sample::Empty, Sample::Normal, Sample::Error, Sample::Full] {
             let name = format!("{}_{state:?}", screen.name()).to_lowercase();
             let mut model = open(screen, state);
@@ -306,10 +306,11 @@ fn forms_confirmations_and_secrets() {
     act(&mut model, Action::New);
     write(&mut model, "laptop");
     check("form_key", &mut model);
-    let made = CreatedKey { label: "laptop".to_owned(), secret: secret().into() };
+    let made =
+        IssuedSecret { kind: SecretKind::Key, label: "laptop".to_owned(), secret: secret().into() };
     let done = ChangeOutcome {
         notice: "key `laptop` is made".to_owned(),
-        key: Some(made),
+        secret: Some(made),
         is_batch: false,
     };
     act(&mut model, Action::Submit);

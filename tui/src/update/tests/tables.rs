@@ -50,9 +50,9 @@ fn marked_accounts_are_copied_and_suspended_together() {
     write_marks(&mut model);
     assert_eq!(copied(&press(&mut model, KeyCode::Char('y'))), "id-of-bob\nid-of-cleo");
     let csv = copied(&press(&mut model, KeyCode::Char('Y'))).to_owned();
-    assert!(
-        csv.starts_with("name,role,state,plan,balance,registered,recent,p50,p99\nbob,member,active,free,9.5,")
-    );
+    assert!(csv.starts_with(
+        "name,role,state,plan,balance,registered,recent,p50,p99\nbob,member,active,free,9.5,"
+    ));
     assert_eq!(csv.lines().count(), 3);
     press(&mut model, KeyCode::Char('s'));
     let Some(Overlay::Form(form)) = &model.overlay else { panic!("{:?}", model.overlay) };
@@ -90,7 +90,7 @@ fn marked_keys_are_revoked_after_one_question() {
     assert_eq!(model.data.keys.marked().len(), 1);
     load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
     assert_eq!(model.data.keys.marked().len(), 2);
-    let done = ChangeOutcome { notice: "done".to_owned(), key: None, is_batch: true };
+    let done = ChangeOutcome { notice: "done".to_owned(), secret: None, is_batch: true };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(model.data.keys.marked().is_empty());
 }
@@ -121,7 +121,7 @@ fn only_active_accounts_are_suspended_and_only_the_marked_ones() {
     press(&mut model, KeyCode::Char('s'));
     assert!(model.overlay.is_none(), "{:?}", model.overlay);
     assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("Esc")));
-    let done = ChangeOutcome { notice: "done".to_owned(), key: None, is_batch: true };
+    let done = ChangeOutcome { notice: "done".to_owned(), secret: None, is_batch: true };
     update(&mut model, Message::Changed(Ok(done)));
     press(&mut model, KeyCode::Char('s'));
     write(&mut model, "unpaid");

@@ -4,11 +4,13 @@ use jiff::Timestamp;
 use tui::model::accounts::{Account, AccountStatus, Role};
 use tui::model::audit::AuditEntry;
 use tui::model::catalogue::{Ability, CatalogueModel, Deployment, Modality, Price};
+use tui::model::invites::Invite;
 use tui::model::keys::Key;
 use tui::model::ledger::LedgerEntry;
 use tui::model::nodes::{Node, NodeState};
 use tui::model::plans::{Limits, Plan};
 use tui::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
+use tui::model::sessions::Session;
 use tui::model::traffic::{
     ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
 };
@@ -76,6 +78,27 @@ pub(crate) fn key(index: usize, state: Sample) -> Key {
         revoked_at: if index == 2 { ago(100) } else { None },
         successor: None,
         recent: None,
+    }
+}
+
+pub(super) fn invite(index: usize, state: Sample) -> Invite {
+    Invite {
+        id: format!("4be1f07a{index:04}"),
+        created_by: (index != 1).then(|| name("ada", 0, state)),
+        plan: (index == 1).then(|| name("team", 0, state)),
+        credit_usd: (index == 1).then(|| money(index, state)),
+        created_at: ago(4_000 * (index + 1)),
+        expires_at: ago(0),
+        used_at: if index == 2 { ago(100) } else { None },
+    }
+}
+
+pub(super) fn session(index: usize, state: Sample) -> Session {
+    Session {
+        id: name("5cf2e18b", index, state),
+        created_at: ago(4_000 * (index + 1)),
+        expires_at: ago(0),
+        is_current: index == 0,
     }
 }
 
