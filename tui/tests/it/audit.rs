@@ -23,6 +23,8 @@ struct Ids {
     key: String,
     /// The newest invite.
     invite: String,
+    /// The account that is not the operator's.
+    account: String,
 }
 
 /// How a change is made.
@@ -143,11 +145,15 @@ impl Way {
     }
 }
 
-/// Returns the ids of the newest key and the newest invite.
+/// Returns the ids of the newest key, the newest invite and the other account.
 async fn newest(operator: &Session) -> Ids {
     let keys = operator.keys().list_keys(v1::ListKeysRequest::default()).await.unwrap();
     let invites = operator.accounts().list_invites(v1::ListInvitesRequest {}).await.unwrap();
+    let accounts = operator.accounts().list_accounts(v1::ListAccountsRequest::default()).await;
+    let mut accounts = accounts.unwrap().into_inner().accounts.into_iter();
+    let other = accounts.find(|it| it.role() == v1::Role::Member);
     Ids {
+        account: other.map(|account| account.id).unwrap_or_default(),
         key: keys.into_inner().keys.first().map(|key| key.id.clone()).unwrap_or_default(),
         invite: invites.into_inner().invites.first().map(|it| it.id.clone()).unwrap_or_default(),
     }
@@ -173,7 +179,8 @@ async fn entries(way: impl AsyncFnOnce(&Product) -> Way) -> Vec<[String; 4]> {
                 "" => text,
                 id => text.replace(id, &format!("{name}-{number}")),
             };
-            of(of(text, &ids.key, "key"), &ids.invite, "invite")
+            let text = of(of(text, &ids.key, "key"), &ids.invite, "invite");
+            if ids.account.is_empty() { text } else { text.replace(&ids.account, "account") }
         })
     };
     let shown = |it: v1::AuditEntry| [it.action, it.object, it.account, it.details].map(&named);

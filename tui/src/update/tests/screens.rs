@@ -121,6 +121,7 @@ fn the_first_screen_is_the_one_of_the_command_line() {
 
     model.start = Some(Start { screen: Screen::Accounts, filter: String::new(), is_asked: false });
     update(&mut model, Message::SignedOut("again".to_owned()));
+    model.notice = None;
     update(&mut model, Message::TokenFound("token".into()));
     load(&mut model, Loaded::Account(account("ada", Role::Member)));
     assert_eq!((model.screen, &model.notice), (Screen::Overview, &None), "it was open before");
