@@ -34,6 +34,7 @@ pub use self::simulator::run_simulator;
 pub use self::take_over::take_over;
 use crate::admin;
 use crate::backups::BackupTask;
+use crate::cancellation::{Broadcast, Cancellations};
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::{Config, LiveSettings, StoreConfig};
@@ -349,6 +350,8 @@ pub async fn run(
         }));
         writing.spawn(metrics::serve(listener, exporter, recorder_stop.clone()));
     }
+    let broadcast = Arc::<Broadcast>::default();
+    let cancellations = Arc::new(Cancellations::new(broadcast.clone()));
     let app = AppState {
         directory: directory.clone(),
         contact,
@@ -367,9 +370,11 @@ pub async fn run(
         entropy: seams.entropy.clone(),
         tasks: tasks.clone(),
         cut_off: cut_off.clone(),
+        cancellations: cancellations.clone(),
     };
     let bodies = BodyReceiver::new(config.max_body_bytes, body_memory, config.edge.body_pace);
-    let edge = Arc::new(EdgeState::new(bodies, config.cors.clone(), verbose_health(schema)));
+    let edge =
+        Arc::new(EdgeState::new(bodies, config.cors.clone(), verbose_health(schema), broadcast));
     let (live_edge, live_retention) = (edge.clone(), retention_settings);
     let apply_settings = Arc::new(move |settings: &LiveSettings| {
         live_edge.set_cors(settings.cors.clone());
@@ -383,6 +388,7 @@ pub async fn run(
         allocations: allocations.clone(),
         directory: directory.clone(),
         ledger: ledger.clone(),
+        cancellations,
         credentials,
         clock,
         entropy: seams.entropy.clone(),

@@ -10,6 +10,7 @@
 //! - [`directory`] and [`secrets`] hold the in-memory data that requests read: keys, accounts, the catalogue and
 //!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
 //! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO.
+//! - [`cancellation`] ends single requests early, and wakes the tasks of all for it.
 //! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log.
 //! - [`app`] builds all components and shuts them down in order; [`workers`] are the threads that serve requests.
 
@@ -29,6 +30,7 @@ pub mod control;
 
 pub mod app;
 pub mod backups;
+pub mod cancellation;
 pub mod catalogue;
 pub mod clock;
 pub mod coalescing_writer;

@@ -127,6 +127,40 @@ async fn an_attempt_that_fails_leaves_the_other_one_to_answer() {
     }
 }
 
+/// Regression test: after both attempts had failed, the other credentials of their upstreams were not tried.
+#[tokio::test]
+async fn the_other_credentials_are_tried_after_both_attempts_have_failed() {
+    for (refused, served) in [(0, FIRST), (1, SECOND)] {
+        let hedged = Hedged::start().await;
+        let operator = hedged.product.operator().await;
+        let upstreams = [&hedged.first, &hedged.second];
+        let secret = |secret: &str| v1::Credential {
+            source: Some(v1::credential::Source::Secret(secret.to_owned())),
+        };
+        let credentials = vec![secret("one"), secret("two")];
+        let update = v1::UpdateUpstreamRequest {
+            name: format!("up-asked-{refused}"),
+            credentials: Some(v1::CredentialList { credentials }),
+            ..Default::default()
+        };
+        operator.upstreams().update_upstream(update).await.unwrap();
+        let serve = async {
+            let (first, second) = hedged.both().await;
+            let mut calls = [first, second];
+            calls[refused].send(json_answer(401, "{}")).await;
+            calls[refused].closed().await;
+            calls[1 - refused].send(json_answer(500, "{}")).await;
+            upstreams[refused].call().await.send(answer(3)).await;
+        };
+        let (answered, ()) = hedged.ask(serve).await;
+        assert_eq!(answered.status, 200, "{answered:?}");
+        let (deployment, notes) = hedged.recorded().await;
+        assert_eq!(deployment, served);
+        let failed = notes.iter().filter(|note| note.starts_with("failed_attempt=")).count();
+        assert_eq!(failed, 2, "{notes:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_error_about_the_request_is_not_waited_out() {
     let hedged = Hedged::start().await;

@@ -58,6 +58,7 @@ mod reload;
 mod replay;
 mod request_bodies;
 mod request_framing;
+mod requests_in_flight;
 mod responses;
 mod restart;
 mod restore;

@@ -19,6 +19,12 @@ pub(crate) enum RequestCommand {
     #[command(after_help = "Example:\n  ctl request tail --history 10 -o jsonl\n  \
         ctl request tail --filter 'status:failed,rejected ttft>2s'")]
     Tail(Tail),
+    /// List the requests in flight on the gateway, oldest first
+    #[command(name = "in-flight", after_help = "Example:\n  ctl request in-flight -o jsonl")]
+    InFlight(InFlight),
+    /// Cancel a request in flight; its client gets an error
+    #[command(after_help = "Example:\n  ctl request cancel 019a9f0e-7c1e-7d2a-b6a4-2f1f9c3e8a01")]
+    Cancel(Cancel),
     /// Write all matching request records to stdout, oldest first
     #[command(
         after_help = "Example:\n  ctl request export --since 30d --format csv > requests.csv"
@@ -75,6 +81,21 @@ pub(crate) struct List {
 pub(crate) struct Show {
     /// Record id, which clients get as `x-request-id`; for recent records, the first or last eight
     /// characters suffice
+    pub(crate) id: String,
+}
+
+/// Arguments of `ctl request in-flight`.
+#[derive(Debug, Args)]
+pub(crate) struct InFlight {
+    /// Only requests of this account, by name or id
+    #[arg(long)]
+    pub(crate) account: Option<String>,
+}
+
+/// Arguments of `ctl request cancel`.
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    /// Request id
     pub(crate) id: String,
 }
 

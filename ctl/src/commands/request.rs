@@ -2,6 +2,7 @@
 
 mod export;
 mod find;
+mod in_flight;
 mod tail;
 
 use proto::v1::usage_service_client::UsageServiceClient;
@@ -49,6 +50,8 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: RequestCommand) -> Resul
     match command {
         RequestCommand::List(input) => list(shell, input).await,
         RequestCommand::Show(input) => show(shell, input).await,
+        RequestCommand::InFlight(input) => in_flight::list(shell, input).await,
+        RequestCommand::Cancel(input) => in_flight::cancel(shell, input).await,
         RequestCommand::Tail(input) => tail::tail(shell, input).await,
         RequestCommand::Export(input) => export(shell, input).await,
     }

@@ -63,6 +63,8 @@ const LINES: &[&str] = &[
     "request list",
     "request show 019a9f0e-0000-7000-8000-00000000000a",
     "request tail --no-reconnect",
+    "request in-flight",
+    "request cancel 019a9f0e-0000-7000-8000-00000000000d",
     "request export",
     "audit list",
     "ledger list",

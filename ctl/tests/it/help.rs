@@ -71,6 +71,8 @@ pub(crate) const COMMANDS: &[&str] = &[
     "request list",
     "request show",
     "request tail",
+    "request in-flight",
+    "request cancel",
     "request export",
     "audit",
     "audit list",

@@ -44,6 +44,24 @@ impl UsageService for Usage {
         Ok(Response::new(v1::GetRequestResponse { request: Some(convert::record(record)) }))
     }
 
+    async fn list_requests_in_flight(
+        &self,
+        request: Request<v1::ListRequestsInFlightRequest>,
+    ) -> RpcResult<v1::ListRequestsInFlightResponse> {
+        let caller = auth::caller(&self.control, &request).await?;
+        let in_flight = self.control.requests_in_flight(&caller, &request.into_inner().account)?;
+        Ok(Response::new(convert::requests_in_flight(in_flight)))
+    }
+
+    async fn cancel_request(
+        &self,
+        request: Request<v1::CancelRequestRequest>,
+    ) -> RpcResult<v1::CancelRequestResponse> {
+        let caller = auth::caller(&self.control, &request).await?;
+        self.control.cancel_request(&caller, &request.into_inner().id).await?;
+        Ok(Response::new(v1::CancelRequestResponse {}))
+    }
+
     type TailRequestsStream = BoxStream<'static, Result<v1::TailRequestsResponse, Status>>;
 
     async fn tail_requests(

@@ -39,6 +39,8 @@ pub enum Permission {
     SuspendAccounts,
     /// To revoke the keys of other accounts.
     RevokeKeys,
+    /// To cancel requests of other accounts.
+    CancelRequests,
     /// To change the settings of the keys of other accounts.
     ChangeKeys,
     /// To register accounts in every registration mode, and to invite.
@@ -78,6 +80,7 @@ impl Permission {
             Self::ReadAll => (Role::Support, "see other accounts and the state of the gateway"),
             Self::SuspendAccounts => (Role::Support, "suspend and resume accounts"),
             Self::RevokeKeys => (Role::Support, "revoke the keys of other accounts"),
+            Self::CancelRequests => (Role::Support, "cancel requests of other accounts"),
             Self::ChangeKeys => (Role::Operator, "change the keys of other accounts"),
             Self::AddAccounts => (Role::Operator, "invite and register accounts"),
             Self::EndAccounts => (Role::Operator, "rename, close, reopen and delete accounts"),

@@ -37,6 +37,7 @@ mod registration;
 mod registration_limiter;
 pub mod reload;
 mod report_aggregator;
+pub mod requests_in_flight;
 mod roles;
 mod rotation;
 pub mod routes;
@@ -63,6 +64,7 @@ use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::backups::BackupStatus;
+use crate::cancellation::Cancellations;
 use crate::clock::{Clock, Entropy};
 use crate::config::{LiveSettings, SettingsInUse};
 use crate::directory::Directory;
@@ -95,6 +97,7 @@ pub struct Control {
     allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
+    cancellations: Arc<Cancellations>,
     credentials: Arc<Credentials>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -134,6 +137,8 @@ pub struct Parts {
     pub directory: Arc<Directory>,
     /// The balances and request records.
     pub ledger: Arc<Ledger>,
+    /// The requests that are to end now.
+    pub cancellations: Arc<Cancellations>,
     /// The upstreams' credentials; seals new ones.
     pub credentials: Arc<Credentials>,
     /// Wall and monotonic time.
@@ -205,6 +210,7 @@ impl Control {
             allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,
+            cancellations: parts.cancellations,
             credentials: parts.credentials,
             clock: parts.clock,
             entropy: parts.entropy,

@@ -142,7 +142,7 @@ impl Control {
         rows.into_iter().map(|(_, record)| self.record_view(record)).collect()
     }
 
-    fn record_view(&self, record: RequestRecord) -> RecordView {
+    pub(super) fn record_view(&self, record: RequestRecord) -> RecordView {
         RecordView { account: self.account_name(record.account), record }
     }
 }

@@ -9,6 +9,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 
 use super::error_reply;
+use crate::cancellation::Cancellations;
 use crate::ledger::DiskSync;
 use crate::pipeline::relay::Relay;
 use domain::refusal::Refusal;
@@ -57,11 +58,16 @@ impl Reply {
         }
     }
 
-    /// Ends a stream with an error that the client can read, because the gateway shuts down.
-    pub fn end_for_shutdown(&mut self) {
+    /// Ends a stream early with an error that the client can read.
+    pub fn interrupt(&mut self, reason: Refusal) {
         if let Self::Stream(relay) = self {
-            relay.interrupt(Refusal::ShuttingDown.into());
+            relay.interrupt(reason.into());
         }
+    }
+
+    /// Returns whether it is a stream whose request is cancelled.
+    pub fn is_cancelled(&self, cancellations: &Cancellations) -> bool {
+        matches!(self, Self::Stream(relay) if relay.id().is_some_and(|id| cancellations.is_cancelled(id)))
     }
 
     /// Creates a complete body.

@@ -21,7 +21,9 @@ use tokio_util::task::TaskTracker;
 
 use super::body::Reply;
 use super::shutdown::{Phase, PhaseWatch, Shutdown};
+use crate::cancellation::Cancellations;
 use crate::connections::{Activity, ActivityGuard, StallTimer};
+use domain::refusal::Refusal;
 
 /// How long an idle connection may take to end after it was asked to.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -89,6 +91,7 @@ pub(super) struct StreamProgress {
 pub(super) struct ClientBody {
     reply: Reply,
     shutdown: Arc<Shutdown>,
+    cancellations: Arc<Cancellations>,
     /// `None` on a connection without streams.
     progress: Option<Arc<StreamProgress>>,
     /// The bytes so far.
@@ -157,12 +160,12 @@ impl<C: GracefulConnection> Future for ServedConnection<C> {
                 this.connection.as_mut().graceful_shutdown();
                 continue;
             }
-            match this.phase.poll_changed(context) {
+            match this.phase.poll_woken(context) {
                 Poll::Ready(Phase::Grace) if this.activity.started() == 0 => {
                     this.awaits_last_request = true;
                 }
-                // A phase that follows immediately replaces the one before it; requests check the phase
-                // themselves.
+                // A phase that follows immediately replaces the one before it, and one may come twice; requests check
+                // the phase themselves.
                 Poll::Ready(Phase::Grace | Phase::Draining | Phase::Ending) => {
                     this.awaits_last_request = false;
                     this.connection.as_mut().graceful_shutdown();
@@ -201,7 +204,7 @@ impl<F: Future> Future for StreamTask<F> {
             if this.request.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
-            if this.phase.poll_changed(context).is_pending() {
+            if this.phase.poll_woken(context).is_pending() {
                 break;
             }
         }
@@ -239,11 +242,12 @@ impl ClientBody {
     pub(super) fn new(
         reply: Reply,
         shutdown: Arc<Shutdown>,
+        cancellations: Arc<Cancellations>,
         progress: Option<Arc<StreamProgress>>,
         request: ActivityGuard,
     ) -> Self {
         let reply = if progress.is_some() { reply.in_pieces() } else { reply };
-        Self { reply, shutdown, progress, bytes: 0, _request: request }
+        Self { reply, shutdown, cancellations, progress, bytes: 0, _request: request }
     }
 }
 
@@ -257,7 +261,9 @@ impl Body for ClientBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
         if this.shutdown.is_ending() {
-            this.reply.end_for_shutdown();
+            this.reply.interrupt(Refusal::ShuttingDown);
+        } else if this.reply.is_cancelled(&this.cancellations) {
+            this.reply.interrupt(Refusal::RequestCancelled);
         }
         let Some(progress) = &this.progress else {
             return Pin::new(&mut this.reply).poll_frame(context);
@@ -302,7 +308,7 @@ mod tests {
         });
         let builder = auto::Builder::new(TokioExecutor::new());
         let connection = builder.serve_connection(TokioIo::new(server), service).into_owned();
-        let shutdown = Shutdown::new();
+        let shutdown = Shutdown::new(Arc::default());
         let connection =
             ServedConnection::new(connection, Arc::default(), &shutdown, Duration::MAX);
         shutdown.enter(Phase::Draining);
@@ -321,7 +327,8 @@ mod tests {
         let service = service_fn(async |_: Request<hyper::body::Incoming>| {
             Ok::<_, Infallible>(Response::new(Reply::whole("")))
         });
-        let (activity, shutdown) = (Arc::<Activity>::default(), Arc::new(Shutdown::new()));
+        let (activity, shutdown) =
+            (Arc::<Activity>::default(), Arc::new(Shutdown::new(Arc::default())));
         let head_timeout = Duration::from_hours(1);
         let io = ProtocolIo::new(
             server,

@@ -47,11 +47,10 @@ pub(super) fn error_event(broken: BrokenStream) -> (Bytes, Option<DiskSync>) {
     tracing::warn!(event = "stream_broken", request_id = %broken.request.id(), error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
     let end = RequestOutcome {
-        status: if broken.fault.status() == RequestStatus::Interrupted {
-            RequestStatus::Interrupted
-        } else {
+        status: match broken.fault.status() {
             // The request has begun, so it is not a refusal any more.
-            RequestStatus::Failed
+            RequestStatus::Rejected => RequestStatus::Failed,
+            status => status,
         },
         http_status: Some(200),
         error_code: error.code.clone(),
@@ -201,6 +200,9 @@ impl From<&Refusal> for ErrorReply {
             |code: &str| Self::new(StatusCode::TOO_MANY_REQUESTS, LIMIT, code, refusal.to_string());
         match refusal {
             Refusal::InvalidApiKey(_) => invalid(StatusCode::UNAUTHORIZED, "invalid_api_key"),
+            Refusal::RequestCancelled => {
+                invalid(StatusCode::FORBIDDEN, "request_cancelled").no_retry()
+            }
             Refusal::AccountSuspended => invalid(StatusCode::FORBIDDEN, "account_suspended"),
             Refusal::ModelNotAllowed { .. } => {
                 invalid(StatusCode::FORBIDDEN, "model_not_allowed").param(Some("model"))

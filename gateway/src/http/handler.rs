@@ -26,12 +26,14 @@ use super::respond;
 use super::shutdown::Shutdown;
 use super::stored::{self, StoredReader};
 use super::target::{LocalTarget, Target, target};
+use crate::cancellation::{Broadcast, Cancellations};
 use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::failed_request::FailedRequest;
 use crate::pipeline::open_request::{Arrival, OpenRequest};
 use crate::pipeline::outcome::RequestOutcome;
 use crate::pipeline::serve::serve;
 use crate::pipeline::{AppState, Fault, admit};
+use domain::id::RequestId;
 use domain::refusal::{Refusal, RequestFault};
 
 /// Serves requests. One for each worker.
@@ -53,10 +55,16 @@ pub struct EdgeState {
 impl EdgeState {
     /// Creates the state of an edge that receives request bodies through `bodies`, and that pages of the origins
     /// `cors` may use. `verbose_health` is the JSON object that `/healthz?verbose` answers with.
-    pub fn new(bodies: BodyReceiver, cors: Option<CorsOrigins>, verbose_health: Bytes) -> Self {
+    /// `broadcast` wakes the tasks of connections and streams.
+    pub fn new(
+        bodies: BodyReceiver,
+        cors: Option<CorsOrigins>,
+        verbose_health: Bytes,
+        broadcast: Arc<Broadcast>,
+    ) -> Self {
         let stored = StoredReader::new(bodies.budget().clone());
         let cors = ArcSwapOption::new(cors.map(Arc::new));
-        Self { bodies, stored, shutdown: Arc::new(Shutdown::new()), cors, verbose_health }
+        Self { bodies, stored, shutdown: Arc::new(Shutdown::new(broadcast)), cors, verbose_health }
     }
 
     /// Sets the origins whose pages may use the API; `None` turns CORS off.
@@ -79,6 +87,11 @@ impl Handler {
     /// Returns the shutdown that requests observe.
     pub(super) fn shutdown(&self) -> Arc<Shutdown> {
         self.edge.shutdown.clone()
+    }
+
+    /// Returns the requests that are to end now.
+    pub(super) fn cancellations(&self) -> Arc<Cancellations> {
+        self.app.cancellations.clone()
     }
 
     /// Returns the whole answer, head and body, to a head of HTTP/1 that cannot be read. The connection ends with
@@ -158,27 +171,38 @@ impl Handler {
         let served = {
             let mut serving = pin!(self.serve_target(&principal, target, &head, incoming, open));
             let next = poll_fn(|context| match serving.as_mut().poll(context) {
-                // A change of phase wakes the task.
-                Poll::Pending if self.edge.shutdown.is_ending() => {
-                    let fault = Refusal::ShuttingDown.into();
-                    drop_outcome.set(ErrorReply::from(&fault).outcome(&fault));
-                    Poll::Ready(None)
-                }
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(served) => Poll::Ready(Some(served)),
+                Poll::Ready(served) => Poll::Ready(Ok(served)),
+                // What ends it early wakes the task.
+                Poll::Pending => match self.ends_early(arrival.id) {
+                    Some(reason) => {
+                        let fault = Fault::from(reason);
+                        let reply = ErrorReply::from(&fault);
+                        drop_outcome.set(reply.outcome(&fault));
+                        Poll::Ready(Err(reply))
+                    }
+                    None => Poll::Pending,
+                },
             });
             next.await
         };
         let response = match served {
-            Some(Ok(response)) => response,
-            Some(Err(failed)) => fail(*failed),
-            None => respond::error(ErrorReply::from(&Refusal::ShuttingDown)),
+            Ok(Ok(response)) => response,
+            Ok(Err(failed)) => fail(*failed),
+            Err(reply) => respond::error(reply),
         };
         if response.body().is_whole() {
             // A stream waits at its end. A failed sync is logged and does not hold back an answer.
             _ = self.app.ledger.sync_journal().await;
         }
         response
+    }
+
+    /// Returns why a request ends before it is answered: by a shutdown, or because it was cancelled.
+    fn ends_early(&self, id: RequestId) -> Option<Refusal> {
+        if self.edge.shutdown.is_ending() {
+            return Some(Refusal::ShuttingDown);
+        }
+        self.app.cancellations.is_cancelled(id).then_some(Refusal::RequestCancelled)
     }
 
     /// Returns whether requests should be sent here: not during a drain, and not while they are refused or

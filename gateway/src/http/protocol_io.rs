@@ -397,7 +397,7 @@ mod tests {
     ) -> (DuplexStream, ProtocolIo<DuplexStream, impl Fn(StatusCode) -> Bytes>) {
         let (client, server) = duplex(buffer);
         let render = |status: StatusCode| format!("[error {}]", status.as_u16()).into();
-        let shutdown = Arc::new(Shutdown::new());
+        let shutdown = Arc::new(Shutdown::new(Arc::default()));
         (client, ProtocolIo::new(server, Arc::default(), shutdown, HEAD_TIMEOUT, MAX_HEAD, render))
     }
 

@@ -1,14 +1,11 @@
 //! The phases of the shutdown.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll};
 
-use tokio::sync::Notify;
-use tokio::sync::futures::OwnedNotified;
-use tokio::task::coop::{Unconstrained, unconstrained};
+use crate::cancellation::{Broadcast, BroadcastWatch};
 
 /// A phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,40 +27,31 @@ pub(super) enum Phase {
 pub(super) struct Shutdown {
     /// Whether requests should be sent here.
     is_ready: AtomicBool,
-    phases: Arc<Phases>,
+    phase: Arc<CurrentPhase>,
+    /// Wakes the tasks of connections and streams.
+    broadcast: Arc<Broadcast>,
 }
 
-/// The current phase, and who waits for later ones.
+/// The current phase as a number; checked with each frame of a stream and each poll of a connection.
 #[derive(Debug)]
-struct Phases {
-    /// The current phase as a number; checked with each frame of a stream and each poll of a connection.
-    entered: AtomicU8,
-    /// For each phase after the first, notified once it or a later one is entered, and never before: a waiter that is
-    /// woken needs not register again.
-    entries: [Arc<Notify>; PHASES.len() - 1],
-}
+struct CurrentPhase(AtomicU8);
 
 /// The phases, by their numbers.
 const PHASES: [Phase; 4] = [Phase::Serving, Phase::Grace, Phase::Draining, Phase::Ending];
 
-/// Wakes a task when the phase changes. It must always be polled with the same waker, which is registered once for each
-/// phase: registering takes a lock that all workers share. It has no cooperative budget, because the waker of a task whose
-/// budget is used up would not be registered.
+/// Wakes a task when the phase changes; see [`BroadcastWatch`].
 pub(super) struct PhaseWatch {
-    phases: Arc<Phases>,
-    /// The last phase that was returned.
-    seen: Phase,
-    /// The registration for the phase after `seen`.
-    next: Option<Pin<Box<Unconstrained<OwnedNotified>>>>,
+    phase: Arc<CurrentPhase>,
+    woken: BroadcastWatch,
 }
 
 // === impl Shutdown ===
 
 impl Shutdown {
-    pub(super) fn new() -> Self {
-        let entered = AtomicU8::new(Phase::Serving as u8);
-        let phases = Arc::new(Phases { entered, entries: Default::default() });
-        Self { is_ready: AtomicBool::new(true), phases }
+    /// Creates the state of a gateway that serves, whose tasks are woken by `broadcast`.
+    pub(super) fn new(broadcast: Arc<Broadcast>) -> Self {
+        let phase = Arc::new(CurrentPhase(AtomicU8::new(Phase::Serving as u8)));
+        Self { is_ready: AtomicBool::new(true), phase, broadcast }
     }
 
     /// Returns whether requests should be sent here.
@@ -78,25 +66,24 @@ impl Shutdown {
 
     /// Returns whether requests in progress must end now.
     pub(super) fn is_ending(&self) -> bool {
-        self.phases.entered() == Phase::Ending
+        self.phase.get() == Phase::Ending
     }
 
     /// Returns whether connections end with their requests in progress.
     pub(super) fn is_draining(&self) -> bool {
-        self.phases.entered() != Phase::Serving
+        self.phase.get() != Phase::Serving
     }
 
     /// Returns whether connections end that have not had a request.
     pub(super) fn ends_unused(&self) -> bool {
-        self.phases.entered() >= Phase::Draining
+        self.phase.get() >= Phase::Draining
     }
 
     /// Returns the output of `work`, or `None` if connections without a request end before.
     pub(super) async fn unless_draining<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut phase = self.watch();
-        let draining = async {
-            while poll_fn(|context| phase.poll_changed(context)).await < Phase::Draining {}
-        };
+        let draining =
+            async { while poll_fn(|context| phase.poll_woken(context)).await < Phase::Draining {} };
         tokio::select! {
             biased;
             output = work => Some(output),
@@ -106,52 +93,31 @@ impl Shutdown {
 
     /// Enters `phase`, and wakes the watchers.
     pub(super) fn enter(&self, phase: Phase) {
-        self.phases.entered.store(phase as u8, Ordering::Release);
-        for entry in &self.phases.entries[..phase as usize] {
-            entry.notify_waiters();
-        }
+        self.phase.0.store(phase as u8, Ordering::Release);
+        self.broadcast.wake();
     }
 
     /// Watches for the phases after the first. A task that begins later sees the current one.
     pub(super) fn watch(&self) -> PhaseWatch {
-        PhaseWatch { phases: self.phases.clone(), seen: Phase::Serving, next: None }
+        PhaseWatch { phase: self.phase.clone(), woken: self.broadcast.watch() }
     }
 }
 
-// === impl Phases ===
+// === impl CurrentPhase ===
 
-impl Phases {
-    fn entered(&self) -> Phase {
-        PHASES[usize::from(self.entered.load(Ordering::Acquire))]
+impl CurrentPhase {
+    fn get(&self) -> Phase {
+        PHASES[usize::from(self.0.load(Ordering::Acquire))]
     }
 }
 
 // === impl PhaseWatch ===
 
 impl PhaseWatch {
-    /// Ready with each phase that is entered. A phase that follows immediately replaces the one before it.
-    pub(super) fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<Phase> {
-        loop {
-            let entered = self.phases.entered();
-            if entered != self.seen {
-                self.seen = entered;
-                self.next = None;
-                return Poll::Ready(entered);
-            }
-            if self.next.is_some() {
-                return Poll::Pending;
-            }
-            let Some(entry) = self.phases.entries.get(entered as usize) else {
-                return Poll::Pending;
-            };
-            let mut next = Box::pin(unconstrained(entry.clone().notified_owned()));
-            // The phase is read again, because it may have been entered before the registration.
-            _ = next.as_mut().poll(context);
-            self.next = Some(next);
-            if self.phases.entered() == self.seen {
-                return Poll::Pending;
-            }
-        }
+    /// Ready with the current phase after each wake-up, which may be for another reason than a new phase. A phase that
+    /// follows immediately replaces the one before it.
+    pub(super) fn poll_woken(&mut self, context: &mut Context<'_>) -> Poll<Phase> {
+        self.woken.poll_woken(context).map(|()| self.phase.get())
     }
 }
 
@@ -166,7 +132,7 @@ mod tests {
         const TASKS: usize = 64;
         const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
         for _ in 0..200 {
-            let shutdown = Arc::new(Shutdown::new());
+            let shutdown = Arc::new(Shutdown::new(Arc::default()));
             let watched = shutdown.clone();
             let (registered, ready) = std::sync::mpsc::channel();
             let worker = std::thread::spawn(move || {
@@ -177,7 +143,7 @@ mod tests {
                     for _ in 0..TASKS {
                         let mut phase = watched.watch();
                         tasks.spawn(async move {
-                            let mut changed = poll_fn(|context| phase.poll_changed(context));
+                            let mut changed = poll_fn(|context| phase.poll_woken(context));
                             while (&mut changed).await != Phase::Ending {}
                         });
                     }
@@ -197,11 +163,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_late_watcher_sees_the_current_phase() {
-        let shutdown = Shutdown::new();
+        let shutdown = Shutdown::new(Arc::default());
         shutdown.enter(Phase::Draining);
         let mut phase = shutdown.watch();
-        assert_eq!(poll_fn(|context| phase.poll_changed(context)).await, Phase::Draining);
+        assert_eq!(poll_fn(|context| phase.poll_woken(context)).await, Phase::Draining);
         shutdown.enter(Phase::Ending);
-        assert_eq!(poll_fn(|context| phase.poll_changed(context)).await, Phase::Ending);
+        assert_eq!(poll_fn(|context| phase.poll_woken(context)).await, Phase::Ending);
     }
 }

@@ -358,8 +358,13 @@ impl Ledger {
 
     /// Returns the result of `look` for each request that went upstream and has not ended. The journal is
     /// locked meanwhile.
-    pub fn under_way<T>(&self, look: impl FnMut(&RequestRecord) -> T) -> Vec<T> {
+    pub fn under_way<T>(&self, look: impl FnMut(&Open) -> T) -> Vec<T> {
         self.journal.open_requests(look)
+    }
+
+    /// Returns whether a request went upstream and has not ended.
+    pub fn is_under_way(&self, id: RequestId) -> bool {
+        self.journal.is_open(id)
     }
 
     /// Returns the record of a request that has ended and is not in the store yet. Must be called before the

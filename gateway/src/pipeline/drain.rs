@@ -2,7 +2,7 @@
 //! to a limit, to get the upstream's own usage.
 //!
 //! The request keeps its permit and hold meanwhile. It runs among the tasks of the gateway until it ends, its
-//! time limit passes, or a shutdown stops waiting for requests, which cancels it.
+//! time limit passes, it is cancelled, or a shutdown stops waiting for requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use super::failed_request::FailedRequest;
 use super::outcome::{ClientDisconnected, RequestOutcome};
 use super::relay::{BrokenStream, Relay};
 use super::{AppState, Fault};
+use domain::id::RequestId;
 
 type WorkResult = Result<Answer, Box<FailedRequest>>;
 /// A request in progress.
@@ -24,6 +25,7 @@ pub(super) type Work = Pin<Box<dyn Future<Output = WorkResult> + Send>>;
 /// How a request continues without its client.
 pub(super) struct Drain {
     app: Arc<AppState>,
+    id: RequestId,
     client_disconnected: ClientDisconnected,
     /// The time limit, from the client's disconnect.
     limit: Duration,
@@ -35,13 +37,14 @@ struct AttendedWork(Option<(Work, Drain)>);
 // === impl Drain ===
 
 impl Drain {
-    /// Creates the drain of a request that continues for up to `limit`; `client_disconnected` is its own.
+    /// Creates the drain of the request `id`, which continues for up to `limit`; `client_disconnected` is its own.
     pub(super) fn new(
         app: Arc<AppState>,
+        id: RequestId,
         client_disconnected: ClientDisconnected,
         limit: Duration,
     ) -> Self {
-        Self { app, client_disconnected, limit }
+        Self { app, id, client_disconnected, limit }
     }
 
     /// Runs `work` to its end even if the client disconnects. If the answer is a stream, its rest is read
@@ -58,15 +61,23 @@ impl Drain {
     }
 
     fn spawn(self, rest: impl Future<Output = ()> + Send + 'static) {
-        let Self { app, client_disconnected, limit } = self;
+        let Self { app, id, client_disconnected, limit } = self;
         let cut_off = app.cut_off.clone();
         if cut_off.is_cancelled() {
             // The shutdown ended the request, not the client.
             return;
         }
         client_disconnected.set();
-        // On timeout, cancels as for a client disconnect.
-        let rest = cut_off.run_until_cancelled_owned(tokio::time::timeout(limit, rest));
+        let cancellations = app.cancellations.clone();
+        // On timeout, and if the request is cancelled, it ends as by a client disconnect.
+        let rest = async move {
+            tokio::select! {
+                () = rest => {}
+                () = cancellations.cancelled(id) => {}
+                () = tokio::time::sleep(limit) => {}
+            }
+        };
+        let rest = cut_off.run_until_cancelled_owned(rest);
         app.tasks.spawn(rest);
     }
 }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 
 use self::attempt::{Attempt, Sender, UpstreamAnswer};
+use self::hedge::HedgedEnd;
 use super::admit::AdmittedRequest;
 use super::forwarded_request::{ForwardedRequest, failed_attempt_note};
 use super::{AppState, Fault, rate_limit_headers};
@@ -278,7 +279,12 @@ impl Forwarding<'_> {
                         hedge
                     };
                     // Boxed because it is rare: the future of every request would have to hold it.
-                    Box::pin(self.run_hedged(attempt, outgoing, after, hedge)).await
+                    match Box::pin(self.run_hedged(attempt, outgoing, after, hedge)).await {
+                        HedgedEnd::Decided(attempt, answer) => (attempt, answer),
+                        HedgedEnd::BothFailed(both) => {
+                            return Box::pin(self.retry_both(*both, tried, outgoing)).await;
+                        }
+                    }
                 }
             };
             self.request.note_lost_attempts();

@@ -50,6 +50,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::cancellation::Cancellations;
 use crate::clock::{Clock, Entropy};
 use crate::directory::Directory;
 use crate::fleet::StoreContact;
@@ -103,6 +104,8 @@ pub struct AppState {
     pub tasks: TaskTracker,
     /// Cancelled when a shutdown stops waiting.
     pub cut_off: CancellationToken,
+    /// The requests that are to end now.
+    pub cancellations: Arc<Cancellations>,
 }
 
 impl AppState {
@@ -129,6 +132,7 @@ impl Fault {
     pub fn status(&self) -> RequestStatus {
         match self {
             Self::Refused(Refusal::ShuttingDown) => RequestStatus::Interrupted,
+            Self::Refused(Refusal::RequestCancelled) => RequestStatus::Cancelled,
             Self::Refused(_) | Self::Upstream(UpstreamError::JournalUnavailable(_)) => {
                 RequestStatus::Rejected
             }

@@ -283,8 +283,10 @@ impl OpenRequest {
         record.notes.extend(self.credential.map(credential_note));
         record.duration = self.elapsed();
         record.idempotency = record.idempotency.filter(|_| is_whole);
-        if record.deployment.is_some() && (is_drained || outcome.status == RequestStatus::Cancelled)
-        {
+        // A request that was cancelled for its client has a code.
+        let is_cancelled =
+            outcome.status == RequestStatus::Cancelled && outcome.error_code.is_none();
+        if record.deployment.is_some() && (is_drained || is_cancelled) {
             let done = if is_drained { "drained" } else { "cancelled" };
             record.notes.push(format!("client_gone:{done}"));
         }

@@ -460,6 +460,14 @@ impl Relay {
         }))
     }
 
+    /// Returns the id of its request; `None` once it is settled.
+    pub fn id(&self) -> Option<RequestId> {
+        match (&self.source, &self.request) {
+            (Source::Waiting(pending), _) => Some(pending.id),
+            (_, request) => request.as_ref().map(|request| request.id()),
+        }
+    }
+
     /// Ends the stream early because of `fault`: the bytes so far are returned first. Nothing more is read,
     /// but a forwarding in progress is kept until its request is settled with the outcome of `fault`.
     pub fn interrupt(&mut self, fault: Fault) {

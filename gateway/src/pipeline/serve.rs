@@ -76,7 +76,7 @@ fn draining(
     limit: Duration,
 ) -> (Drain, Work) {
     let (app, principal) = (app.clone(), principal.clone());
-    let drain = Drain::new(app.clone(), open.client_disconnected_handle(), limit);
+    let drain = Drain::new(app.clone(), open.id(), open.client_disconnected_handle(), limit);
     let work = async move { answer(&app, &principal, endpoint, body, recorder, open).await };
     (drain, Box::pin(work))
 }

@@ -29,6 +29,23 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             }
             Rule::Own
         }
+        "UsageService/ListRequestsInFlight" => {
+            for account in victim.names() {
+                let request = v1::ListRequestsInFlightRequest { account };
+                foreign.push((
+                    shown(caller.usage().list_requests_in_flight(request).await),
+                    Code::NotFound,
+                ));
+            }
+            let request = v1::ListRequestsInFlightRequest::default();
+            all.push(shown(caller.usage().list_requests_in_flight(request).await));
+            Rule::Own
+        }
+        "UsageService/CancelRequest" => {
+            let request = v1::CancelRequestRequest { id: victim.request.clone() };
+            all.push(shown(caller.usage().cancel_request(request).await));
+            Rule::Hidden
+        }
         "UsageService/TailRequests" => {
             for filter in of_account(victim) {
                 let request =

@@ -90,6 +90,35 @@ impl UsageService for FakeGateway {
         answer(GetRequestResponse { request: records().into_iter().next() })
     }
 
+    async fn list_requests_in_flight(
+        &self,
+        request: Request<ListRequestsInFlightRequest>,
+    ) -> Answer<ListRequestsInFlightResponse> {
+        self.record("ListRequestsInFlight", request)?;
+        let in_flight = RequestInFlight {
+            id: "019a9f0e-0000-7000-8000-00000000000d".to_owned(),
+            account: "alice".to_owned(),
+            key: "9f2c41d0".to_owned(),
+            endpoint: "responses".to_owned(),
+            model: "sim-fast".to_owned(),
+            deployment: "sim/fast:v1".to_owned(),
+            stream: true,
+            started_at: at(4, 0),
+            age_ms: 1_250.5,
+            input_bytes: 812,
+            output_bytes: 4_096,
+        };
+        answer(ListRequestsInFlightResponse { requests: vec![in_flight], total: 3 })
+    }
+
+    async fn cancel_request(
+        &self,
+        request: Request<CancelRequestRequest>,
+    ) -> Answer<CancelRequestResponse> {
+        self.record("CancelRequest", request)?;
+        answer(CancelRequestResponse {})
+    }
+
     type TailRequestsStream =
         Pin<Box<dyn Stream<Item = Result<TailRequestsResponse, Status>> + Send>>;
 

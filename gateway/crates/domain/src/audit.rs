@@ -103,6 +103,8 @@ actions! {
     KeyRotate = "key.rotate",
     /// A key was revoked.
     KeyRevoke = "key.revoke",
+    /// A request was cancelled.
+    RequestCancel = "request.cancel",
     /// A plan was created or replaced.
     PlanPut = "plan.put",
     /// A model was added.

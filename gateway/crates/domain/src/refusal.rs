@@ -213,6 +213,9 @@ pub enum Refusal {
     /// The gateway is shutting down, and the request exceeded the drain timeout. Retryable.
     #[error("the gateway is shutting down and ended this request; send it again")]
     ShuttingDown,
+    /// The account's owner or an operator has cancelled the request.
+    #[error("this request was cancelled by the owner of its key or by an operator of the gateway")]
+    RequestCancelled,
     /// The gateway shares a database, and has not reached it for longer than it may serve without.
     #[error("the gateway has not reached its database for too long; try again soon")]
     DatabaseUnreachable,

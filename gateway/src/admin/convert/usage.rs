@@ -5,6 +5,7 @@ use proto::v1;
 use super::request::{self, unknown};
 use super::response::millis;
 use super::time;
+use crate::control::requests_in_flight::{RequestInFlight, RequestsInFlight};
 use crate::control::tail::{TailBatch, TailStart};
 use crate::control::usage::{RecordView, RequestQuery, SummaryView, parse_cursor};
 use domain::ValidationError;
@@ -88,6 +89,34 @@ pub(in super::super) fn record(view: RecordView) -> v1::RequestRecord {
         ttft_ms: record.ttft.map(millis),
         notes: record.notes,
         count: record.count.get(),
+    }
+}
+
+pub(in super::super) fn requests_in_flight(
+    in_flight: RequestsInFlight,
+) -> v1::ListRequestsInFlightResponse {
+    let RequestsInFlight { requests, total } = in_flight;
+    let requests = requests.into_iter().map(request_in_flight).collect();
+    v1::ListRequestsInFlightResponse { requests, total: total as u64 }
+}
+
+fn request_in_flight(request: RequestInFlight) -> v1::RequestInFlight {
+    let RequestInFlight { view, age, input_bytes, output_bytes } = request;
+    let v1::RequestRecord {
+        id, account, key, endpoint, model, deployment, stream, started_at, ..
+    } = record(view);
+    v1::RequestInFlight {
+        id,
+        account,
+        key,
+        endpoint,
+        model: model.unwrap_or_default(),
+        deployment: deployment.unwrap_or_default(),
+        stream,
+        started_at,
+        age_ms: millis(age),
+        input_bytes,
+        output_bytes,
     }
 }
 

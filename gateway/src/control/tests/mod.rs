@@ -32,6 +32,7 @@ use tokio_util::task::TaskTracker;
 use super::models::{ModelChange, NewDeployment};
 use super::upstreams::UpstreamChange;
 use super::*;
+use crate::cancellation::Cancellations;
 use crate::clock::testing::CountingEntropy;
 use crate::journal_barrier::JournalBarrier;
 use crate::ledger::journal::Journal;
@@ -117,6 +118,7 @@ impl Bench {
             store,
             directory,
             ledger: Arc::new(ledger),
+            cancellations: Arc::new(Cancellations::new(Arc::default())),
             credentials,
             clock: clock.clone(),
             entropy,

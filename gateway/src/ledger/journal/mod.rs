@@ -235,9 +235,9 @@ impl Journal {
     }
 
     /// Returns the result of `look` for each open request.
-    pub fn open_requests<T>(&self, mut look: impl FnMut(&RequestRecord) -> T) -> Vec<T> {
+    pub fn open_requests<T>(&self, mut look: impl FnMut(&Open) -> T) -> Vec<T> {
         let state = self.lock();
-        state.open.values().map(|open_entry| look(&open_entry.open.record)).collect()
+        state.open.values().map(|open_entry| look(&open_entry.open)).collect()
     }
 
     /// Records that the store has the records at `positions`, and removes segments that are not needed any

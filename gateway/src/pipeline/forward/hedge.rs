@@ -11,16 +11,33 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 
 use super::attempt::{Attempt, Sender, UpstreamAnswer};
-use super::{Forwarding, Outgoing};
+use super::{Fault, Forwarding, Outgoing};
 use crate::pipeline::forwarded_request::failed_attempt_note;
-use crate::upstream::UpstreamError;
+use crate::upstream::{TriedCredentials, UpstreamError};
 use domain::record::ServedBy;
 
 /// The label of an attempt that was cancelled because another one was answered.
 const CANCELLED: &str = "cancelled";
 
-/// The attempt that decides about a request, and its result.
-pub(super) type Ended<'t> = (Attempt<'t>, Result<UpstreamAnswer, UpstreamError>);
+/// How an attempt has ended, beside which another one may have begun.
+pub(super) enum HedgedEnd<'t> {
+    /// One of them decides about the request.
+    Decided(Attempt<'t>, Result<UpstreamAnswer, UpstreamError>),
+    /// Both have failed, and other credentials of their upstreams may be tried.
+    BothFailed(Box<BothFailed<'t>>),
+}
+
+/// Two attempts that failed with errors that justify a failover.
+pub(super) struct BothFailed<'t> {
+    pub(super) first: (Attempt<'t>, UpstreamError),
+    pub(super) second: (Attempt<'t>, UpstreamError),
+    /// The request of the second.
+    pub(super) second_outgoing: Outgoing,
+}
+
+/// The attempt that ended last, its result, and the other one if it failed before.
+type Finished<'t> =
+    (Attempt<'t>, Result<UpstreamAnswer, UpstreamError>, Option<(Attempt<'t>, UpstreamError)>);
 
 impl Forwarding<'_> {
     /// Runs an attempt that has begun, and beside it the one that `next` returns, if the first is not answered within
@@ -31,33 +48,95 @@ impl Forwarding<'_> {
         outgoing: &Outgoing,
         after: Duration,
         next: impl FnOnce() -> Option<(Attempt<'t>, Outgoing)>,
-    ) -> Ended<'t> {
+    ) -> HedgedEnd<'t> {
         let sender = self.sender;
         let first_target = first.target;
         let mut first_run = pin!(run(first.clone(), sender, outgoing));
         if let Ok(result) = tokio::time::timeout(after, first_run.as_mut()).await {
-            return (first, result);
+            return HedgedEnd::Decided(first, result);
         }
-        let Some((second, second_outgoing)) = next() else { return (first, first_run.await) };
+        let Some((second, second_outgoing)) = next() else {
+            return HedgedEnd::Decided(first, first_run.await);
+        };
         self.hedge_after = None;
         self.request.open.add_notes([format!("hedged_after={}ms", after.as_millis())]);
         self.request.begin_second_attempt(second.send_status.clone());
         let number = second.credential_number();
         // While the journal cannot be written, nothing more may be sent.
         let may_send = self.begin_attempt(second.target, number, &second_outgoing).await.is_ok();
-        let ended = if may_send {
+        let (last, result, failed) = if may_send {
             let second_run = pin!(run(second.clone(), sender, &second_outgoing));
             match select(first_run, second_run).await {
                 Either::Left((result, run)) => self.finish(first, result, second, run).await,
                 Either::Right((result, run)) => self.finish(second, result, first, run).await,
             }
         } else {
-            (first, first_run.await)
+            (first, first_run.await, None)
         };
-        if std::ptr::eq(ended.0.target, first_target) {
+        let is_first = std::ptr::eq(last.target, first_target);
+        if is_first {
             self.request.resume_first_attempt(first_target, &outgoing.body);
         }
-        ended
+        match (result, failed) {
+            (Err(error), Some(failed)) if error.is_retryable() => {
+                let took = last.elapsed(sender.app);
+                self.end_attempt(last.target, last.credential_number(), &error, took);
+                let last = (last, error);
+                let (first, second) = if is_first { (last, failed) } else { (failed, last) };
+                HedgedEnd::BothFailed(Box::new(BothFailed { first, second, second_outgoing }))
+            }
+            (result, _) => HedgedEnd::Decided(last, result),
+        }
+    }
+
+    /// Tries the other credentials of the upstreams of two attempts, of which `tried` were before the first.
+    ///
+    /// # Errors
+    /// As [`try_target`](Self::try_target).
+    pub(super) async fn retry_both(
+        &mut self,
+        both: BothFailed<'_>,
+        tried: TriedCredentials,
+        outgoing: &Outgoing,
+    ) -> Result<UpstreamAnswer, Fault> {
+        let BothFailed { first, second, second_outgoing } = both;
+        match self.retry(first, tried, outgoing).await {
+            Err(Fault::Upstream(error)) if error.is_retryable() => {
+                self.retry(second, TriedCredentials::default(), &second_outgoing).await
+            }
+            decided => decided,
+        }
+    }
+
+    /// Tries again after an attempt that failed, with the credentials that are left.
+    ///
+    /// # Errors
+    /// As [`try_target`](Self::try_target).
+    async fn retry(
+        &mut self,
+        (mut attempt, mut error): (Attempt<'_>, UpstreamError),
+        mut tried: TriedCredentials,
+        outgoing: &Outgoing,
+    ) -> Result<UpstreamAnswer, Fault> {
+        let app = self.sender.app;
+        self.request.note_lost_attempts();
+        loop {
+            tried.insert(attempt.credential);
+            let (target, client) = (attempt.target, attempt.upstream_client);
+            let next = client.choose_next_credential(tried, &error, app.clock.monotonic());
+            let Some(credential) = next else { return Err(error.into()) };
+            let number = client.credential_number(credential);
+            self.begin_attempt(target, number, outgoing).await?;
+            let send_status = self.request.send_status.clone();
+            attempt = Attempt::new(app, target, client, credential, send_status);
+            let answer = attempt.run(self.sender, outgoing).await;
+            self.request.note_lost_attempts();
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => error = failure,
+            }
+            self.end_attempt(target, number, &error, attempt.elapsed(app));
+        }
     }
 
     /// Continues once one of two attempts has ended: with its result, or by waiting for the other one.
@@ -67,14 +146,14 @@ impl Forwarding<'_> {
         result: Result<UpstreamAnswer, UpstreamError>,
         other: Attempt<'t>,
         other_run: impl Future<Output = Result<UpstreamAnswer, UpstreamError>>,
-    ) -> Ended<'t> {
+    ) -> Finished<'t> {
         match result {
             Err(error) if error.is_retryable() => {
                 let took = ended.elapsed(self.sender.app);
                 self.end_attempt(ended.target, ended.credential_number(), &error, took);
                 self.request.open.add_notes(self.failed.take());
                 let result = other_run.await;
-                (other, result)
+                (other, result, Some((ended, error)))
             }
             result => {
                 let took = other.elapsed(self.sender.app);
@@ -82,7 +161,7 @@ impl Forwarding<'_> {
                 let (target, number) = (ServedBy::from(other.target), other.credential_number());
                 let note = failed_attempt_note(&target, number, CANCELLED, took);
                 self.request.open.add_notes([note]);
-                (ended, result)
+                (ended, result, None)
             }
         }
     }

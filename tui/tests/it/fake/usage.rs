@@ -3,10 +3,11 @@
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use proto::v1::usage_service_server::UsageService;
 use proto::v1::{
-    DayUsage, ExportRequestsRequest, ExportRequestsResponse, ExportResponsesRequest,
-    ExportResponsesResponse, GetRequestRequest, GetRequestResponse, ListRequestsRequest,
-    ListRequestsResponse, ModelUsage, RequestRecord, SummarizeUsageRequest, SummarizeUsageResponse,
-    TailRequestsRequest, TailRequestsResponse, TokenCounts, UsageTotals,
+    CancelRequestRequest, CancelRequestResponse, DayUsage, ExportRequestsRequest,
+    ExportRequestsResponse, ExportResponsesRequest, ExportResponsesResponse, GetRequestRequest,
+    GetRequestResponse, ListRequestsInFlightRequest, ListRequestsInFlightResponse,
+    ListRequestsRequest, ListRequestsResponse, ModelUsage, RequestRecord, SummarizeUsageRequest,
+    SummarizeUsageResponse, TailRequestsRequest, TailRequestsResponse, TokenCounts, UsageTotals,
 };
 use tonic::{Request, Response, Status};
 
@@ -19,6 +20,21 @@ const BATCH: usize = 500;
 impl UsageService for Backend {
     type TailRequestsStream = BoxStream<'static, Result<TailRequestsResponse, Status>>;
     type ExportResponsesStream = BoxStream<'static, Result<ExportResponsesResponse, Status>>;
+
+    async fn list_requests_in_flight(
+        &self,
+        request: Request<ListRequestsInFlightRequest>,
+    ) -> Result<Response<ListRequestsInFlightResponse>, Status> {
+        authorize(&request)?;
+        Ok(Response::new(ListRequestsInFlightResponse::default()))
+    }
+
+    async fn cancel_request(
+        &self,
+        _: Request<CancelRequestRequest>,
+    ) -> Result<Response<CancelRequestResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
 
     async fn export_responses(
         &self,
