@@ -8,6 +8,7 @@ use crate::model::audit::AuditEntry;
 use crate::model::catalogue::CatalogueModel;
 use crate::model::change::ChangeOutcome;
 use crate::model::fetched::FetchState;
+use crate::model::in_flight::InFlight;
 use crate::model::invites::Invite;
 use crate::model::keys::Key;
 use crate::model::ledger::LedgerEntry;
@@ -142,6 +143,13 @@ pub enum Loaded {
     Invites(Vec<Invite>),
     /// The sessions of the account.
     Sessions(Vec<Session>),
+    /// The requests in flight, the oldest first.
+    InFlight {
+        /// The requests.
+        requests: Vec<InFlight>,
+        /// Whether there are more.
+        has_more: bool,
+    },
     /// The traffic of the last hour.
     Traffic(Traffic),
 }
@@ -170,6 +178,7 @@ impl Loaded {
             Self::Nodes(_) => Topic::Nodes,
             Self::Invites(_) => Topic::Invites,
             Self::Sessions(_) => Topic::Sessions,
+            Self::InFlight { .. } => Topic::InFlight,
             Self::Traffic(_) => Topic::Traffic,
         }
     }

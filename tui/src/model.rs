@@ -17,6 +17,7 @@ pub mod fetched;
 pub mod filter;
 pub mod focus;
 pub mod form;
+pub mod in_flight;
 pub mod invites;
 pub mod kept;
 pub mod keys;
@@ -55,6 +56,7 @@ use self::catalogue::CatalogueModel;
 use self::fetched::{Fetched, List};
 use self::filter::FilterMemory;
 pub use self::focus::Focus;
+use self::in_flight::InFlight;
 use self::invites::Invite;
 use self::keys::Key;
 use self::ledger::LedgerEntry;
@@ -184,6 +186,8 @@ pub struct Data {
     pub invites: List<Invite>,
     /// The sessions of the account.
     pub sessions: List<Session>,
+    /// The requests in flight.
+    pub in_flight: List<InFlight>,
 }
 
 /// The screen to open after the sign-in.
@@ -327,7 +331,7 @@ impl Model {
         match action {
             Action::Open(screen) => self.sees_all() || !screen.is_for_operators(),
             Action::New | Action::Modify | Action::Remove => {
-                matches!(self.screen, Screen::Keys | Screen::Sessions)
+                matches!(self.screen, Screen::Keys | Screen::Sessions | Screen::InFlight)
                     || self.has_role(Role::Operator)
             }
             Action::Credit
@@ -355,6 +359,7 @@ impl Model {
             Screen::Ledger => Some(&data.ledger.table),
             Screen::Invites => Some(&data.invites.table),
             Screen::Sessions => Some(&data.sessions.table),
+            Screen::InFlight => Some(&data.in_flight.table),
             Screen::SignIn | Screen::Overview | Screen::Live => None,
         }
     }

@@ -11,6 +11,7 @@ mod chart;
 mod choices;
 mod filter;
 mod form;
+mod in_flight;
 mod incoming;
 mod invites;
 mod jump;
@@ -107,6 +108,7 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
         Screen::Nodes => nodes::act(model, action),
         Screen::Invites => invites::act(model, action),
         Screen::Sessions => sessions::act(model, action),
+        Screen::InFlight => in_flight::act(model, action),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
     }
 }

@@ -10,6 +10,7 @@ mod chart;
 mod choices;
 mod filter;
 mod help;
+mod in_flight;
 mod invites;
 mod keys;
 mod ledger;
@@ -65,6 +66,7 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Screen::Ledger => ledger::render(model, buffer, body),
         Screen::Invites => invites::render(model, buffer, body),
         Screen::Sessions => sessions::render(model, buffer, body),
+        Screen::InFlight => in_flight::render(model, buffer, body),
     }
     if model.is_stale() {
         buffer.set_style(body, model.theme.faint());
@@ -97,6 +99,7 @@ pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action>
         Screen::Ledger => panes::list_area(model, &model.data.ledger, body),
         Screen::Invites => panes::list_area(model, &model.data.invites, body),
         Screen::Sessions => panes::list_area(model, &model.data.sessions, body),
+        Screen::InFlight => panes::list_area(model, &model.data.in_flight, body),
         Screen::SignIn | Screen::Overview | Screen::Live => return None,
     };
     let rows = widget::table::body_area(widget::frame::inner_area(list))?;

@@ -9,6 +9,7 @@ use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::node_service_client::NodeServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
+use proto::v1::usage_service_client::UsageServiceClient;
 use secrecy::{ExposeSecret, SecretString};
 use tonic::{Code, Status};
 
@@ -102,6 +103,12 @@ async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutco
         | Change::RevokeInvite { .. }
         | Change::RevokeSession { .. }
         | Change::RevokeOtherSessions) => access(AccountServiceClient::new(channel), change).await,
+        Change::CancelRequest { id } => {
+            let notice = format!("request `{id}` is cancelled");
+            let request = v1::CancelRequestRequest { id };
+            with_timeout(UsageServiceClient::new(channel).cancel_request(request)).await?;
+            Ok(notice_only(notice))
+        }
         change => account(AccountServiceClient::new(channel), change).await,
     }
 }

@@ -26,7 +26,7 @@ pub(super) use self::catalogue::{
     catalogue_model, to_model, to_model_change, to_profile, upstream,
 };
 pub(super) use self::traffic::{health, limit_use, traffic};
-pub(super) use self::usage::{record, usage};
+pub(super) use self::usage::{in_flight, record, usage};
 
 pub(super) fn account(account: v1::Account) -> Account {
     Account {

@@ -11,6 +11,7 @@ use proto::v1::node_service_client::NodeServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
+use proto::v1::usage_service_client::UsageServiceClient;
 use tonic::Status;
 
 use super::call::with_timeout;
@@ -131,6 +132,14 @@ async fn answer(
             let has_more = !answer.next_page_token.is_empty();
             let entries = answer.entries.into_iter().map(convert::ledger_entry).collect();
             Ok(Loaded::Ledger { subject, entries, has_more })
+        }
+        Topic::InFlight => {
+            let mut usage = UsageServiceClient::new(channel);
+            let request = v1::ListRequestsInFlightRequest::default();
+            let answer = with_timeout(usage.list_requests_in_flight(request)).await?;
+            let known = u64::try_from(answer.requests.len()).unwrap_or(u64::MAX);
+            let requests = answer.requests.into_iter().map(convert::in_flight).collect();
+            Ok(Loaded::InFlight { requests, has_more: answer.total > known })
         }
         Topic::Invites => {
             let mut accounts = AccountServiceClient::new(channel);

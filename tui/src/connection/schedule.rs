@@ -103,7 +103,7 @@ impl Schedule {
 /// Returns the polling interval of `topic`.
 fn refresh_interval(topic: Topic) -> Duration {
     let seconds = match topic {
-        Topic::Limits | Topic::Health | Topic::Nodes => 2,
+        Topic::Limits | Topic::Health | Topic::Nodes | Topic::InFlight => 2,
         Topic::Accounts | Topic::Audit | Topic::Ledger | Topic::Invites | Topic::Sessions => 10,
         Topic::Account | Topic::Keys | Topic::Usage | Topic::Matching | Topic::Upstreams => 30,
         // The traffic stream continues the errors.

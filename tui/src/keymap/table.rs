@@ -39,6 +39,7 @@ const AUDIT: Focus = Focus::Screen(Screen::Audit);
 const NODES: Focus = Focus::Screen(Screen::Nodes);
 const LEDGER: Focus = Focus::Screen(Screen::Ledger);
 const INVITES: Focus = Focus::Screen(Screen::Invites);
+const IN_FLIGHT: Focus = Focus::Screen(Screen::InFlight);
 const SESSIONS: Focus = Focus::Screen(Screen::Sessions);
 /// The screens whose rows lead to others.
 const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
@@ -64,6 +65,7 @@ const EVERYWHERE: &[Focus] = &[
     LEDGER,
     INVITES,
     SESSIONS,
+    IN_FLIGHT,
     Filter,
     Palette,
     Focus::Chart,
@@ -78,11 +80,13 @@ const EVERYWHERE: &[Focus] = &[
     Help,
 ];
 /// Screens with a row cursor.
-const LISTS: &[Focus] =
-    &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS];
+const LISTS: &[Focus] = &[
+    KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS, IN_FLIGHT,
+    IN_FLIGHT,
+];
 /// Lists in which the arrows at the side go to what belongs to a row, and back.
 const SIDEWAYS: &[Focus] =
-    &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS];
+    &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS, IN_FLIGHT];
 /// Choices from a list.
 const CHOICES: &[Focus] = &[Focus::Columns, Focus::Values, Focus::Themes];
 /// Where typed characters are text.
@@ -195,6 +199,8 @@ pub const TABLE: &[Binding] = &[
     row(&[ACCOUNTS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "close it; delete it if it is closed").command("close"),
     row(&[INVITES], &[(NONE, Char('n'))], New, "new invite").hint("new").command("new"),
     row(&[INVITES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
+    row(&[LIVE], &[(NONE, Char('i'))], Open(Screen::InFlight), "all requests in flight").hint("in flight"),
+    row(&[IN_FLIGHT], &[(NONE, Char('x')), (NONE, Delete)], Remove, "cancel it").hint("cancel").command("cancel"),
     row(&[SESSIONS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "end it").hint("end").command("end"),
     row(&[SESSIONS], &[(NONE, Char('X'))], RemoveOthers, "end all others").hint("end others").command("end-others"),
     row(&[UPSTREAMS], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
@@ -203,7 +209,7 @@ pub const TABLE: &[Binding] = &[
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
     row(&[NODES], &[(NONE, Char('d'))], ToggleDraining, "drain it, or end that").hint("drain").command("drain"),
     row(&[NODES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
-    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER, INVITES, SESSIONS], &[(NONE, Char('y'))], Copy, "copy its id"),
+    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER, INVITES, SESSIONS, IN_FLIGHT], &[(NONE, Char('y'))], Copy, "copy its id"),
 
     // list navigation
     row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
@@ -241,6 +247,7 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[(NONE, Char('0'))], Open(Screen::Nodes), "nodes").command("nodes"),
     row(SCREENS, &[], Open(Screen::Ledger), "the ledger").command("ledger"),
     row(SCREENS, &[], Open(Screen::Invites), "invites to register").command("invites"),
+    row(SCREENS, &[], Open(Screen::InFlight), "requests in flight").command("in-flight"),
     row(SCREENS, &[], Open(Screen::Sessions), "your sessions").command("sessions"),
     row(SCREENS, &[(NONE, KeyCode::Tab)], Tab(1), "next screen").hint("next"),
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),

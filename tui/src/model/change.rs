@@ -115,6 +115,11 @@ pub enum Change {
         /// Its id.
         id: String,
     },
+    /// Cancels a request in flight.
+    CancelRequest {
+        /// Its id.
+        id: String,
+    },
     /// Ends a session.
     RevokeSession {
         /// Its id.

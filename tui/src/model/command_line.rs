@@ -50,6 +50,7 @@ pub fn arguments(change: &Change) -> Option<Vec<String>> {
             line.optional("--credit", credit_usd.as_deref());
         }
         Change::RevokeInvite { id } => line.words(&["account", "uninvite", id]),
+        Change::CancelRequest { id } => line.words(&["request", "cancel", id]),
         Change::RevokeSession { id } => line.words(&["session", "revoke", id]),
         Change::RevokeOtherSessions => line.words(&["session", "revoke", "--others"]),
         Change::RotateKey { id, overlap_seconds } => {

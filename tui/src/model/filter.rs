@@ -223,6 +223,7 @@ pub fn completions(data: &Data, screen: Screen, text: &str) -> Vec<String> {
         Screen::Ledger => data.ledger.filter_words(last),
         Screen::Invites => data.invites.filter_words(last),
         Screen::Sessions => data.sessions.filter_words(last),
+        Screen::InFlight => data.in_flight.filter_words(last),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
     };
     words.retain(|word| word != last);

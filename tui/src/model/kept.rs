@@ -73,7 +73,7 @@ fn texts(list: &Value) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
-fn tables(data: &Data) -> [(Screen, &TableState); 11] {
+fn tables(data: &Data) -> [(Screen, &TableState); 12] {
     [
         (Screen::Keys, &data.keys.table),
         (Screen::Models, &data.models.table),
@@ -86,6 +86,7 @@ fn tables(data: &Data) -> [(Screen, &TableState); 11] {
         (Screen::Ledger, &data.ledger.table),
         (Screen::Invites, &data.invites.table),
         (Screen::Sessions, &data.sessions.table),
+        (Screen::InFlight, &data.in_flight.table),
     ]
 }
 
@@ -101,6 +102,7 @@ fn apply_columns(data: &mut Data, kept: &Value) {
     use super::accounts::Account;
     use super::audit::AuditEntry;
     use super::catalogue::CatalogueModel;
+    use super::in_flight::InFlight;
     use super::invites::Invite;
     use super::keys::Key;
     use super::ledger::LedgerEntry;
@@ -121,6 +123,7 @@ fn apply_columns(data: &mut Data, kept: &Value) {
     set::<LedgerEntry>(&mut data.ledger.table, of(Screen::Ledger));
     set::<Invite>(&mut data.invites.table, of(Screen::Invites));
     set::<Session>(&mut data.sessions.table, of(Screen::Sessions));
+    set::<InFlight>(&mut data.in_flight.table, of(Screen::InFlight));
 }
 
 #[cfg(test)]

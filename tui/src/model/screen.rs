@@ -31,6 +31,8 @@ pub enum Screen {
     Invites,
     /// The sessions of the account. It has no tab.
     Sessions,
+    /// The requests in flight. It has no tab.
+    InFlight,
 }
 
 impl Screen {
@@ -49,7 +51,7 @@ impl Screen {
     ];
 
     /// The screens without a tab.
-    pub const OTHERS: [Self; 3] = [Self::Ledger, Self::Invites, Self::Sessions];
+    pub const OTHERS: [Self; 4] = [Self::Ledger, Self::Invites, Self::Sessions, Self::InFlight];
 
     /// Returns the name shown on the tab and in the palette.
     pub fn name(self) -> &'static str {
@@ -68,6 +70,7 @@ impl Screen {
             Self::Ledger => "ledger",
             Self::Invites => "invites",
             Self::Sessions => "sessions",
+            Self::InFlight => "in-flight",
         }
     }
 

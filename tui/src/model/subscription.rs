@@ -43,6 +43,8 @@ pub enum Topic {
     Invites,
     /// The sessions of the account.
     Sessions,
+    /// The requests in flight.
+    InFlight,
     /// The traffic of the last hour; a stream.
     Traffic,
     /// The request log; a stream.
@@ -84,8 +86,8 @@ pub struct Subscription {
 /// Returns the subscription for the open screen.
 pub fn subscription(model: &Model) -> Subscription {
     use Topic::{
-        Account, Accounts, Audit, Errors, Health, Invites, Keys, Ledger, Limits, Matching, Minutes,
-        Models, Nodes, Plans, Sessions, Upstreams, Usage, UsageBefore,
+        Account, Accounts, Audit, Errors, Health, InFlight, Invites, Keys, Ledger, Limits,
+        Matching, Minutes, Models, Nodes, Plans, Sessions, Upstreams, Usage, UsageBefore,
     };
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
@@ -108,7 +110,7 @@ pub fn subscription(model: &Model) -> Subscription {
             &[Account, Usage, Matching, UsageBefore, Models, Keys]
         }
         Screen::Usage => &[Account, Usage, Matching, UsageBefore],
-        Screen::Live => &[Account, Minutes, Errors, Upstreams, Health],
+        Screen::Live => &[Account, Minutes, Errors, Upstreams, Health, InFlight],
         Screen::Accounts => &[Account, Accounts],
         // The models that an upstream serves are the way to its requests.
         Screen::Upstreams => &[Account, Upstreams, Health, Models],
@@ -118,6 +120,7 @@ pub fn subscription(model: &Model) -> Subscription {
         Screen::Ledger => &[Account, Ledger],
         Screen::Invites => &[Account, Invites],
         Screen::Sessions => &[Account, Sessions],
+        Screen::InFlight => &[Account, InFlight],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };

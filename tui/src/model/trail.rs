@@ -54,6 +54,7 @@ impl Related {
             | Screen::Ledger
             | Screen::Invites
             | Screen::Sessions
+            | Screen::InFlight
             | Screen::Nodes => &[],
         }
     }

@@ -17,26 +17,79 @@ const FOREGROUND: &str = "#d7dae0";
 /// Renders a screen as an SVG image: a rectangle for each run of cells with a background, a text element for
 /// each word of one style. `textLength` keeps the columns aligned with any monospace font.
 pub fn svg(buffer: &Buffer) -> String {
-    let size = (buffer.area.width, buffer.area.height);
-    let (width, height) = (size.0 * CELL.0 + 16, size.1 * CELL.1 + 16);
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace\" font-size=\"15\">\n\
-         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{BACKGROUND}\"/>\n"
+    let mut out = start(buffer);
+    for y in 0..buffer.area.height {
+        out += &row(buffer, y);
+    }
+    out + "</svg>\n"
+}
+
+/// Renders screens of one size as an SVG image that shows each for its number of milliseconds and begins again
+/// after the last one. A row that does not change is drawn once.
+pub fn animation(frames: &[(Buffer, u32)]) -> String {
+    let Some((first, _)) = frames.first() else { return String::new() };
+    let length: u32 = frames.iter().map(|(_, shown)| *shown).sum();
+    let mut out = start(first);
+    out += &format!(
+        "<animate id=\"l\" attributeName=\"visibility\" from=\"visible\" to=\"visible\" \
+         begin=\"0s;l.end\" dur=\"{}s\"/>\n",
+        seconds(length)
     );
-    for y in 0..size.1 {
-        let mut x = 0;
-        while x < size.0 {
-            let style = Look::of(&buffer[(x, y)]);
-            let end = (x..size.0).find(|&at| Look::of(&buffer[(at, y)]) != style);
-            let end = end.unwrap_or(size.0);
-            let text = covered(buffer, x..end, y);
-            // Writing to a string never fails.
-            let _ = style.write(&mut out, &text, (x, y), end - x);
-            x = end;
+    for y in 0..first.area.height {
+        let mut begin = 0;
+        let mut rows: Vec<(String, u32, u32)> = Vec::new();
+        for (buffer, shown) in frames {
+            let text = row(buffer, y);
+            match rows.last_mut() {
+                Some((same, _, end)) if *same == text => *end += shown,
+                _ => rows.push((text, begin, begin + shown)),
+            }
+            begin += shown;
+        }
+        for (text, begin, end) in rows.into_iter().filter(|(text, ..)| !text.is_empty()) {
+            if end - begin == length {
+                out += &text;
+                continue;
+            }
+            out += &format!(
+                "<g visibility=\"hidden\"><set attributeName=\"visibility\" to=\"visible\" \
+                 begin=\"l.begin+{}s\" dur=\"{}s\"/>\n{text}</g>\n",
+                seconds(begin),
+                seconds(end - begin)
+            );
         }
     }
     out + "</svg>\n"
+}
+
+fn seconds(milliseconds: u32) -> f64 {
+    f64::from(milliseconds) / 1_000.0
+}
+
+/// Returns the start of an image in the size of `buffer`.
+fn start(buffer: &Buffer) -> String {
+    let (width, height) = (buffer.area.width * CELL.0 + 16, buffer.area.height * CELL.1 + 16);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace\" font-size=\"15\">\n\
+         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{BACKGROUND}\"/>\n"
+    )
+}
+
+/// Returns the elements of a row of cells.
+fn row(buffer: &Buffer, y: u16) -> String {
+    let width = buffer.area.width;
+    let mut out = String::new();
+    let mut x = 0;
+    while x < width {
+        let style = Look::of(&buffer[(x, y)]);
+        let end = (x..width).find(|&at| Look::of(&buffer[(at, y)]) != style).unwrap_or(width);
+        let text = covered(buffer, x..end, y);
+        // Writing to a string never fails.
+        let _ = style.write(&mut out, &text, (x, y), end - x);
+        x = end;
+    }
+    out
 }
 
 /// Returns the text of these cells, without those that a wide character before them covers.

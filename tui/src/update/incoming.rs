@@ -189,6 +189,10 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
         Loaded::Nodes(nodes) => data.nodes.set(nodes),
         Loaded::Invites(invites) => data.invites.set(invites),
         Loaded::Sessions(sessions) => data.sessions.set(sessions),
+        Loaded::InFlight { requests, has_more } => {
+            data.in_flight.has_more = has_more;
+            data.in_flight.set(requests);
+        }
         Loaded::Traffic(traffic) => data.traffic.set(traffic),
     }
 }
@@ -221,6 +225,7 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Ledger => &mut data.ledger.fetch,
         Topic::Invites => &mut data.invites.fetch,
         Topic::Sessions => &mut data.sessions.fetch,
+        Topic::InFlight => &mut data.in_flight.fetch,
         Topic::Traffic => &mut data.traffic.fetch,
         Topic::Log => {
             // The existing records belong to the previous filter.

@@ -270,6 +270,7 @@ pub(super) fn selected_id(model: &Model) -> Option<&str> {
         Screen::Ledger => Selectable::id(&data.ledger),
         Screen::Invites => Selectable::id(&data.invites),
         Screen::Sessions => Selectable::id(&data.sessions),
+        Screen::InFlight => Selectable::id(&data.in_flight),
         Screen::SignIn | Screen::Overview | Screen::Live => None,
     }
 }
@@ -289,6 +290,7 @@ pub(super) fn filter(model: &Model) -> &str {
         Screen::Ledger => &data.ledger.filter,
         Screen::Invites => &data.invites.filter,
         Screen::Sessions => &data.sessions.filter,
+        Screen::InFlight => &data.in_flight.filter,
         Screen::SignIn | Screen::Overview | Screen::Live => "",
     }
 }
@@ -308,6 +310,7 @@ pub(super) fn set_filter(model: &mut Model, filter: &str) {
         Screen::Ledger => data.ledger.set_filter(filter),
         Screen::Invites => data.invites.set_filter(filter),
         Screen::Sessions => data.sessions.set_filter(filter),
+        Screen::InFlight => data.in_flight.set_filter(filter),
         Screen::SignIn | Screen::Overview | Screen::Live => {}
     }
 }
@@ -332,6 +335,7 @@ pub(super) fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
         Screen::Ledger => Some(&mut data.ledger),
         Screen::Invites => Some(&mut data.invites),
         Screen::Sessions => Some(&mut data.sessions),
+        Screen::InFlight => Some(&mut data.in_flight),
         Screen::SignIn | Screen::Overview | Screen::Live => None,
     }
 }

@@ -174,7 +174,7 @@ fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     let [above, below] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
     let tokens: Vec<_> = values.iter().map(|(_, tokens)| *tokens).collect();
-    chart(&tokens, theme.bar(), buffer, above);
+    chart(&tokens, theme.bar(), None, buffer, above);
     let label = |it: Option<&(String, u64)>| it.map_or_else(String::new, |(at, _)| at.clone());
     if values.len() > 1 {
         Line::styled(label(values.first()), theme.faint()).render(below, buffer);

@@ -86,6 +86,7 @@ fn changes() -> Vec<Change> {
         Change::RevokeInvite { id: text("4be1f07a92c3") },
         Change::RevokeSession { id: text("4be1f07a92c3") },
         Change::RevokeOtherSessions,
+        Change::CancelRequest { id: text("0193a7c4-0000-7000-8000-000000000000") },
         Change::RotateKey { id: text("d954a5ca"), overlap_seconds: 3_600 },
         Change::RevokeKey { id: text("d954a5ca"), label: text("laptop") },
         Change::Credit { account: text("ada"), amount_usd: text("-2.5"), reason: text("a fee") },

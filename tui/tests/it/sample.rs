@@ -101,6 +101,8 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     }
     load(model, Loaded::Invites((0..count).map(|it| data::invite(it, state)).collect()));
     load(model, Loaded::Sessions((0..count).map(|it| data::session(it, state)).collect()));
+    let requests = (0..count).map(|it| data::in_flight(it, state)).collect();
+    load(model, Loaded::InFlight { requests, has_more: state == Sample::Full });
     load(model, Loaded::Traffic(data::traffic(state)));
     let records = (0..count * 10).map(|it| match state {
         Sample::Full => overlong_record(it),
@@ -125,6 +127,7 @@ fn fail(model: &mut Model) {
         Topic::Nodes,
         Topic::Invites,
         Topic::Sessions,
+        Topic::InFlight,
         Topic::Log,
     ] {
         update(model, Message::NotLoaded(topic, FetchState::Failed(problem.clone())));

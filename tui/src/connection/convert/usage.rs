@@ -8,6 +8,7 @@ use proto::v1;
 use std::collections::BTreeMap;
 
 use super::{present, time};
+use crate::model::in_flight::InFlight;
 use crate::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
 use crate::model::usage::{Period, Usage};
 
@@ -77,6 +78,22 @@ pub(in crate::connection) fn record(record: v1::RequestRecord) -> Record {
         ttft_ms: record.ttft_ms,
         notes: record.notes,
         count: record.count,
+    }
+}
+
+pub(in crate::connection) fn in_flight(request: v1::RequestInFlight) -> InFlight {
+    InFlight {
+        started_at: time(request.started_at),
+        id: request.id,
+        account: request.account,
+        key: request.key,
+        endpoint: request.endpoint,
+        model: request.model,
+        deployment: request.deployment,
+        stream: request.stream,
+        age_ms: request.age_ms,
+        input_bytes: request.input_bytes,
+        output_bytes: request.output_bytes,
     }
 }
 

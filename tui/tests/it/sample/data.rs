@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use tui::model::accounts::{Account, AccountStatus, Role};
 use tui::model::audit::AuditEntry;
 use tui::model::catalogue::{Ability, CatalogueModel, Deployment, Modality, Price};
+use tui::model::in_flight::InFlight;
 use tui::model::invites::Invite;
 use tui::model::keys::Key;
 use tui::model::ledger::LedgerEntry;
@@ -78,6 +79,23 @@ pub(crate) fn key(index: usize, state: Sample) -> Key {
         revoked_at: if index == 2 { ago(100) } else { None },
         successor: None,
         recent: None,
+    }
+}
+
+pub(super) fn in_flight(index: usize, state: Sample) -> InFlight {
+    let number = u64::try_from(index).unwrap();
+    InFlight {
+        id: format!("0193a7c4-0000-7000-8000-{index:012}"),
+        account: name("ada", 0, state),
+        key: "d954a5ca0000".to_owned(),
+        endpoint: "responses".to_owned(),
+        model: name("qwen3-coder", 0, state),
+        deployment: if index == 2 { String::new() } else { "local/Qwen/Qwen3-Coder".to_owned() },
+        stream: true,
+        started_at: ago(70),
+        age_ms: 71_000.0 / f64::from(u32::try_from(index + 1).unwrap()),
+        input_bytes: 48_000,
+        output_bytes: 2_048 * (3 - number.min(3)),
     }
 }
 
