@@ -53,7 +53,8 @@ async fn selected_ids(caller: &Session, expression: &str) -> Result<Vec<String>,
 }
 
 async fn summary(caller: &Session, expression: &str) -> Result<v1::SummarizeUsageResponse, Status> {
-    let request = v1::SummarizeUsageRequest { filter: Some(filter(expression)) };
+    let request =
+        v1::SummarizeUsageRequest { filter: Some(filter(expression)), models_by_time: false };
     Ok(caller.usage().summarize_usage(request).await?.into_inner())
 }
 

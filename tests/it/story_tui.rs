@@ -220,8 +220,10 @@ async fn the_first_journey_needs_nothing_but_the_dashboard() {
     screen.press("q");
     assert_eq!(screen.wait_for_exit().await, 0);
 
-    // the session was kept
+    // the session was kept, and the open screen
     let mut screen = start();
+    screen.wait_until("both", |text| text.matches("completed").count() == 2).await;
+    screen.press("1");
     screen.wait_until("the balance", |text| has_line(text, "left $4.99")).await;
     screen.press(":sign-out\r");
     screen.wait_for_text("signed out").await;

@@ -159,6 +159,8 @@ pub struct Connection {
 struct LogTail {
     /// The filter expression of the stream.
     filter: String,
+    /// The number of times that the log started over.
+    run: u64,
     /// The cursor after the last delivered batch; empty before the first.
     cursor: String,
     /// Whether the next batch is the first of a stream opened without a cursor.

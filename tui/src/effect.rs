@@ -98,6 +98,15 @@ struct Session {
     trial_key: TrialKey,
 }
 
+// === impl Effect ===
+
+impl Effect {
+    /// Returns whether the effect changes something on the gateway other than the session.
+    pub fn is_change(&self) -> bool {
+        matches!(self, Self::Register { .. } | Self::Change(_) | Self::Try(_))
+    }
+}
+
 // === impl Runner ===
 
 impl Runner {

@@ -13,10 +13,13 @@
 pub mod clock;
 pub mod connection;
 pub mod effect;
+pub mod files;
 pub mod input;
 pub mod keymap;
 pub mod message;
 pub mod model;
+pub mod options;
+pub mod snapshot;
 pub mod terminal;
 pub mod theme;
 pub mod update;

@@ -1,6 +1,6 @@
 //! The `tui` binary: arguments, signals and the event loop. The library contains everything else.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use ctl::profile::{EndpointFlags, Environment};
@@ -12,16 +12,16 @@ use tui::connection::Address;
 use tui::effect::{Effect, Runner};
 use tui::message::Message;
 use tui::model::sign_in::SignInRefusal;
-use tui::model::{Action, Model};
+use tui::model::{Action, Model, Start, kept};
+use tui::options::{Format, Options};
 use tui::terminal::Terminal;
 use tui::terminal::events::Events;
-use tui::theme::{Palette, Theme};
+use tui::theme::{Palette, Theme, terminfo};
 use tui::update::update;
-use tui::{clock, input};
+use tui::{clock, files, input, snapshot};
 
 use std::io::{Write, stderr, stdout};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -34,42 +34,9 @@ const MESSAGE_QUEUE_CAPACITY: usize = 64;
 /// The exit code after a terminal hang-up, with or without a `SIGHUP`.
 const SIGHUP_EXIT_CODE: u8 = 128 + 1;
 
-/// The Tollgate dashboard.
-///
-/// The address and the token are resolved as in `ctl`: flags, then `TOLLGATE_SERVER`,
-/// `TOLLGATE_TOKEN` and `TOLLGATE_TOKEN_FILE`, then the session of the last sign-in here or with
-/// `ctl login`, then this host's operator token. Without a token, it asks for a name and a password.
-/// `?` lists the keys of the open screen.
-#[derive(Debug, Parser)]
-#[command(version, long_version = version::LONG)]
-struct Args {
-    /// The gateway's admin address: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`; on this
-    /// host, `HOST:PORT` is enough
-    #[arg(long, value_name = "URL")]
-    server: Option<String>,
-    /// A file that contains the session token or the operator token
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// The base URL of the API for clients [default: the gateway's `public_url`]
-    #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
-    /// The colour palette [default: detected from `NO_COLOR`, `COLORTERM` and `COLORFGBG`]
-    #[arg(long)]
-    theme: Option<Palette>,
-    /// Enable the mouse: scroll, click tabs and rows
-    #[arg(long)]
-    mouse: bool,
-    /// Print the manual page and exit
-    #[arg(long)]
-    man: bool,
-    /// Print the completion script of a shell and exit
-    #[arg(long, value_name = "SHELL", exclusive = true)]
-    completions: Option<Shell>,
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Options::parse();
     let result = match args.completions {
         Some(shell) => completions(shell),
         None if args.man => manual(),
@@ -88,7 +55,7 @@ async fn main() -> ExitCode {
 /// Prints the manual page, generated from the command line definition.
 fn manual() -> Result<ExitCode> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(Args::command().name("tui")).render(&mut page)?;
+    clap_mangen::Man::new(Options::command().name("tui")).render(&mut page)?;
     stdout().write_all(&page)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -96,45 +63,119 @@ fn manual() -> Result<ExitCode> {
 /// Prints the completion script of a shell, generated from the command line definition.
 fn completions(shell: Shell) -> Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "tui", &mut script);
+    clap_complete::generate(shell, &mut Options::command(), "tui", &mut script);
     stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the event loop: waits for an event, applies it, and redraws at most once per
-/// [`FRAME_INTERVAL`] if the model has changed.
-async fn run(args: Args) -> Result<ExitCode> {
+/// Prints a snapshot or runs the event loop, as the options say.
+async fn run(args: Options) -> Result<ExitCode> {
     let environment = Environment::of_process();
     let (endpoint, token_error) = environment.resolve_for_sign_in(EndpointFlags {
         server: args.server.as_deref(),
         token_file: args.token_file.as_deref(),
         ..EndpointFlags::default()
     })?;
-    let theme = Theme::new(args.theme.unwrap_or_else(detect_palette));
-    let mut signals = Signals::new()?;
-    let mut terminal = Terminal::acquire()?;
-    let mut events = Events::listen()?;
-    let mut ticks = interval(TICK_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let (sender, mut messages) = mpsc::channel(MESSAGE_QUEUE_CAPACITY);
+    let palette = match args.snapshot {
+        // A picture has colours wherever it is made.
+        Some(_) => Palette::Dark,
+        None => detect_palette(),
+    };
+    let directory = environment.config_dir.clone();
+    let (sender, messages) = mpsc::channel(MESSAGE_QUEUE_CAPACITY);
     let address = Address::from_endpoint(&endpoint)?;
-    let mut runner = Runner::new(address, endpoint.source, environment, sender);
-    let mut model = Model::new(endpoint.server, args.base_url, TimeZone::system(), theme);
-
-    let (columns, rows) = terminal.size()?;
-    let mut first = vec![Message::Tick(clock::now()), Message::Resized(columns, rows)];
-    first.extend(args.mouse.then_some(Message::Act(Action::Mouse)));
+    let runner = Runner::new(address, endpoint.source, environment, sender);
+    let theme = Theme::new(palette);
+    let mut model = Model::new(endpoint.server, args.base_url.clone(), TimeZone::system(), theme);
+    let mut is_mouse_enabled = args.mouse;
+    if let Some(directory) = directory.as_deref() {
+        let (themes, problems) = files::read_themes(directory);
+        model.themes.extend(themes);
+        if let Some(problem) = problems.into_iter().next() {
+            model.set_problem(problem);
+        }
+        if args.snapshot.is_none() {
+            match files::read_kept(directory) {
+                Ok(kept) => {
+                    kept::apply(&mut model, &kept);
+                    is_mouse_enabled |= kept["mouse"] == true;
+                }
+                Err(error) => {
+                    model.set_problem(format!("reading the file of what is kept: {error}"))
+                }
+            }
+        }
+    }
+    match &args.theme {
+        Some(name) if !model.choose_theme(name) => {
+            let names: Vec<_> = model.themes.iter().map(|it| it.name.as_str()).collect();
+            bail!("there is no theme `{name}`; there are {}", names.join(", "));
+        }
+        None if palette == Palette::Plain => model.theme = theme,
+        _ => {}
+    }
+    model.is_read_only = args.read_only;
+    let asked = args.first_screen().map(|screen| {
+        let filter = args.filter.clone().unwrap_or_default();
+        Start { screen, filter, is_asked: true }
+    });
+    model.start = asked.or(model.start);
     // An unreadable token file is reported on the sign-in screen. Falling back to another token
     // could sign in a different account than the user named.
-    first.extend(match token_error {
+    let first = match token_error {
         Some(failure) => {
             let refusal = SignInRefusal::general(failure.to_string());
             vec![Message::SignInFailed(refusal), Message::NoToken]
         }
         None => vec![endpoint.token.map_or(Message::NoToken, Message::TokenFound)],
-    });
+    };
+    if args.snapshot.is_some() {
+        model.size = args.size;
+        return print_snapshot(model, first, runner, messages, args.format).await;
+    }
+    let code = interact(&mut model, first, runner, messages, is_mouse_enabled).await;
+    if let Some(directory) = directory {
+        // The next start has the defaults if this fails.
+        let _ = files::write_kept(&directory, &kept::of(&model));
+    }
+    code
+}
+
+/// Prints the first screen once its data has arrived.
+async fn print_snapshot(
+    mut model: Model,
+    first: Vec<Message>,
+    runner: Runner,
+    messages: mpsc::Receiver<Message>,
+    format: Format,
+) -> Result<ExitCode> {
+    model.now = Some(clock::now());
+    snapshot::load(&mut model, first, runner, messages).await?;
+    let text = snapshot::draw(&model, format);
+    stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the event loop: waits for an event, applies it, and redraws at most once per
+/// [`FRAME_INTERVAL`] if the model has changed.
+async fn interact(
+    model: &mut Model,
+    messages_of_start: Vec<Message>,
+    mut runner: Runner,
+    mut messages: mpsc::Receiver<Message>,
+    is_mouse_enabled: bool,
+) -> Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let mut terminal = Terminal::acquire()?;
+    let mut events = Events::listen()?;
+    let mut ticks = interval(TICK_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let (columns, rows) = terminal.size()?;
+    let mut first = vec![Message::Tick(clock::now()), Message::Resized(columns, rows)];
+    first.extend(is_mouse_enabled.then_some(Message::Act(Action::Mouse)));
+    first.extend(messages_of_start);
     for message in first {
-        if dispatch(&mut model, message, &mut runner, &mut terminal)?.is_break() {
+        if dispatch(model, message, &mut runner, &mut terminal)?.is_break() {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -143,7 +184,7 @@ async fn run(args: Args) -> Result<ExitCode> {
     loop {
         let message = tokio::select! {
             () = sleep_until(next_frame), if changed => {
-                terminal.draw(&model)?;
+                terminal.draw(model)?;
                 changed = false;
                 next_frame = Instant::now() + FRAME_INTERVAL;
                 continue;
@@ -151,7 +192,7 @@ async fn run(args: Args) -> Result<ExitCode> {
             event = events.next() => {
                 let Some(event) = event else { return Ok(ExitCode::from(SIGHUP_EXIT_CODE)) };
                 let event = event.context("reading from the terminal")?;
-                match input::message(&model, &event) {
+                match input::message(model, &event) {
                     Some(message) => message,
                     None => continue,
                 }
@@ -173,7 +214,7 @@ async fn run(args: Args) -> Result<ExitCode> {
             },
         };
         changed = true;
-        if dispatch(&mut model, message, &mut runner, &mut terminal)?.is_break() {
+        if dispatch(model, message, &mut runner, &mut terminal)?.is_break() {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -206,7 +247,21 @@ fn detect_palette() -> Palette {
     let variable = |name| std::env::var(name).ok();
     let (no_color, colorterm) = (variable("NO_COLOR"), variable("COLORTERM"));
     let background = variable("COLORFGBG");
-    Palette::detect(no_color.as_deref(), colorterm.as_deref(), background.as_deref())
+    let directories = [variable("TERMINFO"), variable("HOME").map(|home| home + "/.terminfo")];
+    let has_truecolor = variable("TERM").is_some_and(|name| has_truecolor(&name, directories));
+    Palette::detect(no_color.as_deref(), colorterm.as_deref(), background.as_deref(), has_truecolor)
+}
+
+/// Returns whether the terminfo entry of the terminal, from the first directory that has one, says
+/// that it has 24-bit colours.
+fn has_truecolor(terminal: &str, directories: [Option<String>; 2]) -> bool {
+    let usual = ["/etc/terminfo", "/lib/terminfo", "/usr/share/terminfo"].map(str::to_owned);
+    let directories = directories.into_iter().flatten().chain(usual);
+    let Some(files) = terminfo::files(terminal) else { return false };
+    let mut entries = directories
+        .flat_map(|directory| files.each_ref().map(|file| format!("{directory}/{file}")))
+        .filter_map(|path| std::fs::read(path).ok());
+    entries.next().is_some_and(|entry| terminfo::has_truecolor(&entry))
 }
 
 /// The handled signals. With the default action, a signal would end the program without restoring

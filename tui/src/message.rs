@@ -8,11 +8,14 @@ use crate::model::audit::AuditEntry;
 use crate::model::catalogue::CatalogueModel;
 use crate::model::change::ChangeOutcome;
 use crate::model::fetched::FetchState;
+use crate::model::in_flight::InFlight;
+use crate::model::invites::Invite;
 use crate::model::keys::Key;
 use crate::model::ledger::LedgerEntry;
 use crate::model::nodes::Node;
 use crate::model::plans::Plan;
 use crate::model::record::{LogBatch, OlderPage};
+use crate::model::sessions::Session;
 use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Topic;
 use crate::model::traffic::{ErrorCount, LimitUse, Traffic};
@@ -93,12 +96,14 @@ pub enum Loaded {
     },
     /// The usage of the last hour by minute.
     Minutes(Vec<Period>),
-    /// The usage of the last 24 hours by hour.
-    Hours {
+    /// The usage totals of the period before a time range.
+    UsageBefore {
+        /// The time range.
+        range: Range,
         /// The filter expression.
         filter: String,
-        /// The hours, oldest first.
-        hours: Vec<Period>,
+        /// The totals.
+        usage: Usage,
     },
     /// The errors of the last hour.
     Errors(Vec<ErrorCount>),
@@ -134,6 +139,47 @@ pub enum Loaded {
     },
     /// The gateways of the database.
     Nodes(Vec<Node>),
+    /// The invites to register.
+    Invites(Vec<Invite>),
+    /// The sessions of the account.
+    Sessions(Vec<Session>),
+    /// The requests in flight, the oldest first.
+    InFlight {
+        /// The requests.
+        requests: Vec<InFlight>,
+        /// Whether there are more.
+        has_more: bool,
+    },
     /// The traffic of the last hour.
     Traffic(Traffic),
+}
+
+// === impl Loaded ===
+
+impl Loaded {
+    /// Returns the topic of the data.
+    pub fn topic(&self) -> Topic {
+        match self {
+            Self::Account(_) => Topic::Account,
+            Self::Limits(_) => Topic::Limits,
+            Self::Usage { .. } => Topic::Usage,
+            Self::Matching { .. } => Topic::Matching,
+            Self::Minutes(_) => Topic::Minutes,
+            Self::UsageBefore { .. } => Topic::UsageBefore,
+            Self::Errors(_) => Topic::Errors,
+            Self::Keys(_) => Topic::Keys,
+            Self::Models(_) => Topic::Models,
+            Self::Accounts(_) => Topic::Accounts,
+            Self::Upstreams(_) => Topic::Upstreams,
+            Self::Health(_) => Topic::Health,
+            Self::Plans(_) => Topic::Plans,
+            Self::Audit { .. } => Topic::Audit,
+            Self::Ledger { .. } => Topic::Ledger,
+            Self::Nodes(_) => Topic::Nodes,
+            Self::Invites(_) => Topic::Invites,
+            Self::Sessions(_) => Topic::Sessions,
+            Self::InFlight { .. } => Topic::InFlight,
+            Self::Traffic(_) => Topic::Traffic,
+        }
+    }
 }

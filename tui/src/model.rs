@@ -10,10 +10,16 @@ pub mod action;
 pub mod audit;
 pub mod catalogue;
 pub mod change;
+pub mod chart;
+pub mod choices;
 pub mod command_line;
 pub mod fetched;
+pub mod filter;
 pub mod focus;
 pub mod form;
+pub mod in_flight;
+pub mod invites;
+pub mod kept;
 pub mod keys;
 pub mod ledger;
 pub mod log;
@@ -22,8 +28,10 @@ pub mod nodes;
 pub mod overlay;
 pub mod overview;
 pub mod plans;
+pub mod recent;
 pub mod record;
 pub mod screen;
+pub mod sessions;
 pub mod sign_in;
 pub mod subscription;
 pub mod table;
@@ -36,14 +44,20 @@ pub mod usage;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use std::collections::BTreeMap;
+
 use crate::theme::Theme;
+use crate::theme::catalogue::{NamedTheme, bundled};
 
 use self::accounts::{Account, Role};
 pub use self::action::{Action, RowFormat};
 use self::audit::AuditEntry;
 use self::catalogue::CatalogueModel;
 use self::fetched::{Fetched, List};
+use self::filter::FilterMemory;
 pub use self::focus::Focus;
+use self::in_flight::InFlight;
+use self::invites::Invite;
 use self::keys::Key;
 use self::ledger::LedgerEntry;
 use self::log::RequestLog;
@@ -52,7 +66,9 @@ use self::overlay::Overlay;
 use self::overview::Overview;
 use self::plans::Plan;
 pub use self::screen::Screen;
+use self::sessions::Session;
 use self::sign_in::SignIn;
+use self::table::TableState;
 use self::traffic::Traffic;
 use self::trail::Visit;
 use self::upstreams::{Health, Upstream};
@@ -95,14 +111,28 @@ pub struct Model {
     pub size: (u16, u16),
     /// The colour theme.
     pub theme: Theme,
+    /// All themes.
+    pub themes: Vec<NamedTheme>,
+    /// The name of the theme that the user chose; `None` for the one that fits the terminal.
+    pub chosen_theme: Option<String>,
+    /// Whether times are in UTC by the user's choice.
+    pub is_utc: bool,
     /// Whether mouse reporting is enabled.
     pub is_mouse_enabled: bool,
     /// The open screen.
     pub screen: Screen,
+    /// The screen to open after the sign-in; `None` for the overview.
+    pub start: Option<Start>,
+    /// Whether nothing may be changed.
+    pub is_read_only: bool,
     /// The number of requests that were sent to try models.
     pub trials: u64,
     /// The steps from rows to what belongs to them that led to the open screen.
     pub trail: Vec<Visit>,
+    /// The filters typed before, by the name of the screen.
+    pub filters: BTreeMap<&'static str, FilterMemory>,
+    /// The number of times that the request log started over.
+    pub log_run: u64,
     /// The overlay above the screen.
     pub overlay: Option<Overlay>,
     /// Whether the detail pane is open: beside the list, or in its place in a narrow terminal.
@@ -152,6 +182,23 @@ pub struct Data {
     pub ledger: List<LedgerEntry>,
     /// The gateways of the database; empty on SQLite.
     pub nodes: List<Node>,
+    /// The invites to register.
+    pub invites: List<Invite>,
+    /// The sessions of the account.
+    pub sessions: List<Session>,
+    /// The requests in flight.
+    pub in_flight: List<InFlight>,
+}
+
+/// The screen to open after the sign-in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The screen.
+    pub screen: Screen,
+    /// Its filter; empty for none.
+    pub filter: String,
+    /// Whether the user asked for it, rather than that it was open before.
+    pub is_asked: bool,
 }
 
 /// The state of the connection to the gateway.
@@ -196,10 +243,17 @@ impl Model {
             now: None,
             size: (80, 24),
             theme,
+            themes: bundled(),
+            chosen_theme: None,
+            is_utc: false,
             is_mouse_enabled: false,
             screen: Screen::SignIn,
+            start: None,
+            is_read_only: false,
             trials: 0,
             trail: Vec::new(),
+            filters: BTreeMap::new(),
+            log_run: 0,
             overlay: None,
             is_detail_open: false,
             detail_scroll: 0,
@@ -217,7 +271,11 @@ impl Model {
             None => self.focus_below(),
             Some(Overlay::Help { .. }) => Focus::Help,
             Some(Overlay::Palette(_)) => Focus::Palette,
-            Some(Overlay::Filter { .. }) => Focus::Filter,
+            Some(Overlay::Filter(_)) => Focus::Filter,
+            Some(Overlay::Chart(_)) => Focus::Chart,
+            Some(Overlay::Columns(_)) => Focus::Columns,
+            Some(Overlay::Values(_)) => Focus::Values,
+            Some(Overlay::Themes(_)) => Focus::Themes,
             Some(Overlay::Form(_)) => Focus::Form,
             Some(Overlay::Choose(_)) => Focus::Choose,
             Some(Overlay::Confirm(_)) => Focus::Confirm,
@@ -267,17 +325,57 @@ impl Model {
 
     /// Returns whether the signed-in account may perform `action` on the open screen.
     pub fn allows(&self, action: Action) -> bool {
+        if self.is_read_only && action.is_change() {
+            return false;
+        }
         match action {
             Action::Open(screen) => self.sees_all() || !screen.is_for_operators(),
             Action::New | Action::Modify | Action::Remove => {
-                self.screen == Screen::Keys || self.has_role(Role::Operator)
+                matches!(self.screen, Screen::Keys | Screen::Sessions | Screen::InFlight)
+                    || self.has_role(Role::Operator)
             }
-            Action::Credit | Action::SetPlan | Action::ToggleDraining => {
-                self.has_role(Role::Operator)
-            }
+            Action::Credit
+            | Action::SetPlan
+            | Action::Rename
+            | Action::ResetPassword
+            | Action::ToggleDraining => self.has_role(Role::Operator),
             Action::Grant => self.has_role(Role::Owner),
             _ => true,
         }
+    }
+
+    /// Returns how the table of the open screen is shown.
+    pub fn table(&self) -> Option<&TableState> {
+        let data = &self.data;
+        match self.screen {
+            Screen::Keys => Some(&data.keys.table),
+            Screen::Models => Some(&data.models.table),
+            Screen::Usage => Some(&data.log.table),
+            Screen::Accounts => Some(&data.accounts.table),
+            Screen::Upstreams => Some(&data.upstreams.table),
+            Screen::Plans => Some(&data.plans.table),
+            Screen::Audit => Some(&data.audit.table),
+            Screen::Nodes => Some(&data.nodes.table),
+            Screen::Ledger => Some(&data.ledger.table),
+            Screen::Invites => Some(&data.invites.table),
+            Screen::Sessions => Some(&data.sessions.table),
+            Screen::InFlight => Some(&data.in_flight.table),
+            Screen::SignIn | Screen::Overview | Screen::Live => None,
+        }
+    }
+
+    /// Applies the theme with this name. Returns whether there is one.
+    pub fn choose_theme(&mut self, name: &str) -> bool {
+        let Some(chosen) = self.themes.iter().find(|it| it.name == name) else { return false };
+        self.theme = chosen.theme;
+        self.chosen_theme = Some(name.to_owned());
+        true
+    }
+
+    /// Switches between the local time zone and UTC.
+    pub fn toggle_utc(&mut self) {
+        std::mem::swap(&mut self.zone, &mut self.other_zone);
+        self.is_utc = !self.is_utc;
     }
 
     /// Returns the number of rows that a page key moves.

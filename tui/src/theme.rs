@@ -1,34 +1,40 @@
-//! All colours: named styles in four palettes.
+//! All colours: named styles in the palettes of the terminal's abilities and in those of files.
 //!
 //! Colour is never the only carrier of meaning. Without colours ([`Palette::Plain`]), styles differ
 //! only in text attributes.
+
+pub mod catalogue;
+pub mod terminfo;
 
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::model::record::RequestStatus;
 
 /// Named styles, by meaning.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
-    palette: Palette,
+    /// `None` for text attributes only.
+    colours: Option<Colours>,
 }
 
 /// The colours that a terminal supports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Palette {
     /// 24-bit colours on a dark background
     Dark,
     /// 24-bit colours on a light background
     Light,
     /// The terminal's 16 colours
-    #[value(name = "16")]
     Sixteen,
     /// No colours: only bold, dim and reverse
     Plain,
 }
 
-/// The colours of one palette. `None` means a text attribute instead.
+/// The colours of one palette. `None` means the terminal's own, or a text attribute instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Colours {
+    background: Option<Color>,
+    foreground: Option<Color>,
     faint: Option<Color>,
     border: Color,
     accent: Color,
@@ -41,6 +47,8 @@ struct Colours {
 }
 
 const DARK: Colours = Colours {
+    background: None,
+    foreground: None,
     faint: Some(Color::Rgb(0x8a, 0x91, 0xa0)),
     border: Color::Rgb(0x45, 0x4b, 0x59),
     accent: Color::Rgb(0x7d, 0xc4, 0xe4),
@@ -53,6 +61,8 @@ const DARK: Colours = Colours {
 };
 
 const LIGHT: Colours = Colours {
+    background: None,
+    foreground: None,
     faint: Some(Color::Rgb(0x6a, 0x70, 0x7c)),
     border: Color::Rgb(0xc3, 0xc8, 0xd1),
     accent: Color::Rgb(0x0f, 0x6f, 0xa8),
@@ -65,6 +75,8 @@ const LIGHT: Colours = Colours {
 };
 
 const SIXTEEN: Colours = Colours {
+    background: None,
+    foreground: None,
     faint: None,
     border: Color::DarkGray,
     accent: Color::Cyan,
@@ -79,7 +91,22 @@ const SIXTEEN: Colours = Colours {
 impl Theme {
     /// Returns the theme for `palette`.
     pub const fn new(palette: Palette) -> Self {
-        Self { palette }
+        let colours = match palette {
+            Palette::Dark => Some(DARK),
+            Palette::Light => Some(LIGHT),
+            Palette::Sixteen => Some(SIXTEEN),
+            Palette::Plain => None,
+        };
+        Self { colours }
+    }
+
+    /// All cells without another style.
+    pub fn base(self) -> Style {
+        let ground = self.colours.and_then(|it| it.background);
+        let text = self.colours.and_then(|it| it.foreground);
+        let style = Style::new();
+        let style = ground.map_or(style, |colour| style.bg(colour));
+        text.map_or(style, |colour| style.fg(colour))
     }
 
     /// Emphasised values.
@@ -89,7 +116,7 @@ impl Theme {
 
     /// Labels and stale data.
     pub fn faint(self) -> Style {
-        match self.colours().and_then(|it| it.faint) {
+        match self.colours.and_then(|it| it.faint) {
             Some(colour) => Style::new().fg(colour),
             None => Style::new().add_modifier(Modifier::DIM),
         }
@@ -112,7 +139,7 @@ impl Theme {
 
     /// The selected row.
     pub fn cursor(self) -> Style {
-        match self.colours().and_then(|it| it.cursor) {
+        match self.colours.and_then(|it| it.cursor) {
             Some(colour) => Style::new().bg(colour).add_modifier(Modifier::BOLD),
             None => Style::new().add_modifier(Modifier::REVERSED),
         }
@@ -131,6 +158,18 @@ impl Theme {
     /// The second of two charts.
     pub fn second_bar(self) -> Style {
         self.coloured(|it| it.second)
+    }
+
+    /// One of several series in a chart, by its number.
+    pub fn series(self, number: usize) -> Style {
+        let colours = [
+            |it: &Colours| it.bar,
+            |it: &Colours| it.second,
+            |it: &Colours| it.good,
+            |it: &Colours| it.warning,
+            |it: &Colours| it.accent,
+        ];
+        self.coloured(colours[number % colours.len()])
     }
 
     /// A healthy state.
@@ -161,31 +200,34 @@ impl Theme {
     }
 
     fn coloured(self, pick: impl Fn(&Colours) -> Color) -> Style {
-        self.colours().map_or_else(Style::new, |colours| Style::new().fg(pick(colours)))
-    }
-
-    fn colours(self) -> Option<&'static Colours> {
-        match self.palette {
-            Palette::Dark => Some(&DARK),
-            Palette::Light => Some(&LIGHT),
-            Palette::Sixteen => Some(&SIXTEEN),
-            Palette::Plain => None,
-        }
+        self.colours.map_or_else(Style::new, |colours| Style::new().fg(pick(&colours)))
     }
 }
 
 impl Palette {
+    /// Returns the name of the theme.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dark => "dark",
+            Self::Light => "light",
+            Self::Sixteen => "16",
+            Self::Plain => "plain",
+        }
+    }
+
     /// Detects the palette from the environment: `NO_COLOR` (<https://no-color.org>), `COLORTERM`,
-    /// and `COLORFGBG`, whose last part is the index of the background colour.
+    /// `COLORFGBG`, whose last part is the index of the background colour, and whether the terminfo
+    /// entry has 24-bit colours.
     pub fn detect(
         no_color: Option<&str>,
         colorterm: Option<&str>,
         background: Option<&str>,
+        has_truecolor: bool,
     ) -> Self {
         if no_color.is_some_and(|it| !it.is_empty()) {
             return Self::Plain;
         }
-        if !matches!(colorterm, Some("truecolor" | "24bit")) {
+        if !has_truecolor && !matches!(colorterm, Some("truecolor" | "24bit")) {
             return Self::Sixteen;
         }
         match background.and_then(|it| it.rsplit(';').next()) {
@@ -203,6 +245,7 @@ mod tests {
     fn detects_the_palette_from_the_environment() {
         for (no_color, colorterm, background, palette) in [
             (None, None, None, Sixteen),
+            (None, Some("yes"), None, Sixteen),
             (Some(""), Some("truecolor"), None, Dark),
             (None, Some("24bit"), Some("15;0"), Dark),
             (None, Some("truecolor"), Some("0;15"), Light),
@@ -210,7 +253,9 @@ mod tests {
             (None, None, Some("0;15"), Sixteen),
             (Some("1"), Some("truecolor"), Some("0;15"), Plain),
         ] {
-            assert_eq!(Palette::detect(no_color, colorterm, background), palette);
+            assert_eq!(Palette::detect(no_color, colorterm, background, false), palette);
         }
+        assert_eq!(Palette::detect(None, None, Some("0;15"), true), Light);
+        assert_eq!(Palette::detect(Some("1"), None, None, true), Plain);
     }
 }

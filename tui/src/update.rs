@@ -7,8 +7,13 @@
 //! automatically.
 
 mod accounts;
+mod chart;
+mod choices;
+mod filter;
 mod form;
+mod in_flight;
 mod incoming;
+mod invites;
 mod jump;
 mod keys;
 mod list;
@@ -18,6 +23,7 @@ mod overlay;
 mod palette;
 mod parse;
 mod plans;
+mod sessions;
 mod shell;
 mod sign_in;
 mod trail;
@@ -34,6 +40,10 @@ use crate::model::{Action, Model, Screen};
 pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
     let before = subscription(model);
     let mut effects = apply(model, message);
+    if model.is_read_only {
+        effects.retain(|effect| !effect.is_change());
+    }
+    filter::refresh(model);
     let after = subscription(model);
     if after != before {
         effects.push(Effect::Subscribe(after));
@@ -63,6 +73,10 @@ fn apply(model: &mut Model, message: Message) -> Vec<Effect> {
 /// Dispatches `action` to the overlay or the open screen.
 fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     model.notice = None;
+    if model.is_read_only && action.is_change() {
+        model.set_problem("nothing can be changed: the dashboard was started with --read-only");
+        return Vec::new();
+    }
     match action {
         Action::Quit => vec![Effect::Quit],
         Action::Suspend => vec![Effect::Suspend],
@@ -92,6 +106,9 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
         Screen::Plans => plans::act(model, action),
         Screen::Audit | Screen::Ledger => list::copy_id(model, action),
         Screen::Nodes => nodes::act(model, action),
+        Screen::Invites => invites::act(model, action),
+        Screen::Sessions => sessions::act(model, action),
+        Screen::InFlight => in_flight::act(model, action),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
     }
 }

@@ -6,7 +6,12 @@
 
 mod accounts;
 mod audit;
+mod chart;
+mod choices;
+mod filter;
 mod help;
+mod in_flight;
+mod invites;
 mod keys;
 mod ledger;
 mod live;
@@ -17,6 +22,7 @@ mod overlay;
 mod overview;
 mod panes;
 mod plans;
+mod sessions;
 mod shell;
 mod sign_in;
 mod trial;
@@ -42,6 +48,7 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Line::raw(text).render(area, buffer);
         return;
     }
+    buffer.set_style(area, model.theme.base());
     let [top, body, bottom] = split(model, area);
     shell::header(model, buffer, top);
     match model.screen {
@@ -57,6 +64,9 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Screen::Audit => audit::render(model, buffer, body),
         Screen::Nodes => nodes::render(model, buffer, body),
         Screen::Ledger => ledger::render(model, buffer, body),
+        Screen::Invites => invites::render(model, buffer, body),
+        Screen::Sessions => sessions::render(model, buffer, body),
+        Screen::InFlight => in_flight::render(model, buffer, body),
     }
     if model.is_stale() {
         buffer.set_style(body, model.theme.faint());
@@ -87,6 +97,9 @@ pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action>
         Screen::Audit => panes::list_area(model, &model.data.audit, body),
         Screen::Nodes => panes::list_area(model, &model.data.nodes, body),
         Screen::Ledger => panes::list_area(model, &model.data.ledger, body),
+        Screen::Invites => panes::list_area(model, &model.data.invites, body),
+        Screen::Sessions => panes::list_area(model, &model.data.sessions, body),
+        Screen::InFlight => panes::list_area(model, &model.data.in_flight, body),
         Screen::SignIn | Screen::Overview | Screen::Live => return None,
     };
     let rows = widget::table::body_area(widget::frame::inner_area(list))?;

@@ -92,7 +92,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Usage) -> Result<(), Failu
 async fn summary(shell: &mut Shell<'_>, input: Summary) -> Result<(), Failure> {
     let filter = request::filter(shell, input.filter, input.until)?;
     let mut client = UsageServiceClient::new(shell.connect().await?);
-    let request = SummarizeUsageRequest { filter: Some(filter) };
+    let request = SummarizeUsageRequest { filter: Some(filter), models_by_time: false };
     let summary = SummaryRecord::from(client.summarize_usage(request).await?.into_inner());
     match (shell.output.format(), shell.output.width()) {
         (Format::Json, _) => shell.output.document(&summary),

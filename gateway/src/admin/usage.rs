@@ -111,8 +111,9 @@ impl UsageService for Usage {
         request: Request<v1::SummarizeUsageRequest>,
     ) -> RpcResult<v1::SummarizeUsageResponse> {
         let caller = auth::caller(&self.control, &request).await?;
-        let filter = convert::filter(request.into_inner().filter).map_err(invalid)?;
+        let v1::SummarizeUsageRequest { filter, models_by_time } = request.into_inner();
+        let filter = convert::filter(filter).map_err(invalid)?;
         let summary = self.control.summarize(&caller, filter).await?;
-        Ok(Response::new(convert::summary(summary)))
+        Ok(Response::new(convert::summary(summary, models_by_time)))
     }
 }

@@ -18,6 +18,11 @@ const DEFAULT_SUMMARY_PERIOD: SignedDuration = SignedDuration::from_hours(30 * 2
 /// The longest range that is divided by hour: two days, and the hour that both of its ends may share.
 const MAX_HOURLY_RANGE: SignedDuration = SignedDuration::from_hours(2 * 24 + 1);
 
+/// The longest range that is divided by minute: two hours, and the minute that both of its ends may share.
+const MAX_MINUTELY_RANGE: SignedDuration = SignedDuration::from_mins(2 * 60 + 1);
+/// The age of a range from which on it is not divided by minute: the log may no longer have it.
+const MAX_MINUTELY_AGE: SignedDuration = SignedDuration::from_hours(24);
+
 /// A query of the request log, with names as the caller gives them. All conditions must hold.
 #[derive(Clone, Debug, Default)]
 pub struct RequestQuery {
@@ -102,7 +107,8 @@ impl Control {
     }
 
     /// Sums the matching requests; those of the last 30 days if the query has no start. The sums are also divided by
-    /// hour if the range is not longer than 49 hours.
+    /// hour if the range is not longer than 49 hours, and by minute if it begins in the last day and is not longer
+    /// than 121 minutes.
     ///
     /// # Errors
     /// [`ControlError::NotFound`] if the query names an account that the caller may not see.
@@ -117,8 +123,14 @@ impl Control {
             filter.since = now.saturating_sub(DEFAULT_SUMMARY_PERIOD).ok();
         }
         let range = filter.since.map(|since| filter.until.unwrap_or(now).duration_since(since));
-        let is_short = range.is_some_and(|range| range <= MAX_HOURLY_RANGE);
-        let by = if is_short { TimeUnit::Hour } else { TimeUnit::Day };
+        let age = filter.since.map(|since| now.duration_since(since));
+        let by = match range {
+            Some(range) if range <= MAX_MINUTELY_RANGE && age <= Some(MAX_MINUTELY_AGE) => {
+                TimeUnit::Minute
+            }
+            Some(range) if range <= MAX_HOURLY_RANGE => TimeUnit::Hour,
+            _ => TimeUnit::Day,
+        };
         self.ledger.wait_until_stored().await;
         let mut summary = self.store.summarize(&filter, by).await?;
         let by_key = std::mem::take(&mut summary.by_key).into_iter();

@@ -61,12 +61,13 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
         }
         "UsageService/SummarizeUsage" => {
             for filter in of_account(victim) {
-                let request = v1::SummarizeUsageRequest { filter: Some(filter) };
+                let request =
+                    v1::SummarizeUsageRequest { filter: Some(filter), models_by_time: true };
                 foreign
                     .push((shown(caller.usage().summarize_usage(request).await), Code::NotFound));
             }
             for filter in [None, Some(of_key(victim))] {
-                let request = v1::SummarizeUsageRequest { filter };
+                let request = v1::SummarizeUsageRequest { filter, models_by_time: true };
                 all.push(shown(caller.usage().summarize_usage(request).await));
             }
             Rule::Own

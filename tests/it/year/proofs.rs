@@ -40,7 +40,7 @@ impl Year {
         let operator = self.product.operator().await;
         let since = Some(prost_types::Timestamp { seconds: BEGIN, nanos: 0 });
         let filter = Some(v1::RequestFilter { since, ..Default::default() });
-        let request = v1::SummarizeUsageRequest { filter };
+        let request = v1::SummarizeUsageRequest { filter, models_by_time: false };
         let usage = operator.usage().summarize_usage(request).await.unwrap().into_inner();
         let totals = usage.totals.unwrap();
         assert_eq!(totals.requests, self.sent);

@@ -9,13 +9,16 @@ use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::node_service_client::NodeServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
+use proto::v1::usage_service_client::UsageServiceClient;
 use secrecy::{ExposeSecret, SecretString};
 use tonic::{Code, Status};
 
 use super::call::{SessionError, with_timeout};
 use super::{convert, problem};
 use crate::clock;
-use crate::model::change::{Change, ChangeOutcome, CreatedKey, CredentialDraft, UpstreamDraft};
+use crate::model::change::{
+    Change, ChangeOutcome, CredentialDraft, IssuedSecret, SecretKind, UpstreamDraft,
+};
 
 /// Performs a change.
 ///
@@ -64,6 +67,7 @@ async fn single(
 async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutcome, Status> {
     match change {
         change @ (Change::CreateKey { .. }
+        | Change::UpdateKey { .. }
         | Change::RotateKey { .. }
         | Change::RevokeKey { .. }) => key(KeyServiceClient::new(channel), change).await,
         Change::PutPlan(plan) => {
@@ -94,6 +98,17 @@ async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutco
             with_timeout(NodeServiceClient::new(channel).remove_node(request)).await?;
             Ok(notice_only(notice))
         }
+        change @ (Change::ResetPassword { .. }
+        | Change::CreateInvite { .. }
+        | Change::RevokeInvite { .. }
+        | Change::RevokeSession { .. }
+        | Change::RevokeOtherSessions) => access(AccountServiceClient::new(channel), change).await,
+        Change::CancelRequest { id } => {
+            let notice = format!("request `{id}` is cancelled");
+            let request = v1::CancelRequestRequest { id };
+            with_timeout(UsageServiceClient::new(channel).cancel_request(request)).await?;
+            Ok(notice_only(notice))
+        }
         change => account(AccountServiceClient::new(channel), change).await,
     }
 }
@@ -118,6 +133,17 @@ async fn key(
             let answer = with_timeout(keys.create_key(request)).await?;
             (answer.key, answer.secret, "is created")
         }
+        Change::UpdateKey { before, after, end } => {
+            let notice = format!("key `{}` is changed", after.label);
+            with_timeout(keys.update_key(convert::to_key_change(
+                &before,
+                *after,
+                end,
+                clock::now(),
+            )))
+            .await?;
+            return Ok(notice_only(notice));
+        }
         Change::RotateKey { id, overlap_seconds } => {
             let request = v1::RotateKeyRequest { id, overlap_seconds };
             let answer = with_timeout(keys.rotate_key(request)).await?;
@@ -133,7 +159,7 @@ async fn key(
     let notice = format!("key `{label}` {notice}");
     Ok(ChangeOutcome {
         notice,
-        key: Some(CreatedKey { label, secret: SecretString::from(secret) }),
+        secret: Some(issued(SecretKind::Key, label, secret)),
         is_batch: false,
     })
 }
@@ -172,6 +198,24 @@ async fn account(
             with_timeout(accounts.set_plan(v1::SetPlanRequest { account, plan })).await?;
             notice
         }
+        Change::RenameAccount { account, name } => {
+            let notice = format!("`{account}` is called `{name}` now");
+            with_timeout(accounts.rename_account(v1::RenameAccountRequest { account, name }))
+                .await?;
+            notice
+        }
+        Change::CloseAccount { account } => {
+            let notice = format!("`{account}` is closed; x deletes it");
+            with_timeout(accounts.close_account(v1::CloseAccountRequest { account })).await?;
+            notice
+        }
+        Change::DeleteAccount { account } => {
+            let notice = format!("`{account}` is deleted");
+            let confirm = account.clone();
+            with_timeout(accounts.delete_account(v1::DeleteAccountRequest { account, confirm }))
+                .await?;
+            notice
+        }
         Change::ChangePassword { old, new } => {
             let request = v1::ChangePasswordRequest {
                 old_password: old.expose_secret().to_owned(),
@@ -181,6 +225,48 @@ async fn account(
             format!("the password is changed; {ended} other sessions have ended")
         }
         _ => return Err(Status::internal("not an account change")),
+    };
+    Ok(notice_only(notice))
+}
+
+/// Changes codes and sessions.
+async fn access(
+    mut accounts: AccountServiceClient<client::Connection>,
+    change: Change,
+) -> Result<ChangeOutcome, Status> {
+    let notice = match change {
+        Change::ResetPassword { account } => {
+            let request = v1::CreatePasswordResetRequest { account };
+            let answer = with_timeout(accounts.create_password_reset(request)).await?;
+            let (name, code) = (answer.account_name, answer.code);
+            let notice = format!("`{name}` can set a new password with the code");
+            let secret = Some(issued(SecretKind::PasswordReset, name, code));
+            return Ok(ChangeOutcome { notice, secret, is_batch: false });
+        }
+        Change::CreateInvite { ttl_seconds, plan, credit_usd } => {
+            let credit_usd = credit_usd.unwrap_or_default();
+            let request = v1::CreateInviteRequest { ttl_seconds, plan, credit_usd };
+            let answer = with_timeout(accounts.create_invite(request)).await?;
+            let notice = "the invite is created".to_owned();
+            let secret = Some(issued(SecretKind::Invite, String::new(), answer.code));
+            return Ok(ChangeOutcome { notice, secret, is_batch: false });
+        }
+        Change::RevokeInvite { id } => {
+            let notice = format!("invite `{id}` is revoked");
+            with_timeout(accounts.revoke_invite(v1::RevokeInviteRequest { id })).await?;
+            notice
+        }
+        Change::RevokeSession { id } => {
+            let notice = format!("session `{id}` has ended");
+            with_timeout(accounts.revoke_session(v1::RevokeSessionRequest { id })).await?;
+            notice
+        }
+        Change::RevokeOtherSessions => {
+            let request = v1::RevokeOtherSessionsRequest {};
+            let ended = with_timeout(accounts.revoke_other_sessions(request)).await?.ended_sessions;
+            format!("{ended} other sessions have ended")
+        }
+        _ => return Err(Status::internal("not a change of codes or sessions")),
     };
     Ok(notice_only(notice))
 }
@@ -253,8 +339,12 @@ async fn upstream(
     Ok(notice_only(notice))
 }
 
+fn issued(kind: SecretKind, label: String, secret: String) -> IssuedSecret {
+    IssuedSecret { kind, label, secret: SecretString::from(secret) }
+}
+
 fn notice_only(notice: String) -> ChangeOutcome {
-    ChangeOutcome { notice, key: None, is_batch: false }
+    ChangeOutcome { notice, secret: None, is_batch: false }
 }
 
 fn to_credential(draft: CredentialDraft) -> v1::Credential {
@@ -268,7 +358,7 @@ fn to_credential(draft: CredentialDraft) -> v1::Credential {
 }
 
 /// Returns the time `seconds` after `now`, or the last one that there is.
-fn after(now: Timestamp, seconds: u64) -> prost_types::Timestamp {
+pub(super) fn after(now: Timestamp, seconds: u64) -> prost_types::Timestamp {
     let delay = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
     let end = now.checked_add(delay).unwrap_or(Timestamp::MAX);
     prost_types::Timestamp { seconds: end.as_second(), nanos: 0 }

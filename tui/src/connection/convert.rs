@@ -11,18 +11,22 @@ mod usage;
 use jiff::Timestamp;
 use proto::v1;
 
+use super::change;
 use crate::model::accounts::{Account, AccountStatus, Role};
 use crate::model::audit::AuditEntry;
+use crate::model::change::KeyEnd;
+use crate::model::invites::Invite;
 use crate::model::keys::Key;
 use crate::model::ledger::LedgerEntry;
 use crate::model::nodes::{Node, NodeState};
 use crate::model::plans::{Limits, Plan};
+use crate::model::sessions::Session;
 
 pub(super) use self::catalogue::{
     catalogue_model, to_model, to_model_change, to_profile, upstream,
 };
 pub(super) use self::traffic::{health, limit_use, traffic};
-pub(super) use self::usage::{hour, record, usage};
+pub(super) use self::usage::{in_flight, record, usage};
 
 pub(super) fn account(account: v1::Account) -> Account {
     Account {
@@ -42,6 +46,7 @@ pub(super) fn account(account: v1::Account) -> Account {
         suspended_for: None,
         plan: present(account.plan),
         balance_usd: present(account.balance_usd),
+        recent: None,
         created_at: time(account.created_at),
         id: account.id,
         name: account.name,
@@ -65,11 +70,46 @@ pub(super) fn key(key: v1::Key) -> Key {
         expires_at: time(key.expires_at),
         revoked_at: time(key.revoked_at),
         successor: present(key.successor),
+        recent: None,
         spend_cap_usd: present(key.spend_cap_usd),
         id: key.id,
         account: key.account,
         label: key.label,
         models: key.models,
+    }
+}
+
+/// Returns the differences between two keys, and the new end.
+pub(super) fn to_key_change(
+    before: &Key,
+    after: Key,
+    end: Option<KeyEnd>,
+    now: Timestamp,
+) -> v1::UpdateKeyRequest {
+    use v1::update_key_request::Expiry;
+    let changed =
+        |before: Option<u64>, after: Option<u64>| (before != after).then_some(after.unwrap_or(0));
+    let (old, new) = (before.limits, after.limits);
+    let limits = v1::Limits {
+        rpm: changed(old.rpm, new.rpm),
+        tpm: changed(old.tpm, new.tpm),
+        concurrency: changed(old.concurrency, new.concurrency),
+        monthly_tokens: changed(old.monthly_tokens, new.monthly_tokens),
+        observe: None,
+    };
+    let is_other_cap = before.spend_cap_usd != after.spend_cap_usd;
+    let is_other_list = before.models != after.models;
+    v1::UpdateKeyRequest {
+        id: after.id,
+        label: (before.label != after.label).then_some(after.label),
+        limits: (limits != v1::Limits::default()).then_some(limits),
+        spend_cap_usd: is_other_cap.then(|| after.spend_cap_usd.unwrap_or_default()),
+        models: is_other_list.then_some(v1::KeyModels { models: after.models }),
+        expiry: end.map(|end| match end {
+            KeyEnd::Never => Expiry::Never(true),
+            KeyEnd::After(seconds) => Expiry::ExpiresAt(change::after(now, seconds)),
+        }),
+        ..v1::UpdateKeyRequest::default()
     }
 }
 
@@ -122,6 +162,27 @@ pub(super) fn ledger_entry(entry: v1::LedgerEntry) -> LedgerEntry {
         request: entry.request_id.and_then(present),
         note: entry.note.and_then(present),
         at: time(entry.created_at),
+    }
+}
+
+pub(super) fn invite(invite: v1::Invite) -> Invite {
+    Invite {
+        id: invite.id,
+        created_by: present(invite.created_by),
+        plan: present(invite.plan),
+        credit_usd: present(invite.credit_usd),
+        created_at: time(invite.created_at),
+        expires_at: time(invite.expires_at),
+        used_at: time(invite.used_at),
+    }
+}
+
+pub(super) fn session(session: v1::Session) -> Session {
+    Session {
+        id: session.id,
+        created_at: time(session.created_at),
+        expires_at: time(session.expires_at),
+        is_current: session.current,
     }
 }
 

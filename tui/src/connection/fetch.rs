@@ -11,6 +11,7 @@ use proto::v1::node_service_client::NodeServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
+use proto::v1::usage_service_client::UsageServiceClient;
 use tonic::Status;
 
 use super::call::with_timeout;
@@ -66,19 +67,19 @@ async fn answer(
             Ok(Loaded::Limits(answer.limits.into_iter().map(convert::limit_use).collect()))
         }
         Topic::Usage => {
-            let answer = usage::summary(channel, &filter, range).await?;
-            Ok(Loaded::Usage { range, filter, usage: convert::usage(answer) })
+            let by_time = subscription.models_by_time;
+            let usage = usage::summary(channel, &filter, range, 0, by_time).await?;
+            Ok(Loaded::Usage { range, filter, usage })
+        }
+        Topic::UsageBefore => {
+            let usage = usage::summary(channel, &filter, range, 1, false).await?;
+            Ok(Loaded::UsageBefore { range, filter, usage })
         }
         Topic::Matching => {
-            let answer = usage::summary(channel, &filter, Range::Month).await?;
-            let requests = answer.totals.map_or(0, |totals| totals.requests);
-            Ok(Loaded::Matching { filter, requests })
+            let usage = usage::summary(channel, &filter, Range::Month, 0, false).await?;
+            Ok(Loaded::Matching { filter, requests: usage.totals.requests })
         }
         Topic::Minutes => usage::minutes(channel).await.map(Loaded::Minutes),
-        Topic::Hours => {
-            let hours = usage::hours(channel, &filter).await?;
-            Ok(Loaded::Hours { filter, hours })
-        }
         Topic::Errors => usage::errors(channel).await.map(Loaded::Errors),
         Topic::Keys => {
             let mut keys = KeyServiceClient::new(channel);
@@ -131,6 +132,24 @@ async fn answer(
             let has_more = !answer.next_page_token.is_empty();
             let entries = answer.entries.into_iter().map(convert::ledger_entry).collect();
             Ok(Loaded::Ledger { subject, entries, has_more })
+        }
+        Topic::InFlight => {
+            let mut usage = UsageServiceClient::new(channel);
+            let request = v1::ListRequestsInFlightRequest::default();
+            let answer = with_timeout(usage.list_requests_in_flight(request)).await?;
+            let known = u64::try_from(answer.requests.len()).unwrap_or(u64::MAX);
+            let requests = answer.requests.into_iter().map(convert::in_flight).collect();
+            Ok(Loaded::InFlight { requests, has_more: answer.total > known })
+        }
+        Topic::Invites => {
+            let mut accounts = AccountServiceClient::new(channel);
+            let answer = with_timeout(accounts.list_invites(v1::ListInvitesRequest {})).await?;
+            Ok(Loaded::Invites(answer.invites.into_iter().map(convert::invite).collect()))
+        }
+        Topic::Sessions => {
+            let mut accounts = AccountServiceClient::new(channel);
+            let answer = with_timeout(accounts.list_sessions(v1::ListSessionsRequest {})).await?;
+            Ok(Loaded::Sessions(answer.sessions.into_iter().map(convert::session).collect()))
         }
         Topic::Nodes => {
             let mut nodes = NodeServiceClient::new(channel);

@@ -14,9 +14,6 @@ const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     entries: Vec<ScheduledTopic>,
-    /// The time of the last successful fetch of [`Topic::Minutes`], which takes many calls and whose data stays
-    /// valid while no screen shows it.
-    minutes_fetched: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -37,11 +34,7 @@ impl Schedule {
         self.entries.retain(|entry| topics.contains(&entry.topic));
         for &topic in topics {
             if !self.entries.iter().any(|entry| entry.topic == topic) {
-                let due = match (topic, self.minutes_fetched) {
-                    (Topic::Minutes, Some(fetched)) => now.max(fetched + refresh_interval(topic)),
-                    _ => now,
-                };
-                self.entries.push(ScheduledTopic { topic, due: Some(due), is_in_flight: false });
+                self.entries.push(ScheduledTopic { topic, due: Some(now), is_in_flight: false });
             }
         }
     }
@@ -62,9 +55,6 @@ impl Schedule {
 
     /// Marks the fetch of `topic` as finished, with data.
     pub(super) fn complete(&mut self, topic: Topic, now: Instant) {
-        if topic == Topic::Minutes {
-            self.minutes_fetched = Some(now);
-        }
         self.finish(topic, now + refresh_interval(topic));
     }
 
@@ -89,7 +79,7 @@ impl Schedule {
 
     /// Makes the topics due at `now` whose data depends on the time range and the filter.
     pub(super) fn expedite_usage(&mut self, now: Instant) {
-        self.expedite(&[Topic::Usage, Topic::Matching, Topic::Hours], now);
+        self.expedite(&[Topic::Usage, Topic::UsageBefore, Topic::Matching], now);
     }
 
     /// Makes all topics due at `now`.
@@ -113,12 +103,11 @@ impl Schedule {
 /// Returns the polling interval of `topic`.
 fn refresh_interval(topic: Topic) -> Duration {
     let seconds = match topic {
-        Topic::Limits | Topic::Health | Topic::Nodes => 2,
-        Topic::Accounts | Topic::Audit | Topic::Ledger => 10,
+        Topic::Limits | Topic::Health | Topic::Nodes | Topic::InFlight => 2,
+        Topic::Accounts | Topic::Audit | Topic::Ledger | Topic::Invites | Topic::Sessions => 10,
         Topic::Account | Topic::Keys | Topic::Usage | Topic::Matching | Topic::Upstreams => 30,
         // The traffic stream continues the errors.
-        Topic::Models | Topic::Plans | Topic::Hours | Topic::Errors => 60,
-        Topic::Minutes => 300,
+        Topic::Models | Topic::Plans | Topic::UsageBefore | Topic::Errors | Topic::Minutes => 60,
         // Streams are not polled.
         Topic::Traffic | Topic::Log => 3_600,
     };
@@ -153,23 +142,6 @@ mod tests {
         let interval = refresh_interval(Topic::Account);
         assert_eq!(schedule.take_due(start + interval / 2), []);
         assert_eq!(schedule.take_due(start + interval), [Topic::Account]);
-    }
-
-    #[test]
-    fn a_screen_that_is_opened_again_does_not_fetch_the_minutes_again() {
-        let start = Instant::now();
-        let mut schedule = Schedule::default();
-        let topics = [Topic::Account, Topic::Minutes];
-        schedule.set_topics(&topics, start);
-        assert_eq!(schedule.take_due(start), topics);
-        for topic in topics {
-            schedule.complete(topic, start);
-        }
-        schedule.set_topics(&[], start);
-        schedule.set_topics(&topics, start);
-        assert_eq!(schedule.take_due(start), [Topic::Account]);
-        let later = start + refresh_interval(Topic::Minutes);
-        assert_eq!(schedule.take_due(later), [Topic::Minutes]);
     }
 
     #[test]

@@ -131,6 +131,9 @@ impl Connection {
                     if (before.range, &before.filter) != (subscription.range, &subscription.filter) {
                         schedule.expedite_usage(Instant::now());
                     }
+                    if !before.models_by_time && subscription.models_by_time {
+                        schedule.expedite(&[Topic::Usage], Instant::now());
+                    }
                     if before.subject != subscription.subject {
                         schedule.expedite(&[Topic::Audit, Topic::Ledger], Instant::now());
                     }
@@ -140,7 +143,8 @@ impl Connection {
                     if subscription.traffic != before.traffic {
                         traffic = open_traffic(&channel, subscription.traffic);
                     }
-                    if subscription.filter != self.log.filter {
+                    let is_other_log = subscription.log_run != self.log.run;
+                    if is_other_log || subscription.filter != self.log.filter {
                         log = self.open_log(&channel);
                     }
                 }
@@ -151,9 +155,10 @@ impl Connection {
     /// Opens the request log stream for the subscribed filter; resumes after the cursor if the
     /// filter is unchanged.
     fn open_log(&mut self, channel: &client::Connection) -> ServerStream<v1::TailRequestsResponse> {
-        let filter = &self.subscription.borrow().filter;
-        if *filter != self.log.filter {
-            self.log.filter.clone_from(filter);
+        let subscription = self.subscription.borrow();
+        if subscription.filter != self.log.filter || subscription.log_run != self.log.run {
+            self.log.filter.clone_from(&subscription.filter);
+            self.log.run = subscription.log_run;
             self.log.cursor.clear();
             self.log.is_rejected = false;
         }

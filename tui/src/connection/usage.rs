@@ -1,6 +1,5 @@
 //! The calls about usage: totals, totals by period, recent errors, and pages of older requests.
 
-use futures_util::stream::{StreamExt, TryStreamExt, iter};
 use jiff::{SignedDuration, Timestamp};
 use proto::client;
 use proto::v1;
@@ -14,63 +13,42 @@ use super::convert;
 use crate::clock;
 use crate::model::record::OlderPage;
 use crate::model::traffic::ErrorCount;
-use crate::model::usage::{Period, Range};
+use crate::model::usage::{Period, Range, Usage};
 
-/// The seconds in a minute.
-const MINUTE: i64 = 60;
-/// The seconds in an hour.
-const HOUR: i64 = 3_600;
-/// The number of minutes whose totals are fetched at the same time.
-const CONCURRENT_CALLS: usize = 4;
 /// The number of requests per page.
 const PAGE_SIZE: u32 = 1_000;
 
-/// Returns the totals of the requests that match `filter` in the time range that ends now.
+/// Returns the totals of the requests that match `filter` in the time range that ends now, `back`
+/// ranges ago.
 pub(super) async fn summary(
     channel: client::Connection,
     filter: &str,
     range: Range,
-) -> Result<v1::SummarizeUsageResponse, Status> {
+    back: i32,
+    models_by_time: bool,
+) -> Result<Usage, Status> {
+    let length = SignedDuration::from_hours(range.hours());
     let now = clock::now();
-    let since = now.saturating_sub(SignedDuration::from_hours(range.hours())).unwrap_or(now);
-    summarize(channel, filter, since, None).await
+    let end = now.saturating_sub(length * back).unwrap_or(now);
+    let since = end.saturating_sub(length).unwrap_or(end);
+    let until = (back > 0).then_some(end);
+    let answer = summarize(channel, filter, since, until, models_by_time).await?;
+    Ok(convert::usage(answer, &starts(end, range)))
 }
 
 /// Returns the totals of the last hour by minute, and those of the current minute.
 pub(super) async fn minutes(channel: client::Connection) -> Result<Vec<Period>, Status> {
-    iter(starts(clock::now(), MINUTE, 60))
-        .map(|start| {
-            let channel = channel.clone();
-            async move {
-                let end = start.saturating_add(SignedDuration::from_secs(MINUTE)).ok();
-                let answer = summarize(channel, "", start, end).await?;
-                Ok(Period { start, totals: convert::usage(answer).totals })
-            }
-        })
-        .buffered(CONCURRENT_CALLS)
-        .try_collect()
-        .await
+    Ok(summary(channel, "", Range::Hour, 0, false).await?.series)
 }
 
-/// Returns the totals of the last 24 hours by hour, and those of the current hour.
-pub(super) async fn hours(
-    channel: client::Connection,
-    filter: &str,
-) -> Result<Vec<Period>, Status> {
-    let starts: Vec<_> = starts(clock::now(), HOUR, 24).collect();
-    let Some(first) = starts.first() else { return Ok(Vec::new()) };
-    let answer = summarize(channel, filter, *first, None).await?;
-    let found: BTreeMap<_, _> = answer.by_hour.into_iter().map(convert::hour).collect();
-    // Hours without requests are omitted.
-    let of = |start| Period { start, totals: found.get(&start).cloned().unwrap_or_default() };
-    Ok(starts.into_iter().map(of).collect())
-}
-
-/// Returns the starts of the last `count` periods of `seconds`, and of the current one.
-fn starts(now: Timestamp, seconds: i64, count: i64) -> impl Iterator<Item = Timestamp> {
-    let current = now.as_second().div_euclid(seconds);
+/// Returns the starts of the periods of the range that ends at `end`, also of the one that contains
+/// `end`.
+fn starts(end: Timestamp, range: Range) -> Vec<Timestamp> {
+    let seconds = range.period_seconds();
+    let current = end.as_second().div_euclid(seconds);
+    let count = range.hours() * 3_600 / seconds;
     let starts = (current - count..=current).map(move |number| number * seconds);
-    starts.filter_map(|start| Timestamp::from_second(start).ok())
+    starts.filter_map(|start| Timestamp::from_second(start).ok()).collect()
 }
 
 async fn summarize(
@@ -78,6 +56,7 @@ async fn summarize(
     filter: &str,
     since: Timestamp,
     until: Option<Timestamp>,
+    models_by_time: bool,
 ) -> Result<v1::SummarizeUsageResponse, Status> {
     let filter = Some(v1::RequestFilter {
         since: Some(to_time(since)),
@@ -86,7 +65,7 @@ async fn summarize(
         ..v1::RequestFilter::default()
     });
     let mut usage = UsageServiceClient::new(channel);
-    with_timeout(usage.summarize_usage(v1::SummarizeUsageRequest { filter })).await
+    with_timeout(usage.summarize_usage(v1::SummarizeUsageRequest { filter, models_by_time })).await
 }
 
 /// Returns the error codes of the last hour, as far as the newest [`PAGE_SIZE`] of its errors tell,

@@ -8,11 +8,12 @@ use tui_input::InputRequest::{
 
 use super::binding::{Binding, row};
 use crate::model::Action::{
-    self, Back, Complete, Copy, CopyAgent, CopyCommand, CopyRows, Credit, Detail, Field, First,
-    Grant, Jump, Last, Mark, Modify, Mouse, Move, New, NextModel, Open, OpenRecord, Page, Password,
-    Pause, Quit, Range, Refresh, Remove, Reverse, Rotate, Scroll, SetPlan, Sideways, SignOut, Sort,
-    Submit, Suspend, Tab, ToggleColumns, ToggleDraining, ToggleRegistration, ToggleSuspension,
-    ToggleUtc, Try,
+    self, Back, Chart, Columns, Complete, Copy, CopyAgent, CopyCommand, CopyRows, CopyValue,
+    Credit, Detail, Field, First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move, New,
+    NextModel, Open, OpenRecord, Page, Password, Pause, Quit, Range, Refresh, Remove, RemoveOthers,
+    Rename, Reset, ResetPassword, Reverse, Rotate, SaveFilter, Scroll, SetPlan, Shift, Sideways,
+    SignOut, Sort, Submit, Suspend, Tab, Theme, ToggleDraining, ToggleRegistration,
+    ToggleSuspension, ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
@@ -37,12 +38,17 @@ const PLANS: Focus = Focus::Screen(Screen::Plans);
 const AUDIT: Focus = Focus::Screen(Screen::Audit);
 const NODES: Focus = Focus::Screen(Screen::Nodes);
 const LEDGER: Focus = Focus::Screen(Screen::Ledger);
+const INVITES: Focus = Focus::Screen(Screen::Invites);
+const IN_FLIGHT: Focus = Focus::Screen(Screen::InFlight);
+const SESSIONS: Focus = Focus::Screen(Screen::Sessions);
 /// The screens whose rows lead to others.
 const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
 
 /// All screens of a signed-in account.
-const SCREENS: &[Focus] =
-    &[OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
+const SCREENS: &[Focus] = &[
+    OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES,
+    SESSIONS,
+];
 /// Every focus.
 const EVERYWHERE: &[Focus] = &[
     SIGN_IN,
@@ -57,8 +63,15 @@ const EVERYWHERE: &[Focus] = &[
     AUDIT,
     NODES,
     LEDGER,
+    INVITES,
+    SESSIONS,
+    IN_FLIGHT,
     Filter,
     Palette,
+    Focus::Chart,
+    Focus::Columns,
+    Focus::Values,
+    Focus::Themes,
     Form,
     Choose,
     Confirm,
@@ -67,9 +80,15 @@ const EVERYWHERE: &[Focus] = &[
     Help,
 ];
 /// Screens with a row cursor.
-const LISTS: &[Focus] = &[KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
+const LISTS: &[Focus] = &[
+    KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS, IN_FLIGHT,
+    IN_FLIGHT,
+];
 /// Lists in which the arrows at the side go to what belongs to a row, and back.
-const SIDEWAYS: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER];
+const SIDEWAYS: &[Focus] =
+    &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS, IN_FLIGHT];
+/// Choices from a list.
+const CHOICES: &[Focus] = &[Focus::Columns, Focus::Values, Focus::Themes];
 /// Where typed characters are text.
 const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette, Focus::Trial];
 /// Where the user moves between fields.
@@ -85,6 +104,10 @@ pub const TABLE: &[Binding] = &[
     row(FORMS, &[(NONE, BackTab), (NONE, Up)], Field(-1), "previous field"),
     row(&[SIGN_IN], &[(CTRL, Char('n'))], ToggleRegistration, "register, or sign in").hint("register/sign in"),
     row(&[Filter], &[(NONE, Enter)], Submit, "keep the filter").hint("keep"),
+    row(&[Filter], &[(NONE, KeyCode::Tab)], Complete, "the next word that begins like this").hint("complete"),
+    row(&[Filter], &[(NONE, Up), (CTRL, Char('p'))], Move(-1), "an earlier filter").hint("earlier"),
+    row(&[Filter], &[(NONE, Down), (CTRL, Char('n'))], Move(1), "a later filter"),
+    row(&[Filter], &[(CTRL, Char('s'))], SaveFilter, "save the filter, or forget it").hint("save"),
     row(&[Palette], &[(NONE, Enter)], Submit, "run the command").hint("run"),
     row(&[Palette], &[(NONE, KeyCode::Tab)], Complete, "complete the command").hint("complete"),
     row(&[Palette], &[(NONE, Down), (CTRL, Char('n'))], Move(1), "next command"),
@@ -118,6 +141,30 @@ pub const TABLE: &[Binding] = &[
     row(&[Secret], &[(NONE, Char('t'))], Try, "try it with a model").hint("try"),
     row(&[Secret], &[(NONE, Esc), (NONE, Char('q'))], Back, "close; twice if the key was not copied").hint("close"),
 
+    // chart
+    row(&[Focus::Chart], &[(NONE, Left), (NONE, Char('h'))], Move(-1), "the period before").hint("cursor"),
+    row(&[Focus::Chart], &[(NONE, Right), (NONE, Char('l'))], Move(1), "the period after"),
+    row(&[Focus::Chart], &[(NONE, Home), (NONE, Char('g'))], First, "the first period"),
+    row(&[Focus::Chart], &[(NONE, End), (NONE, Char('G'))], Last, "the newest period"),
+    row(&[Focus::Chart], &[(NONE, KeyCode::Tab), (NONE, Char('c'))], Measure(1), "tokens, requests, cost, durations").hint("measure"),
+    row(&[Focus::Chart], &[(NONE, BackTab)], Measure(-1), "the measure before"),
+    row(&[Focus::Chart], &[(NONE, Char(']'))], Range(1), "longer range").hint("range"),
+    row(&[Focus::Chart], &[(NONE, Char('['))], Range(-1), "shorter range"),
+    row(&[Focus::Chart], &[(NONE, Enter)], Submit, "the requests of the period").hint("requests"),
+    row(&[Focus::Chart], &[(NONE, Esc), (NONE, Char('q'))], Back, "close the chart").hint("close"),
+
+    // choices
+    row(CHOICES, &[(NONE, Down), (NONE, Char('j'))], Move(1), "next"),
+    row(CHOICES, &[(NONE, Up), (NONE, Char('k'))], Move(-1), "previous"),
+    row(&[Focus::Columns], &[(NONE, Char(' ')), (NONE, Char('x'))], Mark, "show or hide it").hint("show/hide"),
+    row(&[Focus::Columns], &[(NONE, Char('J')), (NONE, Right)], Shift(1), "move it to the right").hint("move"),
+    row(&[Focus::Columns], &[(NONE, Char('K')), (NONE, Left)], Shift(-1), "move it to the left"),
+    row(&[Focus::Columns], &[(NONE, Char('r'))], Reset, "all columns in their usual order").hint("reset"),
+    row(&[Focus::Columns], &[(NONE, Enter), (NONE, Esc), (NONE, Char('q'))], Back, "close").hint("close"),
+    row(&[Focus::Values], &[(NONE, Enter), (NONE, Char('y'))], Submit, "copy it").hint("copy"),
+    row(&[Focus::Themes], &[(NONE, Enter)], Submit, "keep it").hint("keep"),
+    row(&[Focus::Values, Focus::Themes], &[(NONE, Esc), (NONE, Char('q'))], Back, "cancel").hint("cancel"),
+
     // what belongs to the selected row
     row(&[Choose], &[(NONE, Enter), (NONE, Right), (NONE, Char('l'))], Submit, "open it").hint("open"),
     row(&[Choose], &[(NONE, Down), (NONE, Char('j'))], Move(1), "next"),
@@ -129,6 +176,7 @@ pub const TABLE: &[Binding] = &[
 
     // actions on the selected row
     row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
+    row(&[KEYS], &[(NONE, Char('e'))], Modify, "change its label, limits, models or end").hint("edit").command("edit"),
     row(&[KEYS], &[(NONE, Char('R'))], Rotate, "replace it; both work for a while").hint("rotate").command("rotate"),
     row(&[KEYS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
     row(&[MODELS], &[(NONE, Char('y'))], Copy, "copy a ready curl command").hint("copy curl"),
@@ -138,6 +186,7 @@ pub const TABLE: &[Binding] = &[
     row(&[MODELS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[MODELS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
     row(&[USAGE], &[(NONE, Char('p')), (NONE, Char(' '))], Pause, "pause or resume the log").hint("pause").command("pause"),
+    row(&[OVERVIEW, USAGE, LIVE], &[(NONE, Char('c'))], Chart, "chart of tokens, requests, cost and durations").hint("chart").command("chart"),
     row(&[USAGE], &[(NONE, Char('t'))], Jump, "go to a time").hint("time").command("time"),
     row(&[USAGE], &[(NONE, Char(']')), (NONE, Right), (NONE, Char('l'))], Range(1), "longer range").hint("range"),
     row(&[USAGE], &[(NONE, Char('[')), (NONE, Left), (NONE, Char('h'))], Range(-1), "shorter range"),
@@ -145,13 +194,22 @@ pub const TABLE: &[Binding] = &[
     row(&[ACCOUNTS], &[(NONE, Char('s'))], ToggleSuspension, "suspend or resume it").hint("suspend").command("suspend"),
     row(&[ACCOUNTS], &[(NONE, Char('p'))], SetPlan, "put it on another plan").hint("plan").command("plan"),
     row(&[ACCOUNTS], &[(NONE, Char('o'))], Grant, "give it another role").hint("role").command("role"),
+    row(&[ACCOUNTS], &[(NONE, Char('N'))], Rename, "rename it").command("rename"),
+    row(&[ACCOUNTS], &[(NONE, Char('w'))], ResetPassword, "a code for a new password").command("reset-password"),
+    row(&[ACCOUNTS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "close it; delete it if it is closed").command("close"),
+    row(&[INVITES], &[(NONE, Char('n'))], New, "new invite").hint("new").command("new"),
+    row(&[INVITES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
+    row(&[LIVE], &[(NONE, Char('i'))], Open(Screen::InFlight), "all requests in flight").hint("in flight"),
+    row(&[IN_FLIGHT], &[(NONE, Char('x')), (NONE, Delete)], Remove, "cancel it").hint("cancel").command("cancel"),
+    row(&[SESSIONS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "end it").hint("end").command("end"),
+    row(&[SESSIONS], &[(NONE, Char('X'))], RemoveOthers, "end all others").hint("end others").command("end-others"),
     row(&[UPSTREAMS], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
     row(&[UPSTREAMS, PLANS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[UPSTREAMS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
     row(&[NODES], &[(NONE, Char('d'))], ToggleDraining, "drain it, or end that").hint("drain").command("drain"),
     row(&[NODES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
-    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER], &[(NONE, Char('y'))], Copy, "copy its id"),
+    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER, INVITES, SESSIONS, IN_FLIGHT], &[(NONE, Char('y'))], Copy, "copy its id"),
 
     // list navigation
     row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
@@ -165,7 +223,8 @@ pub const TABLE: &[Binding] = &[
     row(LISTS, &[(NONE, Char('>'))], Sort(1), "sort by the next column").hint("sort"),
     row(LISTS, &[(NONE, Char('<'))], Sort(-1), "sort by the previous column"),
     row(LISTS, &[(NONE, Char('='))], Reverse, "reverse the order"),
-    row(LISTS, &[(NONE, Char('-'))], ToggleColumns, "hide the column sorted by; again: show all").command("columns"),
+    row(LISTS, &[(NONE, Char('-'))], Columns, "choose columns and their order").command("columns"),
+    row(LISTS, &[(NONE, Char('v'))], CopyValue, "copy a value of the row").command("copy-value"),
     row(LISTS, &[(CTRL, Right)], Sideways(1), "columns further right"),
     row(LISTS, &[(CTRL, Left)], Sideways(-1), "columns further left"),
     row(&[KEYS, ACCOUNTS], &[(NONE, Char(' '))], Mark, "mark it for what is done next").hint("mark"),
@@ -187,9 +246,13 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[(NONE, Char('9'))], Open(Screen::Audit), "audit").command("audit"),
     row(SCREENS, &[(NONE, Char('0'))], Open(Screen::Nodes), "nodes").command("nodes"),
     row(SCREENS, &[], Open(Screen::Ledger), "the ledger").command("ledger"),
+    row(SCREENS, &[], Open(Screen::Invites), "invites to register").command("invites"),
+    row(SCREENS, &[], Open(Screen::InFlight), "requests in flight").command("in-flight"),
+    row(SCREENS, &[], Open(Screen::Sessions), "your sessions").command("sessions"),
     row(SCREENS, &[(NONE, KeyCode::Tab)], Tab(1), "next screen").hint("next"),
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),
     row(SCREENS, &[(NONE, Char('r')), (CTRL, Char('l'))], Refresh, "refresh, or reconnect now").command("refresh"),
+    row(SCREENS, &[], Theme, "choose a theme").command("theme"),
     row(SCREENS, &[], Mouse, "turn the mouse on or off").command("mouse"),
     row(SCREENS, &[], ToggleUtc, "show times in UTC, or in the local zone").command("utc"),
     row(SCREENS, &[], Password, "change your password").command("password"),

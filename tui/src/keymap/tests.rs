@@ -8,11 +8,14 @@ use crate::model::{Action, Focus, Screen};
 
 /// Returns every focus.
 fn all() -> impl Iterator<Item = Focus> {
-    let screens =
-        [Screen::SignIn].into_iter().chain(Screen::TABS).chain([Screen::Ledger]).map(Focus::Screen);
+    let screens = [Screen::SignIn].into_iter().chain(Screen::openable()).map(Focus::Screen);
     screens.chain([
         Focus::Filter,
         Focus::Palette,
+        Focus::Chart,
+        Focus::Columns,
+        Focus::Values,
+        Focus::Themes,
         Focus::Form,
         Focus::Choose,
         Focus::Confirm,

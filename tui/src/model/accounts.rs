@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 
 use super::fetched::ListEntry;
+use super::recent::Recent;
 use super::table::{Tabular, Value};
 
 /// An account.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Account {
     /// The immutable id.
     pub id: String,
@@ -24,6 +25,8 @@ pub struct Account {
     pub balance_usd: Option<String>,
     /// The time of registration.
     pub created_at: Option<Timestamp>,
+    /// Its recent requests, if there are any.
+    pub recent: Option<Recent>,
 }
 
 /// Whether an account can be used.
@@ -87,7 +90,7 @@ impl Role {
 
 impl Tabular for Account {
     const COLUMNS: &'static [&'static str] =
-        &["name", "role", "state", "plan", "balance", "registered"];
+        &["name", "role", "state", "plan", "balance", "registered", "recent", "p50", "p99"];
 
     fn value(&self, column: &str) -> Value {
         match column {
@@ -97,6 +100,9 @@ impl Tabular for Account {
             "plan" => Value::optional_text(self.plan.as_deref()),
             "balance" => Value::amount(self.balance_usd.as_deref()),
             "registered" => Value::time(self.created_at),
+            "recent" => Value::count(self.recent.as_ref().map(|it| it.requests)),
+            "p50" => Value::milliseconds(self.recent.as_ref().and_then(|it| it.p50_ms)),
+            "p99" => Value::milliseconds(self.recent.as_ref().and_then(|it| it.p99_ms)),
             _ => Value::Unknown,
         }
     }

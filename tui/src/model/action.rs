@@ -58,8 +58,16 @@ pub enum Action {
     Reverse,
     /// Scrolls the table this many columns to the right; negative is left.
     Sideways(isize),
-    /// Hides the column that the table is sorted by, or shows all columns again.
-    ToggleColumns,
+    /// Opens the choice of columns.
+    Columns,
+    /// Moves the selected column by this many places.
+    Shift(isize),
+    /// Shows all columns in their usual order again.
+    Reset,
+    /// Opens the choice of a value of the selected row.
+    CopyValue,
+    /// Opens the choice of a theme.
+    Theme,
     /// Marks the selected row, or takes its mark away.
     Mark,
     /// Copies the marked rows, or the selected one.
@@ -82,6 +90,10 @@ pub enum Action {
     Pause,
     /// Selects the usage range this many steps longer; negative is shorter.
     Range(isize),
+    /// Opens the chart of the usage.
+    Chart,
+    /// Draws the quantity this many steps further in the chart.
+    Measure(isize),
     /// Opens the form for a new entry.
     New,
     /// Opens the form to edit the selected entry.
@@ -90,6 +102,12 @@ pub enum Action {
     Rotate,
     /// Asks to remove the selected entry.
     Remove,
+    /// Asks to end all other sessions.
+    RemoveOthers,
+    /// Opens the form to rename the selected account.
+    Rename,
+    /// Asks to create a code with which the owner of the account sets a new password.
+    ResetPassword,
     /// Opens the form to credit the selected account.
     Credit,
     /// Suspends or resumes the selected account.
@@ -112,10 +130,38 @@ pub enum Action {
     ToggleRegistration,
     /// Sends the form, applies the filter, or runs the command.
     Submit,
-    /// Completes the selected palette command.
+    /// Saves the filter, or forgets that it was saved.
+    SaveFilter,
+    /// Completes the filter or the palette command.
     Complete,
     /// Confirms the question.
     Confirm,
     /// Edits the text of the focused input.
     Type(InputRequest),
+}
+
+// === impl Action ===
+
+impl Action {
+    /// Returns whether the action prepares or makes a change, or sends a request that costs.
+    pub fn is_change(self) -> bool {
+        matches!(
+            self,
+            Self::ToggleRegistration
+                | Self::Password
+                | Self::Try
+                | Self::New
+                | Self::Modify
+                | Self::Rotate
+                | Self::Remove
+                | Self::RemoveOthers
+                | Self::Rename
+                | Self::ResetPassword
+                | Self::Credit
+                | Self::ToggleSuspension
+                | Self::ToggleDraining
+                | Self::SetPlan
+                | Self::Grant
+        )
+    }
 }

@@ -2,11 +2,12 @@
 
 use super::fetched::ListEntry;
 use super::plans::Limits;
+use super::recent::Recent;
 use super::table::{Tabular, Value};
 use super::upstreams::{HealthStatus, Upstream};
 
 /// A model in the catalogue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CatalogueModel {
     /// The model id used in requests.
     pub id: String,
@@ -30,6 +31,8 @@ pub struct CatalogueModel {
     pub aliases: Vec<String>,
     /// Where the model is served; empty unless an operator is signed in.
     pub deployments: Vec<Deployment>,
+    /// Its recent requests, if there are any.
+    pub recent: Option<Recent>,
 }
 
 /// The price per million tokens: exact decimals in US dollars.
@@ -112,8 +115,33 @@ impl Modality {
 }
 
 impl Tabular for CatalogueModel {
-    const COLUMNS: &'static [&'static str] =
-        &["model", "context", "output", "in $/M", "cached", "out $/M", "abilities", "limits"];
+    const COLUMNS: &'static [&'static str] = &[
+        "model",
+        "context",
+        "output",
+        "in $/M",
+        "cached",
+        "out $/M",
+        "recent",
+        "p50",
+        "p99",
+        "abilities",
+        "limits",
+    ];
+    const SHOWN: &'static [&'static str] = &[
+        "model",
+        "health",
+        "context",
+        "output",
+        "in $/M",
+        "cached",
+        "out $/M",
+        "recent",
+        "p50",
+        "p99",
+        "abilities",
+        "limits",
+    ];
 
     fn value(&self, column: &str) -> Value {
         match column {
@@ -123,6 +151,9 @@ impl Tabular for CatalogueModel {
             "in $/M" => Value::amount(self.price.input_usd.as_deref()),
             "cached" => Value::amount(self.price.cached_usd.as_deref()),
             "out $/M" => Value::amount(self.price.output_usd.as_deref()),
+            "recent" => Value::count(self.recent.as_ref().map(|it| it.requests)),
+            "p50" => Value::milliseconds(self.recent.as_ref().and_then(|it| it.p50_ms)),
+            "p99" => Value::milliseconds(self.recent.as_ref().and_then(|it| it.p99_ms)),
             "abilities" => Value::text(
                 &self.abilities.iter().map(|it| it.name()).collect::<Vec<_>>().join(" "),
             ),

@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::accounts::Role;
 use super::catalogue::CatalogueModel;
+use super::keys::Key;
 use super::plans::{Limits, Plan};
 use super::upstreams::Profile;
 
@@ -24,6 +25,15 @@ pub enum Change {
         models: Vec<String>,
         /// Seconds until the key expires; `None` for never.
         expires_in_seconds: Option<u64>,
+    },
+    /// Updates a key.
+    UpdateKey {
+        /// The key when the form was opened.
+        before: Box<Key>,
+        /// The requested key, apart from its end.
+        after: Box<Key>,
+        /// Its new end; `None` if that does not change.
+        end: Option<KeyEnd>,
     },
     /// Performs several changes, one after another.
     Batch(Vec<Change>),
@@ -69,6 +79,54 @@ pub enum Change {
         /// The plan's name.
         plan: String,
     },
+    /// Renames an account.
+    RenameAccount {
+        /// The account's name.
+        account: String,
+        /// The new name.
+        name: String,
+    },
+    /// Closes an account.
+    CloseAccount {
+        /// The account's name.
+        account: String,
+    },
+    /// Deletes a closed account.
+    DeleteAccount {
+        /// The account's name.
+        account: String,
+    },
+    /// Creates a code with which the owner of an account sets a new password.
+    ResetPassword {
+        /// The account's name.
+        account: String,
+    },
+    /// Creates an invite.
+    CreateInvite {
+        /// Seconds until the code expires.
+        ttl_seconds: u64,
+        /// The plan of the new account; empty for the default plan.
+        plan: String,
+        /// The credit of the new account in US dollars.
+        credit_usd: Option<String>,
+    },
+    /// Revokes an invite.
+    RevokeInvite {
+        /// Its id.
+        id: String,
+    },
+    /// Cancels a request in flight.
+    CancelRequest {
+        /// Its id.
+        id: String,
+    },
+    /// Ends a session.
+    RevokeSession {
+        /// Its id.
+        id: String,
+    },
+    /// Ends all sessions but the current one.
+    RevokeOtherSessions,
     /// Gives an account another role.
     GrantRole {
         /// The account's name.
@@ -153,22 +211,61 @@ pub enum CredentialDraft {
 pub struct ChangeOutcome {
     /// A one-line description of the change.
     pub notice: String,
-    /// The created key, if any.
-    pub key: Option<CreatedKey>,
+    /// The created secret, if any.
+    pub secret: Option<IssuedSecret>,
     /// Whether it was a batch, after which no row is marked.
     pub is_batch: bool,
 }
 
-/// A newly created key.
-pub struct CreatedKey {
-    /// The key's label.
+/// The end of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyEnd {
+    /// It never ends.
+    Never,
+    /// It ends in this number of seconds.
+    After(u64),
+}
+
+/// A secret that the gateway returns only once.
+pub struct IssuedSecret {
+    /// What it is.
+    pub kind: SecretKind,
+    /// The key's label or the account's name; empty for an invite.
     pub label: String,
-    /// The secret. The gateway returns it only once.
+    /// The secret itself.
     pub secret: SecretString,
 }
 
-impl fmt::Debug for CreatedKey {
+/// A kind of secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretKind {
+    /// An API key.
+    Key,
+    /// The code of an invite.
+    Invite,
+    /// A code for a new password.
+    PasswordReset,
+}
+
+// === impl SecretKind ===
+
+impl SecretKind {
+    /// Returns the name of a secret with this label.
+    pub fn name(self, label: &str) -> String {
+        match self {
+            Self::Key => format!("key `{label}`"),
+            Self::Invite => "the invite code".to_owned(),
+            Self::PasswordReset => format!("the code for a new password of `{label}`"),
+        }
+    }
+}
+
+impl fmt::Debug for IssuedSecret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("CreatedKey").field("label", &self.label).finish_non_exhaustive()
+        formatter
+            .debug_struct("IssuedSecret")
+            .field("kind", &self.kind)
+            .field("label", &self.label)
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,8 @@
 //! The `ctl` command that makes a change, so that it can be put into a script.
 
 use super::catalogue::{CatalogueModel, Deployment};
-use super::change::{Change, CredentialDraft, UpstreamDraft};
+use super::change::{Change, CredentialDraft, KeyEnd, UpstreamDraft};
+use super::keys::Key;
 use super::plans::{Limits, Plan};
 
 /// Returns the commands that make `change`, one per line. Returns `None` if `ctl` cannot make it in
@@ -34,6 +35,24 @@ pub fn arguments(change: &Change) -> Option<Vec<String>> {
                 line.words(&["--model", id]);
             }
         }
+        Change::UpdateKey { before, after, end } => line.key(before, after, *end),
+        Change::RenameAccount { account, name } => {
+            line.words(&["account", "rename", account, name]);
+        }
+        Change::CloseAccount { account } => line.words(&["account", "close", account]),
+        Change::DeleteAccount { account } => {
+            line.words(&["account", "delete", account, "--confirm", account]);
+        }
+        Change::ResetPassword { account } => line.words(&["account", "reset-password", account]),
+        Change::CreateInvite { ttl_seconds, plan, credit_usd } => {
+            line.words(&["account", "invite", "--ttl", &duration(*ttl_seconds)]);
+            line.optional("--plan", Some(plan.as_str()).filter(|plan| !plan.is_empty()));
+            line.optional("--credit", credit_usd.as_deref());
+        }
+        Change::RevokeInvite { id } => line.words(&["account", "uninvite", id]),
+        Change::CancelRequest { id } => line.words(&["request", "cancel", id]),
+        Change::RevokeSession { id } => line.words(&["session", "revoke", id]),
+        Change::RevokeOtherSessions => line.words(&["session", "revoke", "--others"]),
         Change::RotateKey { id, overlap_seconds } => {
             line.words(&["key", "rotate", id, "--overlap", &duration(*overlap_seconds)]);
         }
@@ -142,6 +161,26 @@ impl Line {
         if before.observe != after.observe {
             let mode = if after.observe { "observe" } else { "enforce" };
             self.words(&["--limit-mode", mode]);
+        }
+    }
+
+    /// Adds the differences between two keys, and the new end.
+    fn key(&mut self, before: &Key, after: &Key, end: Option<KeyEnd>) {
+        self.words(&["key", "set", &after.id]);
+        self.text("--label", Some(&before.label), Some(&after.label));
+        self.limits(before.limits, after.limits);
+        match &after.spend_cap_usd {
+            cap if *cap == before.spend_cap_usd => {}
+            None => self.words(&["--no-spend-cap"]),
+            Some(cap) => self.words(&["--spend-cap", cap]),
+        }
+        if before.models != after.models {
+            self.words(&["--model", &after.models.join(",")]);
+        }
+        match end {
+            None => {}
+            Some(KeyEnd::Never) => self.words(&["--no-expiry"]),
+            Some(KeyEnd::After(seconds)) => self.words(&["--expires", &duration(seconds)]),
         }
     }
 

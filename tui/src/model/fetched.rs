@@ -1,5 +1,7 @@
 //! Data fetched from the gateway with its load state; for lists, also the cursor and the filter.
 
+use std::collections::BTreeSet;
+
 use super::table::{TableState, Tabular, Value};
 
 /// The load state of fetched data.
@@ -58,28 +60,42 @@ enum Term<'a> {
     Contains(String),
     /// The exact text in the column with this title.
     Equals(&'static str, &'a str),
+    /// Lower-case text within the column with this title.
+    Within(&'static str, String),
 }
 
 // === impl Term ===
 
 impl<'a> Term<'a> {
-    /// Parses a word of a filter for entries of type `T`. A word with a colon is an ordinary one
-    /// unless a column has that title.
-    fn parse<T: Tabular>(word: &'a str) -> Self {
+    /// Parses a word of a filter for `entries`. A word with a colon is an ordinary one unless a
+    /// column has that title. A value that an entry has in whole stands for that alone.
+    fn parse<T: ListEntry>(word: &'a str, entries: &[T]) -> Self {
         let column = |title: &str| T::COLUMNS.iter().find(|it| **it == title);
         match word.split_once(':').and_then(|(title, value)| Some((*column(title)?, value))) {
-            Some((column, value)) => Self::Equals(column, value),
             None => Self::Contains(word.to_lowercase()),
+            Some((column, value)) => {
+                let equals = Self::Equals(column, value);
+                if entries.iter().any(|entry| equals.matches(entry)) {
+                    equals
+                } else {
+                    Self::Within(column, value.to_lowercase())
+                }
+            }
         }
     }
 
     fn matches<T: ListEntry>(&self, entry: &T) -> bool {
         match self {
             Self::Contains(word) => {
-                entry.texts().into_iter().any(|text| text.to_lowercase().contains(word))
+                let contains = |text: &str| text.to_lowercase().contains(word);
+                entry.texts().into_iter().any(contains)
+                    || T::COLUMNS.iter().any(|column| contains(&entry.value(column).plain()))
             }
             Self::Equals(column, value) => {
                 matches!(entry.value(column), Value::Text(text) if text == *value)
+            }
+            Self::Within(column, value) => {
+                entry.value(column).plain().to_lowercase().contains(value)
             }
         }
     }
@@ -119,13 +135,37 @@ impl<T> Default for List<T> {
 impl<T: ListEntry> List<T> {
     /// Returns the entries that match the filter, in the order that the user chose.
     pub fn visible(&self) -> impl Iterator<Item = &T> {
-        let terms: Vec<_> = self.filter.split_whitespace().map(Term::parse::<T>).collect();
+        let terms: Vec<_> =
+            self.filter.split_whitespace().map(|word| Term::parse(word, &self.entries)).collect();
         let matches = |entry: &&T| terms.iter().all(|term| term.matches(*entry));
         let mut entries: Vec<_> = self.entries.iter().filter(matches).collect();
         if let Some(sort) = self.table.sort {
             entries.sort_by(|a, b| sort.compare(*a, *b));
         }
         entries.into_iter()
+    }
+
+    /// Returns terms of a filter that begin like `word`: columns of texts, or values of a column.
+    pub fn filter_words(&self, word: &str) -> Vec<String> {
+        let text = |entry: &T, column: &str| match entry.value(column) {
+            Value::Text(text) if !text.contains(' ') => Some(text),
+            _ => None,
+        };
+        let columns = T::COLUMNS.iter().filter(|column| !column.contains(' '));
+        match word.split_once(':') {
+            None => columns
+                .filter(|column| column.starts_with(word))
+                .filter(|column| self.entries.iter().any(|it| text(it, column).is_some()))
+                .map(|column| format!("{column}:"))
+                .collect(),
+            Some((column, value)) => {
+                let value = value.to_lowercase();
+                let texts = self.entries.iter().filter_map(|entry| text(entry, column));
+                let found: BTreeSet<_> =
+                    texts.filter(|text| text.to_lowercase().contains(&value)).collect();
+                found.into_iter().map(|text| format!("{column}:{text}")).collect()
+            }
+        }
     }
 
     /// Returns the marked entries that match the filter.

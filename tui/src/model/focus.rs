@@ -11,6 +11,14 @@ pub enum Focus {
     Filter,
     /// The command palette.
     Palette,
+    /// The chart of the usage.
+    Chart,
+    /// The choice of columns.
+    Columns,
+    /// The choice of a value to copy.
+    Values,
+    /// The choice of a theme.
+    Themes,
     /// A form above a screen.
     Form,
     /// A choice of what to open.

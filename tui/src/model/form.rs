@@ -9,6 +9,7 @@ use tui_input::Input;
 use std::fmt;
 
 use super::catalogue::CatalogueModel;
+use super::keys::Key;
 
 /// A form and its submission state.
 pub struct Form {
@@ -29,7 +30,7 @@ pub struct Form {
 }
 
 /// The operation that submitting a form performs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FormKind {
     /// Signs in.
     SignIn,
@@ -41,6 +42,14 @@ pub enum FormKind {
     ChangePassword,
     /// Creates a key.
     CreateKey,
+    /// Updates this key.
+    EditKey(Box<Key>),
+    /// Renames the account with this name.
+    Rename(String),
+    /// Deletes the account with this name.
+    DeleteAccount(String),
+    /// Creates an invite.
+    CreateInvite,
     /// Rotates the key with this id.
     RotateKey(String),
     /// Credits the account with this name.

@@ -4,10 +4,11 @@ use jiff::Timestamp;
 
 use super::fetched::ListEntry;
 use super::plans::Limits;
+use super::recent::Recent;
 use super::table::{Tabular, Value};
 
 /// An API key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Key {
     /// The public id.
     pub id: String,
@@ -31,6 +32,8 @@ pub struct Key {
     pub revoked_at: Option<Timestamp>,
     /// The id of the key that replaced it, if it was rotated.
     pub successor: Option<String>,
+    /// Its recent requests, if there are any.
+    pub recent: Option<Recent>,
 }
 
 /// The lifecycle state of a key.
@@ -64,8 +67,19 @@ impl Key {
 }
 
 impl Tabular for Key {
-    const COLUMNS: &'static [&'static str] =
-        &["label", "account", "id", "state", "last used", "created", "limits", "models"];
+    const COLUMNS: &'static [&'static str] = &[
+        "label",
+        "account",
+        "id",
+        "state",
+        "last used",
+        "created",
+        "limits",
+        "models",
+        "recent",
+        "p50",
+        "p99",
+    ];
 
     fn value(&self, column: &str) -> Value {
         match column {
@@ -77,6 +91,9 @@ impl Tabular for Key {
             "created" => Value::time(self.created_at),
             "limits" => Value::count(self.limits.rpm),
             "models" => Value::text(&self.models.join(" ")),
+            "recent" => Value::count(self.recent.as_ref().map(|it| it.requests)),
+            "p50" => Value::milliseconds(self.recent.as_ref().and_then(|it| it.p50_ms)),
+            "p99" => Value::milliseconds(self.recent.as_ref().and_then(|it| it.p99_ms)),
             _ => Value::Unknown,
         }
     }

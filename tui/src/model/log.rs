@@ -1,6 +1,7 @@
 //! The request log: the newest records, and pages of older ones, in bounded memory.
 
 use super::fetched::FetchState;
+use super::filter::LogFilter;
 use super::record::{LogBatch, OlderPage, Record};
 use super::table::TableState;
 
@@ -38,6 +39,11 @@ pub struct RequestLog {
     pub arrived_while_paused: u64,
     /// The number of requests of the last 30 days that the filter matches, if known.
     pub matching: Option<u64>,
+    /// The filter of the records. The gateway evaluates its expression.
+    pub filter: LogFilter,
+    /// The number of records that the gateway sent, with those in which the words of the filter
+    /// were not found.
+    pub searched: usize,
     /// The pages of older records.
     pub older: OlderPages,
     /// The order of the records. A sorted log is paused.
@@ -70,6 +76,8 @@ impl Default for RequestLog {
             buffered: VecDeque::new(),
             arrived_while_paused: 0,
             matching: None,
+            filter: LogFilter::default(),
+            searched: 0,
             older: OlderPages::default(),
             table: TableState::default(),
             fetch: FetchState::Loading,
@@ -82,17 +90,21 @@ impl RequestLog {
     pub fn append(&mut self, batch: LogBatch) {
         if batch.restarted {
             let table = TableState { sort: None, ..std::mem::take(&mut self.table) };
-            *self = Self { matching: self.matching, table, ..Self::default() };
+            let filter = std::mem::take(&mut self.filter);
+            *self = Self { matching: self.matching, table, filter, ..Self::default() };
         }
-        self.paused |= !self.following && self.selected + batch.records.len() >= MAX_LOADED_RECORDS;
+        self.searched += batch.records.len();
+        let mut records = batch.records;
+        records.retain(|record| self.filter.matches(record));
+        self.paused |= !self.following && self.selected + records.len() >= MAX_LOADED_RECORDS;
         if self.paused {
             self.arrived_while_paused =
-                self.arrived_while_paused.saturating_add(batch.records.len() as u64);
-            self.buffered.extend(batch.records);
+                self.arrived_while_paused.saturating_add(records.len() as u64);
+            self.buffered.extend(records);
             let over = self.buffered.len().saturating_sub(MAX_LOG_RECORDS);
             self.buffered.drain(..over);
         } else {
-            for record in batch.records {
+            for record in records {
                 self.push(record);
             }
             self.trim();
@@ -100,6 +112,9 @@ impl RequestLog {
         self.skipped = self.skipped.saturating_add(batch.dropped);
         if batch.live {
             self.fetch = FetchState::Ready;
+            if !self.filter.words.is_empty() {
+                self.prefetch();
+            }
         }
     }
 
@@ -111,7 +126,9 @@ impl RequestLog {
         }
         let known: HashSet<_> = self.records.iter().map(|record| record.id.clone()).collect();
         let count = self.records.len();
-        self.records.extend(page.records.into_iter().filter(|it| !known.contains(&it.id)));
+        self.searched += page.records.len();
+        let found = page.records.into_iter().filter(|it| self.filter.matches(it));
+        self.records.extend(found.filter(|it| !known.contains(&it.id)));
         self.records.truncate(MAX_LOADED_RECORDS);
         if self.table.sort.is_some() {
             self.sort();
@@ -247,7 +264,9 @@ impl RequestLog {
     /// Requests the next page, unless one is on its way, there is none, or the log is full. A log
     /// with fewer records than the stream begins with has all of them.
     fn want_older(&mut self) {
-        let has_more = (MAX_LOG_RECORDS..MAX_LOADED_RECORDS).contains(&self.records.len())
+        let received =
+            if self.filter.words.is_empty() { self.records.len() } else { self.searched };
+        let has_more = (MAX_LOG_RECORDS..MAX_LOADED_RECORDS).contains(&received)
             && self.fetch == FetchState::Ready
             && !self.older.is_complete;
         if has_more && !self.is_fetching_older() {

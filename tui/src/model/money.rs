@@ -30,6 +30,23 @@ pub fn tokens_for(balance: &str, price: &str) -> Option<u64> {
     u64::try_from(balance.max(0).checked_mul(1_000_000)? / price).ok()
 }
 
+/// Formats billionths of a US dollar in at most eight columns: `$1,234`, `$12.34`, `$0.00123`.
+pub fn short_dollars(nanos: u64) -> String {
+    let (whole, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    let digits = format!("{fraction:09}");
+    match whole {
+        0 if nanos == 0 => "$0".to_owned(),
+        0 => {
+            let zeros = digits.bytes().take_while(|digit| *digit == b'0').count();
+            let kept = digits.get(..(zeros + 3).min(9)).unwrap_or_default();
+            format!("$0.{}", kept.trim_end_matches('0'))
+        }
+        1..1_000 => format!("${whole}.{}", &digits[..2]),
+        1_000..1_000_000 => format!("${},{:03}", whole / 1_000, whole % 1_000),
+        _ => format!("${}M", whole / 1_000_000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +75,20 @@ mod tests {
         assert_eq!(tokens_for("5", "0.40"), Some(12_500_000));
         assert_eq!(tokens_for("-1", "0.40"), Some(0));
         assert_eq!(tokens_for("5", "0"), None, "what is free has no bound");
+    }
+
+    #[test]
+    fn short_dollars_keep_three_digits() {
+        for (nanos, text) in [
+            (0, "$0"),
+            (1, "$0.000000001"),
+            (1_234_567, "$0.00123"),
+            (500_000_000, "$0.5"),
+            (12_345_000_000, "$12.34"),
+            (1_234_500_000_000, "$1,234"),
+            (u64::MAX, "$18446M"),
+        ] {
+            assert_eq!(short_dollars(nanos), text);
+        }
     }
 }

@@ -5,7 +5,10 @@ use tui_input::Input;
 
 use std::fmt;
 
-use super::change::Change;
+use super::change::{Change, SecretKind};
+use super::chart::ChartView;
+use super::choices::{ColumnChoice, ThemeChoice, ValueChoice};
+use super::filter::FilterInput;
 use super::form::Form;
 use super::trail::Related;
 use super::trial::Trial;
@@ -21,19 +24,22 @@ pub enum Overlay {
     /// The command palette.
     Palette(Palette),
     /// The filter input for the list below.
-    Filter {
-        /// The current input.
-        input: Input,
-        /// The filter to restore on cancel.
-        before: String,
-    },
+    Filter(FilterInput),
     /// A choice of what belongs to the selected row.
     Choose(Choice),
+    /// The chart of the usage.
+    Chart(ChartView),
+    /// The columns of the table below.
+    Columns(ColumnChoice),
+    /// The values of the selected row.
+    Values(ValueChoice),
+    /// The themes.
+    Themes(ThemeChoice),
     /// A form.
     Form(Box<Form>),
     /// A confirmation question.
     Confirm(Confirm),
-    /// The secret of a new key, which is shown only once.
+    /// A secret that is shown only once.
     Secret(Secret),
     /// Trying a model.
     Trial(Box<Trial>),
@@ -70,9 +76,11 @@ pub struct Confirm {
     pub change: Change,
 }
 
-/// The secret of a new key. Dropping it wipes it from memory.
+/// A secret that the gateway returned only once. Dropping it wipes it from memory.
 pub struct Secret {
-    /// The key's label.
+    /// What it is.
+    pub kind: SecretKind,
+    /// The key's label or the account's name.
     pub label: String,
     /// The secret itself.
     pub text: SecretString,

@@ -136,6 +136,10 @@ impl Tabular for Record {
         "time", "account", "model", "endpoint", "status", "error", "in", "out", "ttft", "took",
         "cost", "key", "id",
     ];
+    const SHOWN: &'static [&'static str] = &[
+        "time", "account", "model", "endpoint", "status", "error", "in", "out", "ttft", "took",
+        "cost",
+    ];
 
     fn value(&self, column: &str) -> Value {
         match column {
@@ -169,6 +173,16 @@ impl Tokens {
 // === impl RequestStatus ===
 
 impl RequestStatus {
+    /// All outcomes.
+    pub const ALL: [Self; 6] = [
+        Self::Completed,
+        Self::Incomplete,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Interrupted,
+        Self::Rejected,
+    ];
+
     /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {

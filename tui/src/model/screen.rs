@@ -27,6 +27,12 @@ pub enum Screen {
     Nodes,
     /// The changes of balances. It has no tab.
     Ledger,
+    /// The invites to register. It has no tab.
+    Invites,
+    /// The sessions of the account. It has no tab.
+    Sessions,
+    /// The requests in flight. It has no tab.
+    InFlight,
 }
 
 impl Screen {
@@ -44,6 +50,9 @@ impl Screen {
         Self::Nodes,
     ];
 
+    /// The screens without a tab.
+    pub const OTHERS: [Self; 4] = [Self::Ledger, Self::Invites, Self::Sessions, Self::InFlight];
+
     /// Returns the name shown on the tab and in the palette.
     pub fn name(self) -> &'static str {
         match self {
@@ -59,14 +68,33 @@ impl Screen {
             Self::Audit => "audit",
             Self::Nodes => "nodes",
             Self::Ledger => "ledger",
+            Self::Invites => "invites",
+            Self::Sessions => "sessions",
+            Self::InFlight => "in-flight",
         }
+    }
+
+    /// Returns the screens that a signed-in account can open.
+    pub fn openable() -> impl Iterator<Item = Self> {
+        Self::TABS.into_iter().chain(Self::OTHERS)
+    }
+
+    /// Returns the screen with this name, if it can be opened.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::openable().find(|screen| screen.name() == name)
     }
 
     /// Returns whether only operators may open it.
     pub fn is_for_operators(self) -> bool {
         matches!(
             self,
-            Self::Live | Self::Accounts | Self::Upstreams | Self::Plans | Self::Audit | Self::Nodes
+            Self::Live
+                | Self::Accounts
+                | Self::Upstreams
+                | Self::Plans
+                | Self::Audit
+                | Self::Nodes
+                | Self::Invites
         )
     }
 }

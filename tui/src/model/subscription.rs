@@ -1,5 +1,6 @@
 //! The data that the open screen needs. The connection fetches these topics and nothing else.
 
+use super::overlay::Overlay;
 use super::usage::Range;
 use super::{Model, Screen};
 
@@ -16,8 +17,8 @@ pub enum Topic {
     Matching,
     /// The usage of the last hour by minute, from the store.
     Minutes,
-    /// The usage of the last 24 hours by hour, from the store.
-    Hours,
+    /// The usage totals of the period before the time range.
+    UsageBefore,
     /// The errors of the last hour, from the store.
     Errors,
     /// The account's keys.
@@ -38,6 +39,12 @@ pub enum Topic {
     Nodes,
     /// The ledger.
     Ledger,
+    /// The invites to register.
+    Invites,
+    /// The sessions of the account.
+    Sessions,
+    /// The requests in flight.
+    InFlight,
     /// The traffic of the last hour; a stream.
     Traffic,
     /// The request log; a stream.
@@ -64,19 +71,23 @@ pub struct Subscription {
     pub traffic: Option<Scope>,
     /// The scope of the keys: all of them only where they are listed, because there may be many.
     pub keys: Scope,
-    /// The filter expression of the request log and of the totals, as typed by the user.
+    /// The filter expression of the request log and of the totals.
     pub filter: String,
+    /// The number of times that the request log started over.
+    pub log_run: u64,
     /// The account whose ledger and audit entries are fetched; `None` for all that may be seen.
     pub subject: Option<String>,
     /// The number of pages of older requests to fetch after the newest ones.
     pub older_pages: usize,
+    /// Whether the usage totals are divided by model and time.
+    pub models_by_time: bool,
 }
 
 /// Returns the subscription for the open screen.
 pub fn subscription(model: &Model) -> Subscription {
     use Topic::{
-        Account, Accounts, Audit, Errors, Health, Hours, Keys, Ledger, Limits, Matching, Minutes,
-        Models, Nodes, Plans, Upstreams, Usage,
+        Account, Accounts, Audit, Errors, Health, InFlight, Invites, Keys, Ledger, Limits,
+        Matching, Minutes, Models, Nodes, Plans, Sessions, Upstreams, Usage, UsageBefore,
     };
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
@@ -91,12 +102,15 @@ pub fn subscription(model: &Model) -> Subscription {
         // The health of a model derives from its upstreams, which only operators may see.
         Screen::Models if model.sees_all() => &[Account, Models, Upstreams, Health],
         Screen::Models => &[Account, Models],
-        Screen::Usage => match model.data.usage.range {
-            Range::Hour => &[Account, Usage, Matching, Minutes],
-            Range::Day => &[Account, Usage, Matching, Hours],
-            Range::Week | Range::Month => &[Account, Usage, Matching],
-        },
-        Screen::Live => &[Account, Minutes, Errors, Upstreams, Health],
+        // A filter may name models, keys and accounts.
+        Screen::Usage if filters_by_name(model) && model.sees_all() => {
+            &[Account, Usage, Matching, UsageBefore, Models, Keys, Accounts]
+        }
+        Screen::Usage if filters_by_name(model) => {
+            &[Account, Usage, Matching, UsageBefore, Models, Keys]
+        }
+        Screen::Usage => &[Account, Usage, Matching, UsageBefore],
+        Screen::Live => &[Account, Minutes, Errors, Upstreams, Health, InFlight],
         Screen::Accounts => &[Account, Accounts],
         // The models that an upstream serves are the way to its requests.
         Screen::Upstreams => &[Account, Upstreams, Health, Models],
@@ -104,21 +118,47 @@ pub fn subscription(model: &Model) -> Subscription {
         Screen::Audit => &[Account, Audit],
         Screen::Nodes => &[Account, Nodes],
         Screen::Ledger => &[Account, Ledger],
+        Screen::Invites => &[Account, Invites],
+        Screen::Sessions => &[Account, Sessions],
+        Screen::InFlight => &[Account, InFlight],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };
     let known = model.data.account.value.is_some();
     let usage = &model.data.usage;
-    // The overview and the live screen show 30 days and all requests, regardless of the settings of the usage screen.
+    // The other screens show all requests, and the overview and the live screen 30 days of them.
     let (range, filter) = match model.screen {
-        Screen::Overview | Screen::Live => (Range::Month, String::new()),
-        _ => (usage.range, usage.filter.clone()),
+        Screen::Usage => (usage.range, usage.expression.clone()),
+        _ => (Range::Month, String::new()),
     };
     let traffic = (follows && known).then_some(scope);
     let subject = model.trail.last().and_then(|visit| visit.subject.clone());
     let older_pages = model.data.log.older.wanted;
-    let keys = if model.screen == Screen::Keys { scope } else { Scope::Account };
-    Subscription { topics, range, traffic, keys, filter, subject, older_pages }
+    let keys = match model.screen {
+        Screen::Keys | Screen::Usage => scope,
+        _ => Scope::Account,
+    };
+    let log_run = model.log_run;
+    let models_by_time =
+        matches!(&model.overlay, Some(Overlay::Chart(view)) if view.measure.is_by_model());
+    Subscription {
+        topics,
+        range,
+        traffic,
+        keys,
+        filter,
+        log_run,
+        subject,
+        older_pages,
+        models_by_time,
+    }
+}
+
+/// Returns whether the filter of the request log contains names, or is being typed.
+fn filters_by_name(model: &Model) -> bool {
+    let filter = &model.data.usage.filter;
+    matches!(model.overlay, Some(Overlay::Filter(_)))
+        || ["model:", "key:", "account:"].iter().any(|field| filter.contains(field))
 }
 
 // === impl Subscription ===
@@ -131,8 +171,10 @@ impl Default for Subscription {
             traffic: None,
             keys: Scope::Account,
             filter: String::new(),
+            log_run: 0,
             subject: None,
             older_pages: 0,
+            models_by_time: false,
         }
     }
 }

@@ -13,6 +13,8 @@ use super::money::parse_nanos;
 pub trait Tabular {
     /// The titles of all columns, in order.
     const COLUMNS: &'static [&'static str];
+    /// The titles of the columns that the screen can show, in order.
+    const SHOWN: &'static [&'static str] = Self::COLUMNS;
 
     /// Returns the value in the column with this title.
     fn value(&self, column: &str) -> Value;
@@ -44,6 +46,9 @@ pub struct TableState {
     pub skipped_columns: usize,
     /// The titles of the columns that the user hid.
     pub hidden: BTreeSet<&'static str>,
+    /// The titles of the columns after the first one, in the order that the user chose; empty for
+    /// the usual one.
+    pub order: Vec<&'static str>,
     /// The ids of the marked rows.
     pub marked: BTreeSet<String>,
 }
@@ -103,7 +108,7 @@ impl Value {
     }
 
     /// Returns the value as text.
-    fn plain(&self) -> String {
+    pub fn plain(&self) -> String {
         match self {
             Self::Unknown => String::new(),
             Self::Text(text) | Self::Amount(text) => text.clone(),
@@ -183,19 +188,6 @@ impl TableState {
     pub fn scroll_sideways<T: Tabular>(&mut self, steps: isize) {
         let last = T::COLUMNS.len().saturating_sub(2);
         self.skipped_columns = self.skipped_columns.saturating_add_signed(steps).min(last);
-    }
-
-    /// Hides the column that the rows are sorted by, unless it is the first one; without such a
-    /// column, shows all that are hidden. The rows keep their order.
-    pub fn toggle_columns<T: Tabular>(&mut self) {
-        match self.sort {
-            Some(sort) if T::COLUMNS.first() != Some(&sort.column) => {
-                if !self.hidden.insert(sort.column) {
-                    self.hidden.clear();
-                }
-            }
-            _ => self.hidden.clear(),
-        }
     }
 
     /// Marks the row with this id, or takes its mark away.

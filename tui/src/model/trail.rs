@@ -48,7 +48,14 @@ impl Related {
             Screen::Upstreams => &[Self::Failures],
             Screen::Plans => &[Self::Accounts],
             Screen::Overview | Screen::Live => &[Self::Errors],
-            Screen::SignIn | Screen::Usage | Screen::Audit | Screen::Ledger | Screen::Nodes => &[],
+            Screen::SignIn
+            | Screen::Usage
+            | Screen::Audit
+            | Screen::Ledger
+            | Screen::Invites
+            | Screen::Sessions
+            | Screen::InFlight
+            | Screen::Nodes => &[],
         }
     }
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::fetched::ListEntry;
+use super::recent::Recent;
 use super::table::{Tabular, Value};
 use super::traffic::Percentiles;
 
@@ -31,6 +32,8 @@ pub struct Upstream {
     pub created_at: Option<Timestamp>,
     /// The health; `None` if unknown.
     pub health: Option<Health>,
+    /// Its recent requests, if there are any.
+    pub recent: Option<Recent>,
 }
 
 /// The source of a credential; never contains the credential itself.
@@ -172,7 +175,7 @@ impl Upstream {
 
 impl Tabular for Upstream {
     const COLUMNS: &'static [&'static str] =
-        &["name", "health", "in flight", "5 min", "failed", "p50", "p99", "URL"];
+        &["name", "health", "in flight", "5 min", "failed", "recent", "p50", "p99", "URL"];
 
     fn value(&self, column: &str) -> Value {
         let health = |pick: fn(&Health) -> u64| self.health.as_ref().map(pick);
@@ -185,6 +188,7 @@ impl Tabular for Upstream {
             "failed" => Value::count(health(|it| it.failures)),
             "p50" => Value::milliseconds(latency.map(|it| it.p50_ms)),
             "p99" => Value::milliseconds(latency.map(|it| it.p99_ms)),
+            "recent" => Value::count(self.recent.as_ref().map(|it| it.requests)),
             "URL" => Value::text(&self.url),
             _ => Value::Unknown,
         }

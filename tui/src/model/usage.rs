@@ -12,10 +12,12 @@ pub struct UsageScreen {
     pub range: Range,
     /// The totals of the range.
     pub sums: Fetched<Usage>,
-    /// The usage by hour, oldest first.
-    pub hours: Fetched<Vec<Period>>,
-    /// The filter expression of the request log and the totals; empty matches all requests.
+    /// The totals of the period of the same length before the range.
+    pub before: Fetched<Usage>,
+    /// The filter as it was typed; empty matches all requests.
     pub filter: String,
+    /// The part of the filter that the gateway evaluates, for the log and the totals.
+    pub expression: String,
 }
 
 /// The totals of a period of time.
@@ -48,10 +50,23 @@ pub struct Usage {
     pub totals: Totals,
     /// The totals per model, highest cost first.
     pub by_model: Vec<(String, Totals)>,
-    /// The totals per UTC day (`2026-11-20`), oldest first. Days without requests are missing.
-    pub by_day: Vec<(String, Totals)>,
+    /// The totals of each minute, hour or UTC day of the range, oldest first, also of those without
+    /// requests.
+    pub series: Vec<Period>,
+    /// The totals by the start of a period and by model, if the subscription asks for them.
+    pub by_model_and_time: Vec<(Timestamp, String, Totals)>,
     /// The totals per key label, highest cost first.
     pub by_key: Vec<(String, Totals)>,
+}
+
+// === impl UsageScreen ===
+
+impl UsageScreen {
+    /// Drops the totals, because those of another range or filter are fetched.
+    pub fn clear(&mut self) {
+        self.sums = Fetched::default();
+        self.before = Fetched::default();
+    }
 }
 
 // === impl Range ===
@@ -77,6 +92,15 @@ impl Range {
             Self::Day => 24,
             Self::Week => 7 * 24,
             Self::Month => 30 * 24,
+        }
+    }
+
+    /// Returns the length of a period of the series, in seconds.
+    pub fn period_seconds(self) -> i64 {
+        match self {
+            Self::Hour => 60,
+            Self::Day => 3_600,
+            Self::Week | Self::Month => 86_400,
         }
     }
 

@@ -29,6 +29,28 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             ];
             Form::new("Plan", FormKind::SetPlan(name), fields)
         }
+        Action::Rename => {
+            let fields = vec![
+                Field::fixed("account", name.as_str()),
+                Field::text("new name", "its id stays", ""),
+            ];
+            Form::new("Rename", FormKind::Rename(name), fields)
+        }
+        Action::Remove if account.status == AccountStatus::Closed => {
+            let fields = vec![
+                Field::fixed("account", name.as_str()),
+                Field::text("name again", "its personal data goes, and cannot come back", ""),
+            ];
+            Form::new("Delete account", FormKind::DeleteAccount(name), fields)
+        }
+        Action::Remove | Action::ResetPassword => {
+            if account.status == AccountStatus::Deleted {
+                model.set_problem(format!("`{name}` was deleted"));
+                return Vec::new();
+            }
+            model.overlay = Some(Overlay::Confirm(access_question(name, action)));
+            return Vec::new();
+        }
         Action::Grant => {
             let role = account.role.map_or("member", Role::as_str);
             let fields = vec![
@@ -63,6 +85,22 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     };
     model.overlay = Some(Overlay::Form(Box::new(form)));
     Vec::new()
+}
+
+/// Returns the question before an account is closed or its password reset.
+fn access_question(account: String, action: Action) -> Confirm {
+    if action == Action::Remove {
+        return Confirm {
+            question: format!("Close `{account}`?"),
+            consequence: "Its sessions end and its keys are revoked. Its balance stays.".into(),
+            change: Change::CloseAccount { account },
+        };
+    }
+    Confirm {
+        question: format!("Create a code for a new password of `{account}`?"),
+        consequence: "Until it is used, the old password stays valid.".into(),
+        change: Change::ResetPassword { account },
+    }
 }
 
 /// Asks why to suspend the marked accounts that are not suspended yet.

@@ -6,9 +6,10 @@ use tui_input::InputRequest;
 use crate::effect::Effect;
 use crate::model::accounts::Role;
 use crate::model::catalogue::{CatalogueModel, Deployment, Price};
-use crate::model::change::{Change, CredentialDraft, UpstreamDraft};
+use crate::model::change::{Change, CredentialDraft, KeyEnd, UpstreamDraft};
 use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form, FormKind};
+use crate::model::keys::Key;
 use crate::model::overlay::Overlay;
 use crate::model::plans::{Limits, Plan};
 use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
@@ -136,6 +137,23 @@ fn effect(form: &Form) -> Result<Effect, FieldError> {
             models: form.parts("models"),
             expires_in_seconds: duration(form, "ends after", 86_400)?,
         },
+        FormKind::EditKey(before) => edited_key(form, before)?,
+        FormKind::Rename(account) => {
+            Change::RenameAccount { account, name: required(form, "new name", "type a name")? }
+        }
+        FormKind::DeleteAccount(account) => {
+            let typed = required(form, "name again", "type its name, because it cannot be undone")?;
+            if typed != account {
+                return Err(("name again", format!("type `{account}`")));
+            }
+            Change::DeleteAccount { account }
+        }
+        FormKind::CreateInvite => Change::CreateInvite {
+            ttl_seconds: duration(form, "valid for", 86_400)?
+                .ok_or_else(|| ("valid for", "a duration, such as 48h or 7d".to_owned()))?,
+            plan: form.text("plan").to_owned(),
+            credit_usd: optional_amount(form, "credit")?,
+        },
         FormKind::RotateKey(id) => {
             let overlap = duration(form, "overlap", 3_600)?;
             Change::RotateKey { id, overlap_seconds: overlap.unwrap_or(0) }
@@ -197,6 +215,24 @@ fn limits(form: &Form) -> Result<Limits, FieldError> {
         monthly_tokens: number(form, "tokens/month")?,
         observe: form.text("above them") == OBSERVE,
     })
+}
+
+/// Applies the form to `before`.
+fn edited_key(form: &Form, before: Box<Key>) -> Result<Change, FieldError> {
+    let end = match form.text("ends after") {
+        "" => None,
+        "never" => Some(KeyEnd::Never),
+        _ => duration(form, "ends after", 86_400)?.map(KeyEnd::After),
+    };
+    let limits = Limits { observe: before.limits.observe, ..limits(form)? };
+    let after = Key {
+        label: required(form, "label", "type what to call it")?,
+        limits,
+        spend_cap_usd: optional_amount(form, "spending cap")?,
+        models: form.parts("models"),
+        ..Key::clone(&before)
+    };
+    Ok(Change::UpdateKey { before, after: Box::new(after), end })
 }
 
 fn max_keys(form: &Form) -> Result<Option<u32>, FieldError> {

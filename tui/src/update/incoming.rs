@@ -2,16 +2,18 @@
 
 use crate::effect::Effect;
 use crate::message::{Loaded, Message};
-use crate::model::change::ChangeOutcome;
+use crate::model::change::{ChangeOutcome, IssuedSecret};
 use crate::model::fetched::FetchState;
 use crate::model::log::RequestLog;
 use crate::model::overlay::{Overlay, Secret, SecretState};
+use crate::model::recent::by_name;
+use crate::model::record::Record;
 use crate::model::subscription::Topic;
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
-use crate::model::{BaseUrl, Data, Model, Screen};
+use crate::model::{Action, BaseUrl, Data, Model, Screen};
 
-use super::{sign_in, trial};
+use super::{shell, sign_in, trial};
 
 /// Applies a message from the connection.
 pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
@@ -47,15 +49,20 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
             model.is_refreshing = false;
             let subject = model.trail.last().and_then(|visit| visit.subject.clone());
             store(&mut model.data, *loaded, subject.as_ref());
+            leave_forbidden_screen(model);
+            attach_recent(model);
         }
         Message::NotLoaded(topic, fetch) => {
             model.is_refreshing = false;
             store_failure(&mut model.data, topic, fetch);
         }
-        Message::LogReceived(batch) => model.data.log.append(batch),
+        Message::LogReceived(batch) => {
+            model.data.log.append(batch);
+            attach_recent(model);
+        }
         Message::Trial(run, event) => trial::apply(model, run, event),
         Message::OlderReceived(page) => {
-            if page.filter == model.data.usage.filter {
+            if page.filter == model.data.log.filter.expression {
                 model.data.log.append_older(page);
             }
         }
@@ -74,7 +81,7 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
 
 /// Shows the result of a change. The secret of a new key replaces any overlay, because it arrives
 /// only once.
-fn changed(model: &mut Model, ChangeOutcome { notice, key, is_batch }: ChangeOutcome) {
+fn changed(model: &mut Model, ChangeOutcome { notice, secret, is_batch }: ChangeOutcome) {
     if is_batch {
         model.data.keys.table.marked.clear();
         model.data.accounts.table.marked.clear();
@@ -83,9 +90,50 @@ fn changed(model: &mut Model, ChangeOutcome { notice, key, is_batch }: ChangeOut
         model.overlay = None;
     }
     model.set_success(notice);
-    if let Some(key) = key {
-        let secret = Secret { label: key.label, text: key.secret, state: SecretState::Shown };
+    if let Some(IssuedSecret { kind, label, secret: text }) = secret {
+        let secret = Secret { kind, label, text, state: SecretState::Shown };
         model.overlay = Some(Overlay::Secret(secret));
+    }
+}
+
+/// Opens the overview if the role of the account does not include the open screen.
+fn leave_forbidden_screen(model: &mut Model) {
+    let screen = model.screen;
+    if model.data.account.value.is_none() {
+        return;
+    }
+    let start = model.start.take();
+    if !model.allows(Action::Open(screen)) {
+        shell::open(model, Screen::Overview);
+        if start.is_none_or(|start| start.is_asked) {
+            model.set_problem(format!("`{}` is for operators", screen.name()));
+        }
+    }
+}
+
+/// Attaches the recent requests to the rows of the open screen.
+fn attach_recent(model: &mut Model) {
+    let data = &mut model.data;
+    let (records, _) = data.log.newest();
+    let name: fn(&Record) -> Option<&str> = match model.screen {
+        Screen::Keys => |it| Some(&it.key),
+        Screen::Models => |it| it.model.as_deref(),
+        Screen::Accounts => |it| Some(&it.account),
+        Screen::Upstreams => |it| it.deployment.as_deref()?.split('/').next(),
+        _ => return,
+    };
+    let mut found = by_name(&records, name);
+    match model.screen {
+        Screen::Keys => {
+            data.keys.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.id));
+        }
+        Screen::Models => {
+            data.models.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.id));
+        }
+        Screen::Accounts => {
+            data.accounts.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.name));
+        }
+        _ => data.upstreams.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.name)),
     }
 }
 
@@ -98,19 +146,19 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
             if range == Range::Month && filter.is_empty() {
                 data.overview.month.set(usage.clone());
             }
-            if range == data.usage.range && filter == data.usage.filter {
+            if range == data.usage.range && filter == data.usage.expression {
                 data.usage.sums.set(usage);
             }
         }
         Loaded::Matching { filter, requests } => {
-            if filter == data.usage.filter {
+            if filter == data.usage.expression {
                 data.log.matching = Some(requests);
             }
         }
         Loaded::Minutes(minutes) => data.overview.minutes = minutes,
-        Loaded::Hours { filter, hours } => {
-            if filter == data.usage.filter {
-                data.usage.hours.set(hours);
+        Loaded::UsageBefore { range, filter, usage } => {
+            if range == data.usage.range && filter == data.usage.expression {
+                data.usage.before.set(usage);
             }
         }
         Loaded::Errors(errors) => data.overview.errors = errors,
@@ -139,6 +187,12 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
             }
         }
         Loaded::Nodes(nodes) => data.nodes.set(nodes),
+        Loaded::Invites(invites) => data.invites.set(invites),
+        Loaded::Sessions(sessions) => data.sessions.set(sessions),
+        Loaded::InFlight { requests, has_more } => {
+            data.in_flight.has_more = has_more;
+            data.in_flight.set(requests);
+        }
         Loaded::Traffic(traffic) => data.traffic.set(traffic),
     }
 }
@@ -162,17 +216,21 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Models => &mut data.models.fetch,
         Topic::Accounts => &mut data.accounts.fetch,
         Topic::Upstreams => &mut data.upstreams.fetch,
-        Topic::Hours => &mut data.usage.hours.fetch,
+        Topic::UsageBefore => &mut data.usage.before.fetch,
         // The screens work without these.
         Topic::Health | Topic::Matching | Topic::Minutes | Topic::Errors => return,
         Topic::Plans => &mut data.plans.fetch,
         Topic::Audit => &mut data.audit.fetch,
         Topic::Nodes => &mut data.nodes.fetch,
         Topic::Ledger => &mut data.ledger.fetch,
+        Topic::Invites => &mut data.invites.fetch,
+        Topic::Sessions => &mut data.sessions.fetch,
+        Topic::InFlight => &mut data.in_flight.fetch,
         Topic::Traffic => &mut data.traffic.fetch,
         Topic::Log => {
             // The existing records belong to the previous filter.
-            data.log = RequestLog { fetch, ..RequestLog::default() };
+            let filter = std::mem::take(&mut data.log.filter);
+            data.log = RequestLog { fetch, filter, ..RequestLog::default() };
             return;
         }
     };

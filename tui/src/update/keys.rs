@@ -32,11 +32,33 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (Action::Remove, Some(_)) if !model.data.keys.marked().is_empty() => {
             revoke_marked(model);
         }
-        (Action::Rotate | Action::Remove, Some(key)) if key.revoked_at.is_some() => {
+        (Action::Modify | Action::Rotate | Action::Remove, Some(key))
+            if key.revoked_at.is_some() =>
+        {
             model.set_problem(format!(
                 "key `{}` is revoked already: `n` makes a new one",
                 key.label
             ));
+        }
+        (Action::Modify, Some(key)) => {
+            let number = |limit: Option<u64>| limit.map(|it| it.to_string()).unwrap_or_default();
+            let (limits, cap) = (key.limits, key.spend_cap_usd.clone().unwrap_or_default());
+            let fields = vec![
+                Field::fixed("key", format!("{} of {}", key.id, key.account)),
+                Field::text("label", "what to call it", key.label.as_str()),
+                Field::text(
+                    "models",
+                    "ids with commas between; empty for all",
+                    key.models.join(", "),
+                ),
+                Field::text("requests/min", "empty for no limit of its own", number(limits.rpm)),
+                Field::text("tokens/min", "such as 200k; empty for none", number(limits.tpm)),
+                Field::text("concurrency", "empty for none", number(limits.concurrency)),
+                Field::text("tokens/month", "empty for none", number(limits.monthly_tokens)),
+                Field::text("spending cap", "US dollars in all; empty for none", cap),
+                Field::text("ends after", "such as 30d, or `never`; empty: as it is now", ""),
+            ];
+            open(model, Form::new("Edit key", FormKind::EditKey(Box::new(key)), fields));
         }
         (Action::Rotate, Some(key)) if is_foreign(model, &key) => {
             model.set_problem(format!(

@@ -1,12 +1,14 @@
 //! Actions common to all lists: cursor, filter and detail pane.
 
 use secrecy::SecretString;
-use tui_input::Input;
 
 use crate::effect::Effect;
-use crate::model::fetched::{Fetched, List, ListEntry};
+use crate::model::choices::ordered;
+use crate::model::fetched::{List, ListEntry};
+use crate::model::filter::FilterInput;
 use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
+use crate::model::record::Record;
 use crate::model::table::{TableState, Tabular, to_csv, to_json};
 use crate::model::{Action, Model, RowFormat, Screen};
 
@@ -31,6 +33,12 @@ pub(super) trait Selectable {
     fn chosen_rows(&self, format: RowFormat) -> String;
     /// Changes the order of the rows, the visible columns or the marks.
     fn arrange(&mut self, action: Action);
+    /// Returns the titles of the columns in their order.
+    fn columns(&self) -> Vec<&'static str>;
+    /// Returns the known values of the selected row with the titles of their columns.
+    fn values(&self) -> Vec<(&'static str, String)>;
+    /// Returns how the table is shown.
+    fn table(&mut self) -> &mut TableState;
 }
 
 /// Returns the rows as text.
@@ -39,6 +47,14 @@ fn rows_text<'a, T: Tabular + 'a>(rows: impl Iterator<Item = &'a T>, format: Row
         RowFormat::Csv => to_csv(rows),
         RowFormat::Json => to_json(rows),
     }
+}
+
+/// Returns the known values of a row, and its id.
+fn row_values<T: Tabular>(row: &T, id: &str) -> Vec<(&'static str, String)> {
+    let values = T::COLUMNS.iter().map(|column| (*column, row.value(column).plain()));
+    let has_id = T::COLUMNS.contains(&"id");
+    let id = (!has_id).then(|| ("id", id.to_owned()));
+    values.filter(|(_, text)| !text.is_empty()).chain(id).collect()
 }
 
 /// Changes the order of the rows or the visible columns.
@@ -51,7 +67,6 @@ fn arrange<'a, T: Tabular + 'a>(
         Action::Sort(steps) => table.sort_by_next(steps, rows),
         Action::Reverse => table.reverse(),
         Action::Sideways(steps) => table.scroll_sideways::<T>(steps),
-        Action::ToggleColumns => table.toggle_columns::<T>(),
         _ => {}
     }
 }
@@ -90,6 +105,18 @@ impl<T: ListEntry> Selectable for List<T> {
             (action, _) => self.rearrange(|table, rows| arrange(table, action, rows)),
         }
     }
+
+    fn columns(&self) -> Vec<&'static str> {
+        ordered::<T>(&self.table)
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        self.current().map_or_else(Vec::new, |entry| row_values(entry, entry.id()))
+    }
+
+    fn table(&mut self) -> &mut TableState {
+        &mut self.table
+    }
 }
 
 impl Selectable for RequestLog {
@@ -120,6 +147,18 @@ impl Selectable for RequestLog {
     fn arrange(&mut self, action: Action) {
         self.rearrange(|table, rows| arrange(table, action, rows));
     }
+
+    fn columns(&self) -> Vec<&'static str> {
+        ordered::<Record>(&self.table)
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        self.current().map_or_else(Vec::new, |record| row_values(record, &record.id))
+    }
+
+    fn table(&mut self) -> &mut TableState {
+        &mut self.table
+    }
 }
 
 /// Handles actions common to all lists. Returns whether `action` was one of them.
@@ -131,8 +170,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     }
     if let Action::Filter = action {
         if rows(model).is_some() {
-            let before = filter(model).to_owned();
-            model.overlay = Some(Overlay::Filter { input: Input::new(before.clone()), before });
+            model.overlay = Some(Overlay::Filter(FilterInput::new(filter(model))));
         }
         return true;
     }
@@ -159,11 +197,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     }
     let Some(rows) = rows(model) else { return false };
     let row = match action {
-        Action::Sort(_)
-        | Action::Reverse
-        | Action::Sideways(_)
-        | Action::ToggleColumns
-        | Action::Mark => {
+        Action::Sort(_) | Action::Reverse | Action::Sideways(_) | Action::Mark => {
             rows.arrange(action);
             return true;
         }
@@ -234,6 +268,9 @@ pub(super) fn selected_id(model: &Model) -> Option<&str> {
         Screen::Audit => Selectable::id(&data.audit),
         Screen::Nodes => Selectable::id(&data.nodes),
         Screen::Ledger => Selectable::id(&data.ledger),
+        Screen::Invites => Selectable::id(&data.invites),
+        Screen::Sessions => Selectable::id(&data.sessions),
+        Screen::InFlight => Selectable::id(&data.in_flight),
         Screen::SignIn | Screen::Overview | Screen::Live => None,
     }
 }
@@ -251,6 +288,9 @@ pub(super) fn filter(model: &Model) -> &str {
         Screen::Audit => &data.audit.filter,
         Screen::Nodes => &data.nodes.filter,
         Screen::Ledger => &data.ledger.filter,
+        Screen::Invites => &data.invites.filter,
+        Screen::Sessions => &data.sessions.filter,
+        Screen::InFlight => &data.in_flight.filter,
         Screen::SignIn | Screen::Overview | Screen::Live => "",
     }
 }
@@ -261,24 +301,27 @@ pub(super) fn set_filter(model: &mut Model, filter: &str) {
     match model.screen {
         Screen::Keys => data.keys.set_filter(filter),
         Screen::Models => data.models.set_filter(filter),
-        Screen::Usage if data.usage.filter != filter => {
-            filter.clone_into(&mut data.usage.filter);
-            data.log = RequestLog::default();
-            data.usage.sums = Fetched::default();
-            data.usage.hours = Fetched::default();
-        }
+        Screen::Usage => filter.clone_into(&mut data.usage.filter),
         Screen::Accounts => data.accounts.set_filter(filter),
         Screen::Upstreams => data.upstreams.set_filter(filter),
         Screen::Plans => data.plans.set_filter(filter),
         Screen::Audit => data.audit.set_filter(filter),
         Screen::Nodes => data.nodes.set_filter(filter),
         Screen::Ledger => data.ledger.set_filter(filter),
-        Screen::Usage | Screen::SignIn | Screen::Overview | Screen::Live => {}
+        Screen::Invites => data.invites.set_filter(filter),
+        Screen::Sessions => data.sessions.set_filter(filter),
+        Screen::InFlight => data.in_flight.set_filter(filter),
+        Screen::SignIn | Screen::Overview | Screen::Live => {}
     }
 }
 
+/// Returns how the table of the open screen is shown.
+pub(super) fn table(model: &mut Model) -> Option<&mut TableState> {
+    rows(model).map(Selectable::table)
+}
+
 /// Returns the list of the open screen.
-fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
+pub(super) fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
     let data = &mut model.data;
     match model.screen {
         Screen::Keys => Some(&mut data.keys),
@@ -290,6 +333,9 @@ fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
         Screen::Audit => Some(&mut data.audit),
         Screen::Nodes => Some(&mut data.nodes),
         Screen::Ledger => Some(&mut data.ledger),
+        Screen::Invites => Some(&mut data.invites),
+        Screen::Sessions => Some(&mut data.sessions),
+        Screen::InFlight => Some(&mut data.in_flight),
         Screen::SignIn | Screen::Overview | Screen::Live => None,
     }
 }

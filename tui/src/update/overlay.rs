@@ -4,11 +4,12 @@ use secrecy::{ExposeSecret, SecretString};
 use tui_input::InputRequest;
 
 use crate::effect::Effect;
+use crate::model::change::SecretKind;
 use crate::model::command_line::command_line;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
-use crate::model::{Action, Model, Screen};
+use crate::model::{Action, Model};
 
-use super::{form, list, palette, trail, trial};
+use super::{chart, choices, filter, form, palette, trail, trial};
 
 /// The maximum number of lines that the help scrolls down.
 const MAX_HELP_SCROLL: usize = 100;
@@ -30,32 +31,15 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             Vec::new()
         }
         Overlay::Palette(typed) => palette::act(model, typed, action),
-        Overlay::Filter { mut input, before } => {
-            match action {
-                Action::Submit => {
-                    list::set_filter(model, input.value().trim());
-                    return Vec::new();
-                }
-                Action::Back => {
-                    list::set_filter(model, &before);
-                    return Vec::new();
-                }
-                Action::Type(request) => {
-                    input.handle(request);
-                    // The gateway evaluates the log's filter, so send it only when it is complete.
-                    if model.screen != Screen::Usage {
-                        list::set_filter(model, input.value());
-                    }
-                }
-                _ => {}
-            }
-            model.overlay = Some(Overlay::Filter { input, before });
-            Vec::new()
-        }
+        Overlay::Filter(input) => filter::act(model, input, action),
+        Overlay::Chart(view) => chart::act(model, view, action),
+        Overlay::Columns(choice) => choices::columns(model, choice, action),
+        Overlay::Values(choice) => choices::values(model, choice, action),
+        Overlay::Themes(choice) => choices::themes(model, choice, action),
         Overlay::Choose(choice) => trail::choose(model, choice, action),
         Overlay::Form(open) => form::act(model, open, action),
         Overlay::Confirm(question) => confirm(model, question, action),
-        Overlay::Secret(secret) if action == Action::Try => {
+        Overlay::Secret(secret) if action == Action::Try && secret.kind == SecretKind::Key => {
             trial::open_with_key(model, secret);
             Vec::new()
         }
@@ -108,10 +92,10 @@ fn show(model: &mut Model, mut secret: Secret, action: Action) -> Vec<Effect> {
         }
         (Action::Back, SecretState::Shown) => secret.state = SecretState::Closing,
         (Action::Back, SecretState::Closing | SecretState::Copied) => {
-            let label = secret.label.clone();
+            let name = secret.kind.name(&secret.label);
             drop(secret);
             model.set_success(format!(
-                "the text of key `{label}` is gone from here; only its digest is kept"
+                "the text of {name} is gone from here; only its digest is kept"
             ));
             return vec![Effect::ClearScreen];
         }

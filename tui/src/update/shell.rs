@@ -5,7 +5,7 @@ use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Overlay, Palette};
 use crate::model::{Action, Model, Screen};
 
-use super::trail;
+use super::{chart, choices, trail};
 
 /// Switches screens and opens overlays. Returns `None` for other actions.
 pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
@@ -18,6 +18,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
             model.set_problem(format!("`{}` is for operators", screen.name()));
         }
         Action::Tab(steps) => open(model, neighbour(model, steps)),
+        Action::Chart => chart::open(model),
+        Action::Columns => choices::open_columns(model),
+        Action::CopyValue => choices::open_values(model),
+        Action::Theme => choices::open_themes(model),
         Action::Refresh => {
             model.is_refreshing = true;
             effects.push(Effect::Refresh);
@@ -32,7 +36,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
             effects.push(Effect::Mouse(model.is_mouse_enabled));
         }
         Action::ToggleUtc => {
-            std::mem::swap(&mut model.zone, &mut model.other_zone);
+            model.toggle_utc();
         }
         Action::Password => {
             let fields = vec![

@@ -4,9 +4,9 @@ use crate::effect::Effect;
 use crate::model::form::FormKind;
 use crate::model::overlay::Overlay;
 use crate::model::sign_in::{NAME, PASSWORD, SignIn, SignInRefusal};
-use crate::model::{Action, ConnectionState, Data, Model, Screen};
+use crate::model::{Action, ConnectionState, Data, Model, Screen, Start, kept};
 
-use super::form;
+use super::{form, list};
 
 /// Edits or submits the form, or switches between sign-in and registration.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
@@ -30,6 +30,11 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 pub(super) fn accept(model: &mut Model) {
     model.sign_in = SignIn::default();
     model.screen = Screen::Overview;
+    if let Some(Start { screen, filter, .. }) = model.start.clone() {
+        // Whether the account may open it is known with its role.
+        model.screen = screen;
+        list::set_filter(model, &filter);
+    }
 }
 
 /// Shows why the sign-in failed, with the focus on the field that has to change. Keeps what was
@@ -47,7 +52,9 @@ pub(super) fn refuse(model: &mut Model, refusal: SignInRefusal) {
 
 /// Discards all data of the session and opens the sign-in screen.
 pub(super) fn leave(model: &mut Model, reason: Option<String>) {
+    let kept = kept::of(model);
     model.data = Data::default();
+    kept::apply_to_data(&mut model.data, &kept);
     model.connection = ConnectionState::Idle;
     model.screen = Screen::SignIn;
     model.trail.clear();

@@ -17,7 +17,7 @@ use crate::effect::Effect;
 use crate::keymap;
 use crate::message::{Loaded, Message};
 use crate::model::accounts::{Account, AccountStatus, Role};
-use crate::model::change::{ChangeOutcome, CreatedKey};
+use crate::model::change::{ChangeOutcome, IssuedSecret, SecretKind};
 use crate::model::keys::Key;
 use crate::model::overlay::Overlay;
 use crate::model::overlay::SecretState::{Closing, Copied};
@@ -41,6 +41,7 @@ fn signed_in(role: Role) -> Model {
 
 fn account(name: &str, role: Role) -> Account {
     Account {
+        recent: None,
         id: format!("id-of-{name}"),
         name: name.to_owned(),
         role: Some(role),
@@ -54,6 +55,7 @@ fn account(name: &str, role: Role) -> Account {
 
 fn key(id: &str) -> Key {
     Key {
+        recent: None,
         id: id.to_owned(),
         account: "ada".to_owned(),
         label: format!("label of {id}"),
@@ -118,8 +120,12 @@ fn creates_a_key_and_shows_its_secret_once() {
     );
     assert!(press(&mut model, KeyCode::Enter).is_empty(), "already submitted");
 
-    let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
-    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made), is_batch: false };
+    let made = IssuedSecret {
+        kind: SecretKind::Key,
+        label: "laptop".to_owned(),
+        secret: "sk-tg-secret".into(),
+    };
+    let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(!format!("{model:?}").contains("sk-tg-secret"));
     assert!(matches!(&*press(&mut model, KeyCode::Char('y')), [Effect::Copy(_)]));
@@ -131,8 +137,12 @@ fn creates_a_key_and_shows_its_secret_once() {
 #[test]
 fn a_secret_that_was_not_copied_closes_with_the_second_key() {
     let mut model = signed_in(Role::Member);
-    let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
-    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made), is_batch: false };
+    let made = IssuedSecret {
+        kind: SecretKind::Key,
+        label: "laptop".to_owned(),
+        secret: "sk-tg-secret".into(),
+    };
+    let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(press(&mut model, KeyCode::Esc).is_empty());
     assert!(matches!(&model.overlay, Some(Overlay::Secret(secret)) if secret.state == Closing));
@@ -143,8 +153,12 @@ fn a_secret_that_was_not_copied_closes_with_the_second_key() {
 fn a_new_secret_replaces_any_overlay() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char(':'));
-    let made = CreatedKey { label: "late".to_owned(), secret: "sk-tg-secret".into() };
-    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made), is_batch: false };
+    let made = IssuedSecret {
+        kind: SecretKind::Key,
+        label: "late".to_owned(),
+        secret: "sk-tg-secret".into(),
+    };
+    let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(matches!(model.overlay, Some(Overlay::Secret(_))));
 }
@@ -225,7 +239,7 @@ fn operators_credit_suspend_and_resume() {
         &mut model,
         Message::Changed(Ok(ChangeOutcome {
             notice: "done".to_owned(),
-            key: None,
+            secret: None,
             is_batch: false,
         })),
     );
@@ -238,7 +252,7 @@ fn operators_credit_suspend_and_resume() {
         &mut model,
         Message::Changed(Ok(ChangeOutcome {
             notice: "done".to_owned(),
-            key: None,
+            secret: None,
             is_batch: false,
         })),
     );

@@ -99,6 +99,22 @@ fn open(model: &mut Model, name: String, related: Related) {
     model.trail.push(visit);
 }
 
+/// Opens the usage screen with the requests that match these terms and its filter so far.
+pub(super) fn open_requests(model: &mut Model, name: String, terms: &str) {
+    let (from, to) = (model.screen, Screen::Usage);
+    model.screen = to;
+    model.is_detail_open = false;
+    model.detail_scroll = 0;
+    let filter_before = list::filter(model).to_owned();
+    // The time range of the filter so far contains that of the terms.
+    let is_time = |it: &&str| it.starts_with("since:") || it.starts_with("until:");
+    let kept = filter_before.split_whitespace().filter(|it| !is_time(it));
+    let filter: Vec<_> = kept.chain([terms]).collect();
+    let filter = filter.join(" ");
+    list::set_filter(model, &filter);
+    model.trail.push(Visit { from, name, to, filter, filter_before, subject: None });
+}
+
 /// Returns the filter of the screen that shows what belongs to the row; `None` if nothing does.
 fn filter(model: &Model, name: &str, related: Related) -> Option<String> {
     let term = |key: &str, value: &str| Some(format!("{key}:{value}"));

@@ -1,7 +1,6 @@
 //! Actions on the usage screen.
 
 use crate::effect::Effect;
-use crate::model::fetched::Fetched;
 use crate::model::{Action, Model};
 
 use super::{jump, list};
@@ -19,7 +18,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             let range = usage.range.step(steps);
             if range != usage.range {
                 usage.range = range;
-                usage.sums = Fetched::default();
+                usage.clear();
             }
         }
         action => return list::copy_id(model, action),

@@ -8,9 +8,10 @@ use crate::model::Model;
 use crate::model::accounts::{Account, AccountStatus, Role};
 
 use super::panes::Panes;
+use super::widget::chart::trend;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::{UNKNOWN, ago, dollars, full_time};
+use super::widget::text::{UNKNOWN, ago, dollars, duration, full_time};
 
 const COLUMNS: &[Column] = &[
     Column::text("name", 16, 2, 0),
@@ -19,6 +20,9 @@ const COLUMNS: &[Column] = &[
     Column::text("plan", 10, 1, 1),
     Column::decimal("balance", 16, 0),
     Column::text("registered", 10, 0, 3),
+    Column::text("recent", 8, 0, 4),
+    Column::number("p50", 6, 4),
+    Column::number("p99", 6, 4),
 ];
 
 /// Draws the list of accounts.
@@ -40,6 +44,9 @@ fn cells<'a>(model: &Model, account: &'a Account) -> Vec<Span<'a>> {
         plain(account.plan.as_deref().unwrap_or(UNKNOWN)),
         plain(dollars(account.balance_usd.as_deref())),
         plain(ago(account.created_at, model.now)),
+        trend(account.recent.as_ref()),
+        plain(duration(account.recent.as_ref().and_then(|it| it.p50_ms))),
+        plain(duration(account.recent.as_ref().and_then(|it| it.p99_ms))),
     ]
 }
 

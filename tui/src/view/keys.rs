@@ -9,9 +9,10 @@ use crate::model::keys::{Key, KeyState};
 use crate::model::plans::Limits;
 
 use super::panes::Panes;
+use super::widget::chart::trend;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::{ago, approximate_count, dollars, full_time, limit};
+use super::widget::text::{ago, approximate_count, dollars, duration, full_time, limit};
 
 const COLUMNS: &[Column] = &[
     Column::text("label", 12, 2, 0),
@@ -22,6 +23,9 @@ const COLUMNS: &[Column] = &[
     Column::text("created", 9, 0, 4),
     Column::text("limits", 16, 1, 2),
     Column::text("models", 8, 1, 5),
+    Column::text("recent", 8, 0, 6),
+    Column::number("p50", 6, 6),
+    Column::number("p99", 6, 6),
 ];
 
 /// The owner; only operators see the keys of others.
@@ -52,6 +56,9 @@ fn cells<'a>(model: &Model, key: &'a Key) -> Vec<Span<'a>> {
         plain(ago(key.created_at, model.now)),
         plain(limits_of(key)),
         plain(models(key)),
+        trend(key.recent.as_ref()),
+        plain(duration(key.recent.as_ref().and_then(|it| it.p50_ms))),
+        plain(duration(key.recent.as_ref().and_then(|it| it.p99_ms))),
     ]);
     cells
 }

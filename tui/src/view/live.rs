@@ -12,13 +12,15 @@ use crate::model::fetched::FetchState;
 use crate::model::traffic::{ErrorCount, Minute};
 use crate::model::usage::Period;
 
-use super::live_now;
 use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
 use super::widget::frame::frame;
 use super::widget::status::{empty, stale};
 use super::widget::text::{UNKNOWN, ago, clock_time, count, duration, rate, short_count};
+use super::{in_flight, live_now};
 
+/// The name of the chart of requests, which shows the errors, too.
+pub(super) const REQUESTS: &str = "Requests/min";
 /// The least height of a chart with times below it.
 const MIN_HEIGHT_OF_AXIS: u16 = 5;
 /// The least height at which there is room for who uses what.
@@ -56,11 +58,11 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     }
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(middle);
-    minutes(model, "Requests/min", theme.bar(), |it| it.requests, buffer, left);
+    minutes(model, REQUESTS, theme.bar(), |it| it.requests, buffer, left);
     minutes(model, "Tokens/min", theme.second_bar(), |it| it.tokens, buffer, right);
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(bottom);
-    minutes(model, "Errors/min", theme.bad(), |it| it.errors, buffer, left);
+    in_flight::panel(model, buffer, left);
     errors(model, buffer, right);
 }
 
@@ -89,17 +91,31 @@ pub(super) fn minutes(
         empty(model.theme, &traffic.fetch, "none in the last hour", buffer, inside);
     }
     if max == 0 || inside.height < MIN_HEIGHT_OF_AXIS {
-        return chart(&values, style, buffer, inside);
+        return columns(model, name, &values, style, buffer, inside);
     }
     let [above, below] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
-    chart(&values, style, buffer, above);
+    columns(model, name, &values, style, buffer, above);
     // A narrow chart shows only the newest minutes.
     let shown = i64::from(above.width).min(i64::try_from(values.len()).unwrap_or(i64::MAX));
     let first = model.now.and_then(|now| now.checked_sub(SignedDuration::from_mins(shown)).ok());
     let label = |time| Line::from(Span::styled(clock_time(time, &model.zone), model.theme.faint()));
     label(first).render(below, buffer);
     label(model.now).right_aligned().render(below, buffer);
+}
+
+/// Draws a column per minute, for requests with the errors at its foot.
+fn columns(
+    model: &Model,
+    name: &str,
+    values: &[u64],
+    style: Style,
+    buffer: &mut Buffer,
+    area: Rect,
+) {
+    let errors: Vec<_> = last_hour(model).iter().map(|it| it.errors).collect();
+    let part = (name == REQUESTS).then_some((errors.as_slice(), model.theme.bad()));
+    chart(values, style, part, buffer, area);
 }
 
 /// Returns the last 60 minutes. The running gateway knows only those since its start: those before

@@ -11,9 +11,10 @@ use crate::model::upstreams::HealthStatus;
 use super::keys::limits;
 use super::panes::Panes;
 use super::upstreams::health_status;
+use super::widget::chart::trend;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::{UNKNOWN, approximate_count, count, dollars};
+use super::widget::text::{UNKNOWN, approximate_count, count, dollars, duration};
 
 const COLUMNS: &[Column] = &[
     Column::text("model", 18, 3, 0),
@@ -23,6 +24,9 @@ const COLUMNS: &[Column] = &[
     Column::decimal("in $/M", 8, 0),
     Column::decimal("cached", 8, 5),
     Column::decimal("out $/M", 8, 0),
+    Column::text("recent", 8, 0, 4),
+    Column::number("p50", 6, 5),
+    Column::number("p99", 6, 5),
     Column::text("abilities", 16, 2, 2),
     Column::text("limits", 16, 1, 3),
 ];
@@ -62,6 +66,9 @@ fn cells<'a>(model: &Model, entry: &'a CatalogueModel) -> Vec<Span<'a>> {
         price(&entry.price.input_usd),
         price(&entry.price.cached_usd),
         price(&entry.price.output_usd),
+        trend(entry.recent.as_ref()),
+        plain(duration(entry.recent.as_ref().and_then(|it| it.p50_ms))),
+        plain(duration(entry.recent.as_ref().and_then(|it| it.p99_ms))),
         plain(abilities(entry)),
         plain(limits(entry.limits)),
     ]);

@@ -3,23 +3,27 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Clear, Paragraph, Widget, Wrap};
+use ratatui::widgets::{Paragraph, Widget, Wrap};
 use secrecy::ExposeSecret;
 
 use crate::keymap;
+use crate::model::Model;
+use crate::model::change::SecretKind;
 use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form};
 use crate::model::overlay::{Choice, Confirm, Overlay, Palette, Secret, SecretState};
-use crate::model::{Model, Screen};
 use crate::theme::Theme;
 
 use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::fit;
-use super::{help, trial};
+use super::{chart, choices, filter, help, trial};
 
 /// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
+
+/// What to do with the secret of a key.
+const KEEP_IT: &str = "Keep it in a safe place before you close this box.";
 
 /// Draws the open overlay above `body`. The filter input replaces the footer in `bottom`.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rect) {
@@ -27,7 +31,15 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
         None => {}
         Some(Overlay::Help { scroll }) => help::render(model, *scroll, buffer, body),
         Some(Overlay::Palette(typed)) => palette(model, typed, buffer, body),
-        Some(Overlay::Filter { input, .. }) => filter(model, input, buffer, bottom),
+        Some(Overlay::Filter(input)) => filter::render(model, input, buffer, body, bottom),
+        Some(Overlay::Chart(view)) => chart::render(model, *view, buffer, body),
+        Some(Overlay::Columns(choice)) => {
+            if let Some(table) = model.table() {
+                choices::columns(model, choice, table, buffer, body);
+            }
+        }
+        Some(Overlay::Values(choice)) => choices::values(model, choice, buffer, body),
+        Some(Overlay::Themes(choice)) => choices::themes(model, *choice, buffer, body),
         Some(Overlay::Form(open)) => {
             let rows = u16::try_from(open.fields.len()).unwrap_or(u16::MAX);
             let size = Constraint::Max(rows.saturating_add(6));
@@ -83,24 +95,6 @@ pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buf
         ..inside
     };
     Paragraph::new(text).wrap(Wrap { trim: true }).render(below.intersection(inside), buffer);
-}
-
-fn filter(model: &Model, input: &tui_input::Input, buffer: &mut Buffer, area: Rect) {
-    let theme = model.theme;
-    Clear.render(area, buffer);
-    let hint = match model.screen {
-        Screen::Usage => "status:failed model:ID key:ID cost>0.01 since:1h ",
-        _ => "Enter keeps, Esc cancels ",
-    };
-    let hint = Line::styled(hint, theme.faint());
-    let [left, middle] =
-        Layout::horizontal([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
-    Line::styled(" /", theme.accent()).render(left, buffer);
-    // Show the hint only if it fits beside the input and its cursor.
-    if Span::raw(input.value()).width() + 2 + hint.width() <= middle.width.into() {
-        hint.right_aligned().render(middle, buffer);
-    }
-    field::typed(theme, input, buffer, middle);
 }
 
 fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
@@ -187,7 +181,19 @@ fn confirm(theme: Theme, confirm: &Confirm, buffer: &mut Buffer, area: Rect) {
 fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
     // Wide enough for the secret in one line: the mouse cannot select a wrapped one.
     let area = area.centered(Constraint::Max(80), Constraint::Length(11));
-    let inside = popup(theme, &format!("Key `{}`", secret.label), buffer, area);
+    let (title, use_of_it) = match secret.kind {
+        SecretKind::Key => (format!("Key `{}`", secret.label), KEEP_IT.to_owned()),
+        SecretKind::Invite => {
+            let text = "The new account uses it with Ctrl-N here, or with ctl register --invite.";
+            ("Invite code".to_owned(), text.to_owned())
+        }
+        SecretKind::PasswordReset => {
+            let name = &secret.label;
+            let text = format!("For one hour and one use: ctl login {name} --reset-code CODE");
+            (format!("Code for a new password of `{name}`"), text)
+        }
+    };
+    let inside = popup(theme, &title, buffer, area);
     let text = secret.text.expose_secret();
     let copied = match secret.state {
         SecretState::Shown => {
@@ -203,7 +209,7 @@ fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
         Line::styled(text, theme.strong()),
         Line::default(),
         Line::styled("It is shown this once and will not come back.", theme.warning()),
-        Line::raw("Keep it in a safe place before you close this box."),
+        Line::raw(use_of_it),
         Line::default(),
         copied,
     ]);

@@ -13,7 +13,7 @@ use crate::model::plans::Plan;
 use crate::model::record::Tokens;
 use crate::model::traffic::{LimitKind, LimitScope, LimitUse};
 
-use super::live::{errors, minutes};
+use super::live::{REQUESTS, errors, minutes};
 use super::usage::log_table;
 use super::widget::bars::{gauge, usage_style};
 use super::widget::frame::{frame, rows};
@@ -38,7 +38,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     limits(model, buffer, right);
     let [left, right] = Layout::horizontal(halves).areas(middle);
     let theme = model.theme;
-    minutes(model, "Requests/min", theme.bar(), |it| it.requests, buffer, left);
+    minutes(model, REQUESTS, theme.bar(), |it| it.requests, buffer, left);
     minutes(model, "Tokens/min", theme.second_bar(), |it| it.tokens, buffer, right);
     // Wide enough for the longest error code with its count and age.
     let codes = (area.width * 2 / 5).max(40);

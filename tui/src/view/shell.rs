@@ -5,12 +5,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Clear, Widget};
+use ratatui::widgets::Widget;
 
 use crate::keymap;
 use crate::model::accounts::{Account, AccountStatus};
 use crate::model::{ConnectionState, Model, Notice, Screen};
 
+use super::widget::frame::clear;
 use super::widget::text::{dollars, fit, hour_and_zone, wrap};
 
 /// The maximum number of rows of a notice.
@@ -50,6 +51,9 @@ pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
         remaining = remaining.saturating_sub(Span::raw(&text).width() + 2);
         left.extend([Span::styled(text, style), Span::raw("  ")]);
     };
+    if model.is_read_only {
+        push("read-only", theme.warning());
+    }
     push(&model.server, theme.faint());
     if let Some(account) = &model.data.account.value {
         push(&account.name, theme.strong());
@@ -156,7 +160,7 @@ pub(super) fn notice(model: &Model, buffer: &mut Buffer, area: Rect) {
         let text = Span::styled(format!(" {line} "), style);
         let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
         let row = Rect { x: row.x.saturating_add(2), width, ..row }.intersection(row);
-        Clear.render(row, buffer);
+        clear(theme, buffer, row);
         Line::from(text).render(row, buffer);
     }
 }

@@ -8,6 +8,7 @@ use crate::model::Model;
 use crate::model::upstreams::{CredentialHealth, Health, HealthStatus, Upstream};
 
 use super::panes::Panes;
+use super::widget::chart::trend;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
 use super::widget::text::{UNKNOWN, ago, count, duration, full_time, short_count, time_of_day};
@@ -18,6 +19,7 @@ const COLUMNS: &[Column] = &[
     Column::number("in flight", 9, 2),
     Column::number("5 min", 7, 3),
     Column::number("failed", 7, 1),
+    Column::text("recent", 8, 0, 3),
     Column::number("p50", 6, 4),
     Column::number("p99", 6, 4),
     Column::text("URL", 14, 2, 5),
@@ -44,6 +46,7 @@ fn cells<'a>(model: &Model, upstream: &'a Upstream) -> Vec<Span<'a>> {
         number(|it| it.in_flight),
         number(|it| it.requests),
         number(|it| it.failures),
+        trend(upstream.recent.as_ref()),
         plain(duration(latency.map(|it| it.p50_ms))),
         plain(duration(latency.map(|it| it.p99_ms))),
         plain(upstream.url.as_str()),

@@ -1,20 +1,19 @@
 //! The usage screen: totals of a time range and the request log.
 
-use jiff::ToSpan;
-use jiff::civil::Date;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
+use crate::model::chart::Measure;
 use crate::model::fetched::FetchState;
 use crate::model::log::MAX_LOADED_RECORDS;
 use crate::model::record::{Record, Totals};
-use crate::model::usage::{Range, Usage};
+use crate::model::usage::Range;
 use crate::model::{Model, Screen};
 
-use super::live::minutes;
 use super::panes;
 use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
@@ -131,17 +130,24 @@ fn totals(model: &Model, totals: Option<&Totals>, buffer: &mut Buffer, area: Rec
         Some(totals) if totals.errors > 0 => theme.warning(),
         _ => theme.good(),
     };
+    let before = model.data.usage.before.value.as_ref().map(|it| &it.totals);
+    // How the value differs from that of the period before, if there is room.
+    let with_change = |measure: Measure, text: String| match (totals, before) {
+        (Some(now), Some(then)) if area.width >= 24 => {
+            format!("{}  {text}", change_text(measure.of(now), measure.of(then)))
+        }
+        _ => text,
+    };
+    let requests = with_change(Measure::Requests, number(|it| Some(it.requests)));
+    let cost = dollars(totals.and_then(|it| it.cost_usd.as_deref()));
     let lines = [
-        ("requests", Span::raw(number(|it| Some(it.requests)))),
+        ("requests", Span::raw(requests)),
         ("errors", Span::styled(number(|it| Some(it.errors)), errors)),
         ("input", Span::raw(number(|it| it.tokens.input))),
         ("  cached", Span::raw(number(|it| it.tokens.cached))),
         ("output", Span::raw(number(|it| it.tokens.output))),
         ("  reasoning", Span::raw(number(|it| it.tokens.reasoning))),
-        (
-            "cost",
-            Span::styled(dollars(totals.and_then(|it| it.cost_usd.as_deref())), theme.strong()),
-        ),
+        ("cost", Span::styled(cost, theme.strong())),
     ];
     rows(theme, lines, buffer, area);
 }
@@ -150,21 +156,12 @@ fn totals(model: &Model, totals: Option<&Totals>, buffer: &mut Buffer, area: Rec
 fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let usage = &model.data.usage;
-    let (name, values, fetch) = match usage.range {
-        Range::Hour => {
-            // The filter is not applied to the traffic.
-            let name = match usage.filter.as_str() {
-                "" => "Tokens/min",
-                _ => "Tokens/min of all requests",
-            };
-            return minutes(model, name, theme.bar(), |it| it.tokens, buffer, area);
-        }
-        Range::Day => ("Tokens/h", hours(model), &usage.hours.fetch),
-        Range::Week | Range::Month => {
-            let days = usage.sums.value.as_ref().map(|sums| days(model, sums));
-            ("Tokens/day, UTC", days.unwrap_or_default(), &usage.sums.fetch)
-        }
+    let name = match usage.range {
+        Range::Hour => "Tokens/min",
+        Range::Day => "Tokens/h",
+        Range::Week | Range::Month => "Tokens/day, UTC",
     };
+    let (values, fetch) = (series(model), &usage.sums.fetch);
     let max = values.iter().map(|(_, tokens)| *tokens).max().unwrap_or(0);
     let title = match max {
         0 => name.to_owned(),
@@ -177,7 +174,7 @@ fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     let [above, below] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
     let tokens: Vec<_> = values.iter().map(|(_, tokens)| *tokens).collect();
-    chart(&tokens, theme.bar(), buffer, above);
+    chart(&tokens, theme.bar(), None, buffer, above);
     let label = |it: Option<&(String, u64)>| it.map_or_else(String::new, |(at, _)| at.clone());
     if values.len() > 1 {
         Line::styled(label(values.first()), theme.faint()).render(below, buffer);
@@ -185,30 +182,29 @@ fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     Line::styled(label(values.last()), theme.faint()).right_aligned().render(below, buffer);
 }
 
-/// Returns the hours of the range as time of day with their tokens.
-fn hours(model: &Model) -> Vec<(String, u64)> {
-    let hours = model.data.usage.hours.value.iter().flatten();
-    hours
-        .map(|hour| {
-            let tokens = hour.totals.tokens.total().unwrap_or(0);
-            (clock_time(Some(hour.start), &model.zone), tokens)
-        })
-        .collect()
+/// Returns the periods of the range, as time of day or date, with their tokens.
+fn series(model: &Model) -> Vec<(String, u64)> {
+    let usage = &model.data.usage;
+    let label = |start: Timestamp| match usage.range {
+        Range::Hour | Range::Day => clock_time(Some(start), &model.zone),
+        Range::Week | Range::Month => start.to_zoned(TimeZone::UTC).strftime("%m-%d").to_string(),
+    };
+    let series = usage.sums.value.iter().flat_map(|sums| &sums.series);
+    series.map(|it| (label(it.start), it.totals.tokens.total().unwrap_or(0))).collect()
 }
 
-/// Returns all days of the range as `month-day` with their tokens, including days without requests.
-fn days(model: &Model, usage: &Usage) -> Vec<(String, u64)> {
-    let tokens_on = |day: Date| {
-        let day = day.to_string();
-        let sums = usage.by_day.iter().find(|(it, _)| *it == day);
-        sums.and_then(|(_, totals)| totals.tokens.total()).unwrap_or(0)
-    };
-    let count = model.data.usage.range.hours() / 24;
-    let Some(today) = model.now.map(|now| now.to_zoned(TimeZone::UTC).date()) else {
-        return Vec::new();
-    };
-    let days = (0..=count).rev().filter_map(|ago| today.checked_sub(ago.days()).ok());
-    days.map(|day| (day.strftime("%m-%d").to_string(), tokens_on(day))).collect()
+/// Describes how much a value differs from an earlier one: `▲ 12%`, `▼ 3%`, `± 0%` or `new`.
+pub(super) fn change_text(value: u64, before: u64) -> String {
+    if before == 0 {
+        return if value == 0 { "± 0%" } else { "new" }.to_owned();
+    }
+    let percent = value.abs_diff(before).saturating_mul(100) / before;
+    match value.cmp(&before) {
+        _ if percent == 0 => "± 0%".to_owned(),
+        std::cmp::Ordering::Less => format!("▼ {percent}%"),
+        _ if percent > 999 => format!("▲ ×{}", value / before),
+        _ => format!("▲ {percent}%"),
+    }
 }
 
 /// Draws the token count per label as bars.
@@ -245,6 +241,10 @@ fn title(model: &Model) -> String {
     let row = count(u64::try_from(log.selected + 1).ok());
     let loaded = u64::try_from(log.records.len()).ok();
     let of = match log.matching.max(loaded) {
+        _ if !log.filter.words.is_empty() => {
+            let searched = count(u64::try_from(log.searched).ok());
+            format!("of {} in {searched} searched", count(loaded))
+        }
         known if log.matching.is_some() => format!("of {}", count(known)),
         known => format!("of {} fetched", count(known)),
     };

@@ -1,5 +1,6 @@
 //! Widgets shared by the screens.
 
+pub mod area;
 pub mod bars;
 pub mod chart;
 pub mod detail;

@@ -3,8 +3,9 @@
 use ctl::profile::Environment;
 use tui::model::accounts::Role;
 use tui::model::catalogue::{CatalogueModel, Deployment, Price};
-use tui::model::change::{Change, CredentialDraft, UpstreamDraft};
+use tui::model::change::{Change, CredentialDraft, KeyEnd, UpstreamDraft};
 use tui::model::command_line::arguments;
+use tui::model::keys::Key;
 use tui::model::plans::{Limits, Plan};
 use tui::model::upstreams::Profile;
 
@@ -57,6 +58,35 @@ fn changes() -> Vec<Change> {
             models: vec![text("a"), text("b")],
             expires_in_seconds: Some(30 * 86_400),
         },
+        Change::UpdateKey {
+            before: Box::new(Key { spend_cap_usd: price("1"), ..Key::default() }),
+            after: Box::new(Key {
+                id: text("d954a5ca"),
+                label: text("my laptop"),
+                limits,
+                models: vec![text("a")],
+                ..Key::default()
+            }),
+            end: Some(KeyEnd::Never),
+        },
+        Change::UpdateKey {
+            before: Box::new(Key { models: vec![text("a")], ..Key::default() }),
+            after: Box::new(Key {
+                id: text("d954a5ca"),
+                spend_cap_usd: price("2"),
+                ..Key::default()
+            }),
+            end: Some(KeyEnd::After(3_600)),
+        },
+        Change::RenameAccount { account: text("ada"), name: text("eve") },
+        Change::CloseAccount { account: text("ada") },
+        Change::DeleteAccount { account: text("ada") },
+        Change::ResetPassword { account: text("ada") },
+        Change::CreateInvite { ttl_seconds: 172_800, plan: text("team"), credit_usd: price("5") },
+        Change::RevokeInvite { id: text("4be1f07a92c3") },
+        Change::RevokeSession { id: text("4be1f07a92c3") },
+        Change::RevokeOtherSessions,
+        Change::CancelRequest { id: text("0193a7c4-0000-7000-8000-000000000000") },
         Change::RotateKey { id: text("d954a5ca"), overlap_seconds: 3_600 },
         Change::RevokeKey { id: text("d954a5ca"), label: text("laptop") },
         Change::Credit { account: text("ada"), amount_usd: text("-2.5"), reason: text("a fee") },

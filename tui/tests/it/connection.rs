@@ -298,7 +298,7 @@ fn refetches_after_a_change() {
         expires_in_seconds: Some(7 * 86_400),
     };
     let done = client.change(create("laptop", &[])).unwrap();
-    let created = done.key.unwrap();
+    let created = done.secret.unwrap();
     assert!(secrecy::ExposeSecret::expose_secret(&created.secret).starts_with(SECRET));
     assert_eq!(labels(&mut client), ["laptop"]);
     let problem = client.change(create("other", &["nope"])).unwrap_err();

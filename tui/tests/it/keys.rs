@@ -5,7 +5,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, Mous
 use proptest::prelude::*;
 use tui::input;
 use tui::message::Message;
-use tui::model::change::{ChangeOutcome, CreatedKey};
+use tui::model::change::{ChangeOutcome, IssuedSecret, SecretKind};
 use tui::model::fetched::FetchState;
 use tui::model::record::{LogBatch, OlderPage};
 use tui::model::sign_in::SignInRefusal;
@@ -165,10 +165,14 @@ fn take(model: &mut Model, step: Step) {
         Step::Unreachable => Some(Message::GatewayChecked(Some("型 ".repeat(99)))),
         Step::Changed => Some(Message::Changed(Err("型 ".repeat(99)))),
         Step::Made => {
-            let key = Some(CreatedKey { label: "型".repeat(99), secret: "sk-tg-型".into() });
+            let secret = Some(IssuedSecret {
+                kind: SecretKind::Key,
+                label: "型".repeat(99),
+                secret: "sk-tg-型".into(),
+            });
             Some(Message::Changed(Ok(ChangeOutcome {
                 notice: "型 ".repeat(99),
-                key,
+                secret,
                 is_batch: false,
             })))
         }
@@ -187,12 +191,11 @@ proptest! {
 
     #[test]
     fn keys_clicks_messages_and_sizes_never_panic(
-        place in 0..=Screen::TABS.len() + 1,
+        place in 0..=Screen::openable().count(),
         steps in prop::collection::vec(step(), 1..60),
     ) {
-        let mut model = match Screen::TABS.get(place) {
-            Some(screen) => open(*screen, Sample::Normal),
-            None if place == Screen::TABS.len() => open(Screen::Ledger, Sample::Normal),
+        let mut model = match Screen::openable().nth(place) {
+            Some(screen) => open(screen, Sample::Normal),
             None => sign_in(),
         };
         for step in steps {

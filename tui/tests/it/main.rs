@@ -2,6 +2,8 @@
 
 // `cfg(test)` is always true here. It makes clippy allow `unwrap` in helpers.
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod connection;
@@ -15,6 +17,8 @@ mod picture;
 mod sample;
 #[cfg(test)]
 mod screens;
+#[cfg(test)]
+mod snapshot;
 #[cfg(test)]
 mod terminal;
 mod trial;

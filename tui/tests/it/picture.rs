@@ -1,23 +1,25 @@
 //! Tests that the screenshots in the documentation match the current drawing.
 //!
-//! `tui/README.md` contains a screen as text, `tui/overview.svg` the same screen in colour.
+//! `tui/README.md` contains a screen as text; `tui/first-minute.svg` is an animated picture of the first
+//! minute. A test that fails writes the current one to the directory of temporary files.
 
-use std::fmt::Write;
 use std::path::Path;
 
-use ratatui::buffer::{Buffer, Cell};
-use ratatui::style::{Color, Modifier};
-use tui::model::Model;
+use ratatui::buffer::Buffer;
+use tui::message::{Loaded, Message};
 use tui::model::accounts::Role;
+use tui::model::change::{ChangeOutcome, IssuedSecret, SecretKind};
+use tui::model::trial::TrialEvent;
+use tui::model::{Action, ConnectionState, Model, Screen};
+use tui::snapshot::svg::animation;
 use tui::theme::{Palette, Theme};
+use tui::update::update;
 
-use crate::sample::{Sample, account, draw, fill, signed_in};
+use crate::sample::{
+    Sample, account, act, draw, fill, key, load, record, sign_in, signed_in, write,
+};
 
 const SIZE: (u16, u16) = (100, 26);
-/// The size of a cell, in pixels.
-const CELL: (u16, u16) = (9, 19);
-const BACKGROUND: &str = "#1b1f28";
-const FOREGROUND: &str = "#d7dae0";
 
 fn overview() -> Model {
     let mut model = signed_in(account(0, Role::Member, Sample::Normal));
@@ -43,93 +45,81 @@ fn the_text_screen_in_the_manual_is_current() {
     assert!(block.lines().eq(&drawn), "the screen is now\n{}\n", drawn.join("\n"));
 }
 
+/// The size of the animated picture.
+const SMALL: (u16, u16) = (80, 24);
+/// The maximum size of the animated picture, in bytes.
+const MAX_BYTES: usize = 200_000;
+
+/// Returns the first minute of a newcomer as screens with the milliseconds for which they are shown.
+fn first_minute() -> Vec<(Buffer, u32)> {
+    let mut frames = Vec::new();
+    let mut show = |model: &mut Model, milliseconds| {
+        model.theme = Theme::new(Palette::Dark);
+        update(model, Message::Resized(SMALL.0, SMALL.1));
+        frames.push((draw(model, SMALL).buffer().clone(), milliseconds));
+    };
+    let mut model = sign_in();
+    show(&mut model, 1_500);
+    act(&mut model, Action::ToggleRegistration);
+    for (index, text) in ["ada", "correct horse", "correct horse"].into_iter().enumerate() {
+        write(&mut model, text);
+        show(&mut model, 700);
+        act(&mut model, Action::Field(isize::from(index < 2)));
+    }
+    act(&mut model, Action::Submit);
+    update(&mut model, Message::SignedIn { token: "token".into(), kept: Ok(true) });
+    load(&mut model, Loaded::Account(account(0, Role::Member, Sample::Empty)));
+    update(&mut model, Message::ConnectionChanged(ConnectionState::Connected));
+    fill(&mut model, Sample::Empty);
+    show(&mut model, 2_500);
+    act(&mut model, Action::Open(Screen::Keys));
+    show(&mut model, 1_200);
+    act(&mut model, Action::New);
+    write(&mut model, "laptop");
+    show(&mut model, 1_500);
+    act(&mut model, Action::Submit);
+    let secret = format!("sk-tg-d954a5ca9647-{}", "01234567".repeat(7)).into();
+    let made = IssuedSecret { kind: SecretKind::Key, label: "laptop".to_owned(), secret };
+    let notice = "key `laptop` is created".to_owned();
+    let done = ChangeOutcome { notice, secret: Some(made), is_batch: false };
+    update(&mut model, Message::Changed(Ok(done)));
+    load(&mut model, Loaded::Keys(vec![key(0, Sample::Normal)]));
+    let mut filled = overview();
+    let models = std::mem::take(&mut filled.data.models.entries);
+    load(&mut model, Loaded::Models(models));
+    show(&mut model, 2_500);
+    act(&mut model, Action::Try);
+    write(&mut model, "Say hello to a newcomer.");
+    show(&mut model, 1_500);
+    act(&mut model, Action::Submit);
+    for text in
+        ["Hello, and welcome! ", "You have a key, some credit, ", "and a model that answers."]
+    {
+        update(&mut model, Message::Trial(1, TrialEvent::Text(text.to_owned())));
+        show(&mut model, 500);
+    }
+    update(&mut model, Message::Trial(1, TrialEvent::Done));
+    update(&mut model, Message::Trial(1, TrialEvent::Recorded(Box::new(record(1)))));
+    show(&mut model, 2_500);
+    for action in [Action::Back, Action::Copy, Action::Back, Action::Open(Screen::Usage)] {
+        act(&mut model, action);
+    }
+    fill(&mut model, Sample::Normal);
+    show(&mut model, 2_500);
+    act(&mut model, Action::Chart);
+    act(&mut model, Action::Move(-7));
+    show(&mut model, 3_000);
+    frames
+}
+
 #[test]
-fn the_picture_is_current() {
-    let mut model = overview();
-    model.theme = Theme::new(Palette::Dark);
-    let drawn = svg(draw(&model, SIZE).buffer());
-    let committed = std::fs::read_to_string(package("overview.svg")).unwrap_or_default();
+fn the_animated_picture_is_current() {
+    let drawn = animation(&first_minute());
+    assert!(drawn.len() < MAX_BYTES, "it has {} bytes", drawn.len());
+    let committed = std::fs::read_to_string(package("first-minute.svg")).unwrap_or_default();
     if committed != drawn {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("overview.svg");
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("first-minute.svg");
         std::fs::write(&path, drawn).unwrap();
-        panic!("the dashboard looks different; copy `{}` to `tui/overview.svg`", path.display());
-    }
-}
-
-/// Renders a screen as an SVG image: a rectangle for each run of cells with a background, a text element for
-/// each word of one style. `textLength` keeps the columns aligned with any monospace font.
-fn svg(buffer: &Buffer) -> String {
-    let (width, height) = (SIZE.0 * CELL.0 + 16, SIZE.1 * CELL.1 + 16);
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace\" font-size=\"15\">\n\
-         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{BACKGROUND}\"/>\n"
-    );
-    for y in 0..SIZE.1 {
-        let mut x = 0;
-        while x < SIZE.0 {
-            let style = Look::of(&buffer[(x, y)]);
-            let end = (x..SIZE.0).find(|&at| Look::of(&buffer[(at, y)]) != style);
-            let end = end.unwrap_or(SIZE.0);
-            let text: String = (x..end).map(|at| buffer[(at, y)].symbol()).collect();
-            style.write(&mut out, &text, (x, y), end - x);
-            x = end;
-        }
-    }
-    out + "</svg>\n"
-}
-
-/// The style of a cell in terms of SVG.
-#[derive(PartialEq, Eq)]
-struct Look {
-    foreground: String,
-    background: Option<String>,
-    is_bold: bool,
-}
-
-impl Look {
-    fn of(cell: &Cell) -> Self {
-        let foreground = hex(cell.fg).unwrap_or_else(|| FOREGROUND.to_owned());
-        let background = hex(cell.bg);
-        let is_bold = cell.modifier.contains(Modifier::BOLD);
-        if cell.modifier.contains(Modifier::REVERSED) {
-            let ground = background.unwrap_or_else(|| BACKGROUND.to_owned());
-            return Self { foreground: ground, background: Some(foreground), is_bold };
-        }
-        Self { foreground, background, is_bold }
-    }
-
-    fn write(&self, out: &mut String, text: &str, (x, y): (u16, u16), cells: u16) {
-        let (left, top, length) = (x * CELL.0 + 8, y * CELL.1 + 8, cells * CELL.0);
-        if let Some(background) = &self.background {
-            let size = format!("width=\"{length}\" height=\"{}\"", CELL.1);
-            writeln!(out, "<rect x=\"{left}\" y=\"{top}\" {size} fill=\"{background}\"/>").unwrap();
-        }
-        let weight = if self.is_bold { " font-weight=\"bold\"" } else { "" };
-        let fill = &self.foreground;
-        let mut at = 0;
-        for word in text.split_inclusive(' ') {
-            let shown = word.trim_end();
-            let (left, cells) = (left + at * CELL.0, width(shown));
-            at += width(word);
-            if cells > 0 {
-                let length = cells * CELL.0;
-                let shown = shown.replace('&', "&amp;").replace('<', "&lt;");
-                let place = format!("x=\"{left}\" y=\"{}\" textLength=\"{length}\"", top + 15);
-                writeln!(out, "<text {place} fill=\"{fill}\"{weight}>{shown}</text>").unwrap();
-            }
-        }
-    }
-}
-
-/// The width of `text` in cells; the sample has no wide characters.
-fn width(text: &str) -> u16 {
-    u16::try_from(text.chars().count()).unwrap()
-}
-
-fn hex(color: Color) -> Option<String> {
-    match color {
-        Color::Rgb(red, green, blue) => Some(format!("#{red:02x}{green:02x}{blue:02x}")),
-        _ => None,
+        panic!("it looks different; copy `{}` to `tui/first-minute.svg`", path.display());
     }
 }

@@ -76,10 +76,10 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     load(model, Loaded::Limits(data::limits(state)));
     for range in [Range::Day, Range::Month] {
         let filter = model.data.usage.filter.clone();
-        load(model, Loaded::Usage { range, filter, usage: data::usage(state) });
+        load(model, Loaded::Usage { range, filter, usage: data::usage(state, range) });
     }
-    let filter = model.data.usage.filter.clone();
-    load(model, Loaded::Hours { filter, hours: data::hours(state) });
+    let (range, filter) = (model.data.usage.range, model.data.usage.filter.clone());
+    load(model, Loaded::UsageBefore { range, filter, usage: data::usage(state, range) });
     load(model, Loaded::Keys(many.clone().map(|it| key(it, state)).collect()));
     load(model, Loaded::Models(many.clone().map(|it| data::catalogue_model(it, state)).collect()));
     let accounts = many.clone().map(|it| account(it, Role::Member, state)).collect();
@@ -99,6 +99,10 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     if model.screen == Screen::Nodes {
         load(model, Loaded::Nodes(many.map(|it| data::node(it, state)).collect()));
     }
+    load(model, Loaded::Invites((0..count).map(|it| data::invite(it, state)).collect()));
+    load(model, Loaded::Sessions((0..count).map(|it| data::session(it, state)).collect()));
+    let requests = (0..count).map(|it| data::in_flight(it, state)).collect();
+    load(model, Loaded::InFlight { requests, has_more: state == Sample::Full });
     load(model, Loaded::Traffic(data::traffic(state)));
     let records = (0..count * 10).map(|it| match state {
         Sample::Full => overlong_record(it),
@@ -121,6 +125,9 @@ fn fail(model: &mut Model) {
         Topic::Audit,
         Topic::Ledger,
         Topic::Nodes,
+        Topic::Invites,
+        Topic::Sessions,
+        Topic::InFlight,
         Topic::Log,
     ] {
         update(model, Message::NotLoaded(topic, FetchState::Failed(problem.clone())));

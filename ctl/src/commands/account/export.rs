@@ -114,7 +114,7 @@ impl Exporter<'_> {
         let since = self.account.created_at;
         let all = RequestFilter { since, ..filter.clone() };
         let mut client = UsageServiceClient::new(connection.clone());
-        let request = SummarizeUsageRequest { filter: Some(all) };
+        let request = SummarizeUsageRequest { filter: Some(all), models_by_time: false };
         let summary = client.summarize_usage(request).await?.into_inner();
         for day in usage::SummaryRecord::from(summary).by_day {
             self.write("usage_day", day)?;

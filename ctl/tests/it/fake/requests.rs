@@ -216,6 +216,8 @@ impl UsageService for FakeGateway {
             by_model: vec![ModelUsage { model: "sim-fast".to_owned(), totals: totals() }],
             by_day: vec![DayUsage { day: "2026-11-20".to_owned(), totals: totals() }],
             by_hour: Vec::new(),
+            by_minute: Vec::new(),
+            by_model_and_time: Vec::new(),
             by_key: vec![KeyUsage {
                 key: "9f2c41d0".to_owned(),
                 label: "ci".to_owned(),

@@ -427,6 +427,8 @@ pub enum TimeUnit {
     Day,
     /// An hour. There is a sum for each model and hour in memory, so the range should not be long.
     Hour,
+    /// A minute, from the log only: requests whose records were deleted are not counted.
+    Minute,
 }
 
 /// Sums over requests.
@@ -440,6 +442,10 @@ pub struct Summary {
     pub by_day: Vec<(String, Totals)>,
     /// By the start of the hour, oldest first; empty if divided by [`TimeUnit::Day`].
     pub by_hour: Vec<(Timestamp, Totals)>,
+    /// By the start of the minute, oldest first; empty unless divided by [`TimeUnit::Minute`].
+    pub by_minute: Vec<(Timestamp, Totals)>,
+    /// By the start of the unit of time and by model, oldest first.
+    pub by_model_and_time: Vec<(Timestamp, Option<ModelId>, Totals)>,
     /// By key, the most expensive first, at most [`MAX_LISTED_KEYS`].
     pub by_key: Vec<KeySum>,
 }

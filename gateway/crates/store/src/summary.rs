@@ -12,6 +12,8 @@ use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus};
 use domain::usage::Tokens;
 
+/// A minute, in microseconds.
+pub(crate) const MINUTE: i64 = 60_000_000;
 /// An hour, in microseconds.
 pub(crate) const HOUR: i64 = 3_600_000_000;
 /// A day, in microseconds.
@@ -30,7 +32,7 @@ pub(crate) type Day<'a> = (i64, AccountId, &'a KeyId, Option<&'a ModelId>, Reque
 pub(crate) struct GroupedTotals {
     /// The unit of time of the groups.
     pub(crate) by: TimeUnit,
-    /// By model, and by the number of the day or the hour since 1970.
+    /// By model, and by the number of the unit of time since 1970.
     pub(crate) groups: HashMap<(Option<ModelId>, i64), Totals, RandomState>,
     pub(crate) keys: HashMap<(AccountId, KeyId), Totals, RandomState>,
 }
@@ -154,24 +156,34 @@ impl GroupedTotals {
     pub(crate) fn into_summary(self) -> Result<Summary, StoreError> {
         let mut totals = Totals::default();
         let mut by_model = HashMap::<_, Totals>::new();
-        let mut by_day = BTreeMap::<_, Totals>::new();
-        let mut by_hour = BTreeMap::<_, Totals>::new();
+        let [mut by_day, mut by_hour, mut by_minute] = [const { BTreeMap::new() }; 3];
+        let mut by_model_and_time = Vec::with_capacity(self.groups.len());
+        let length = self.by.length();
         for ((model, time), part) in self.groups {
-            accumulate(&mut totals, &part);
-            accumulate(by_model.entry(model).or_default(), &part);
-            let day = match self.by {
-                TimeUnit::Day => time,
-                TimeUnit::Hour => {
-                    accumulate(by_hour.entry(time).or_default(), &part);
-                    time.div_euclid(24)
-                }
+            let start = time.saturating_mul(length);
+            let add = |sums: &mut BTreeMap<i64, Totals>, unit: i64| {
+                accumulate(sums.entry(start.div_euclid(unit)).or_default(), &part);
             };
-            accumulate(by_day.entry(day).or_default(), &part);
+            add(&mut by_day, DAY);
+            if length <= HOUR {
+                add(&mut by_hour, HOUR);
+            }
+            if length <= MINUTE {
+                add(&mut by_minute, MINUTE);
+            }
+            accumulate(&mut totals, &part);
+            accumulate(by_model.entry(model.clone()).or_default(), &part);
+            by_model_and_time.push((start_of(time, length)?, model, part));
         }
+        by_model_and_time.sort_by(|(a, model, _), (b, other, _)| (a, model).cmp(&(b, other)));
         let by_day = by_day
             .into_iter()
             .map(|(day, totals)| Ok((start_of(day, DAY)?.strftime("%F").to_string(), totals)));
-        let by_hour = by_hour.into_iter().map(|(hour, totals)| Ok((start_of(hour, HOUR)?, totals)));
+        let starts = |sums: BTreeMap<i64, Totals>, length| {
+            let sums = sums.into_iter();
+            sums.map(|(time, totals)| Ok((start_of(time, length)?, totals)))
+                .collect::<Result<_, StoreError>>()
+        };
         let mut by_key = most_expensive_first(self.keys);
         by_key.truncate(MAX_LISTED_KEYS);
         let by_key = by_key.into_iter().map(|((account, key), totals)| KeySum {
@@ -184,7 +196,9 @@ impl GroupedTotals {
             totals,
             by_model: most_expensive_first(by_model),
             by_day: by_day.collect::<Result<_, StoreError>>()?,
-            by_hour: by_hour.collect::<Result<_, StoreError>>()?,
+            by_hour: starts(by_hour, HOUR)?,
+            by_minute: starts(by_minute, MINUTE)?,
+            by_model_and_time,
             by_key: by_key.collect(),
         })
     }
@@ -198,6 +212,7 @@ impl TimeUnit {
         match self {
             Self::Day => DAY,
             Self::Hour => HOUR,
+            Self::Minute => MINUTE,
         }
     }
 }

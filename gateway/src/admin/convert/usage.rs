@@ -162,7 +162,10 @@ pub(in super::super) fn export(page: Vec<RecordView>) -> v1::ExportRequestsRespo
     v1::ExportRequestsResponse { requests: page.into_iter().map(record).collect() }
 }
 
-pub(in super::super) fn summary(view: SummaryView) -> v1::SummarizeUsageResponse {
+pub(in super::super) fn summary(
+    view: SummaryView,
+    models_by_time: bool,
+) -> v1::SummarizeUsageResponse {
     let SummaryView { summary, by_key } = view;
     let by_key = by_key.into_iter().map(|(sum, account)| v1::KeyUsage {
         key: sum.key.to_string(),
@@ -182,7 +185,19 @@ pub(in super::super) fn summary(view: SummaryView) -> v1::SummarizeUsageResponse
         .by_hour
         .into_iter()
         .map(|(start, sum)| v1::HourUsage { start: Some(time(start)), totals: Some(totals(&sum)) });
+    let by_minute = summary.by_minute.into_iter().map(|(start, sum)| v1::MinuteUsage {
+        start: Some(time(start)),
+        totals: Some(totals(&sum)),
+    });
+    let by_model_and_time = summary.by_model_and_time.into_iter().filter(|_| models_by_time);
+    let by_model_and_time = by_model_and_time.map(|(start, model, sum)| v1::ModelTimeUsage {
+        start: Some(time(start)),
+        model: model.map(|model| model.to_string()).unwrap_or_default(),
+        totals: Some(totals(&sum)),
+    });
     v1::SummarizeUsageResponse {
+        by_minute: by_minute.collect(),
+        by_model_and_time: by_model_and_time.collect(),
         totals: Some(totals(&summary.totals)),
         by_model: by_model.collect(),
         by_day: by_day.collect(),

@@ -89,3 +89,25 @@ async fn a_summary_of_two_days_is_divided_by_hour() {
     assert_eq!(start.as_second() % 3_600, 0);
     assert_eq!(by_hour(50).await, []);
 }
+
+#[tokio::test]
+async fn a_summary_of_two_recent_hours_is_divided_by_minute() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    bench.record(ann.account.id, 2).await;
+    let now = bench.clock.now();
+    let by_minute = async |since_minutes, until| {
+        let since = now.checked_sub(jiff::SignedDuration::from_mins(since_minutes)).unwrap();
+        let query = RequestQuery { since: Some(since), until, ..RequestQuery::default() };
+        let summary = bench.control.summarize(&ann, query).await.unwrap().summary;
+        assert_eq!(summary.totals.requests, 2, "{since_minutes}");
+        assert!(summary.by_minute.is_empty() || summary.by_hour.len() == 1);
+        summary.by_minute.into_iter().map(|(start, sum)| (start, sum.requests)).collect::<Vec<_>>()
+    };
+    let [(start, 2)] = by_minute(121, None).await[..] else { panic!("one minute has both") };
+    assert_eq!(start.as_second() % 60, 0);
+    assert_eq!(by_minute(122, None).await, []);
+    bench.clock.advance(Duration::from_hours(25));
+    let end = now.checked_add(jiff::SignedDuration::from_mins(1)).unwrap();
+    assert_eq!(by_minute(60, Some(end)).await, [], "the log may no longer have it");
+}

@@ -11,6 +11,7 @@ pub(in crate::connection) fn catalogue_model(model: v1::Model) -> CatalogueModel
     let inputs = model.inputs().filter_map(modality).collect();
     let price = model.price.unwrap_or_default();
     CatalogueModel {
+        recent: None,
         abilities,
         inputs,
         context: model.context_window,
@@ -154,6 +155,7 @@ pub(in crate::connection) fn upstream(upstream: v1::Upstream) -> Upstream {
         Source::Secret(_) | Source::Current(_) => Some(Credential::Sealed),
     };
     Upstream {
+        recent: None,
         profile,
         credentials: upstream.credentials.into_iter().filter_map(credential).collect(),
         proxy: present(upstream.proxy),

@@ -1,28 +1,54 @@
 //! Conversion of request records and usage totals.
 
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use proto::v1;
 
-use super::{present, time};
-use crate::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
-use crate::model::usage::Usage;
+use std::collections::BTreeMap;
 
-pub(in crate::connection) fn usage(usage: v1::SummarizeUsageResponse) -> Usage {
+use super::{present, time};
+use crate::model::in_flight::InFlight;
+use crate::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
+use crate::model::usage::{Period, Usage};
+
+/// Converts totals. `starts` are those of all periods of the series, oldest first; the gateway omits
+/// those without requests.
+pub(in crate::connection) fn usage(
+    usage: v1::SummarizeUsageResponse,
+    starts: &[Timestamp],
+) -> Usage {
     let key = |it: v1::KeyUsage| {
         let name = present(it.label).unwrap_or(it.key);
         (name, totals(it.totals))
     };
+    let day = |it: v1::DayUsage| {
+        let day: Date = it.day.parse().ok()?;
+        Some((day.to_zoned(TimeZone::UTC).ok()?.timestamp(), totals(it.totals)))
+    };
+    let minute = |it: v1::MinuteUsage| Some((time(it.start)?, totals(it.totals)));
+    let hour = |it: v1::HourUsage| Some((time(it.start)?, totals(it.totals)));
+    let length = starts
+        .get(1)
+        .zip(starts.first())
+        .map_or(0, |(second, first)| second.duration_since(*first).as_secs());
+    let mut found: BTreeMap<Timestamp, Totals> = match length {
+        60 => usage.by_minute.into_iter().filter_map(minute).collect(),
+        3_600 => usage.by_hour.into_iter().filter_map(hour).collect(),
+        _ => usage.by_day.into_iter().filter_map(day).collect(),
+    };
+    let period = |start| Period { start, totals: found.remove(&start).unwrap_or_default() };
+    let series = starts.iter().copied().map(period).collect();
+    let by_model_and_time = usage.by_model_and_time.into_iter();
     Usage {
         totals: totals(usage.totals),
         by_model: usage.by_model.into_iter().map(|by| (by.model, totals(by.totals))).collect(),
-        by_day: usage.by_day.into_iter().map(|by| (by.day, totals(by.totals))).collect(),
+        series,
+        by_model_and_time: by_model_and_time
+            .filter_map(|it| Some((time(it.start)?, it.model, totals(it.totals))))
+            .collect(),
         by_key: usage.by_key.into_iter().map(key).collect(),
     }
-}
-
-/// Returns the start of an hour and its totals.
-pub(in crate::connection) fn hour(hour: v1::HourUsage) -> (Timestamp, Totals) {
-    (time(hour.start).unwrap_or_default(), totals(hour.totals))
 }
 
 pub(in crate::connection) fn record(record: v1::RequestRecord) -> Record {
@@ -52,6 +78,22 @@ pub(in crate::connection) fn record(record: v1::RequestRecord) -> Record {
         ttft_ms: record.ttft_ms,
         notes: record.notes,
         count: record.count,
+    }
+}
+
+pub(in crate::connection) fn in_flight(request: v1::RequestInFlight) -> InFlight {
+    InFlight {
+        started_at: time(request.started_at),
+        id: request.id,
+        account: request.account,
+        key: request.key,
+        endpoint: request.endpoint,
+        model: request.model,
+        deployment: request.deployment,
+        stream: request.stream,
+        age_ms: request.age_ms,
+        input_bytes: request.input_bytes,
+        output_bytes: request.output_bytes,
     }
 }
 

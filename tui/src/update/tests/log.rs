@@ -110,7 +110,9 @@ fn resuming_the_log_adds_the_buffered_records() {
 fn the_log_filter_is_sent_on_submit_only() {
     let mut model = usage();
     tail(&mut model, &["a"], true, 0);
-    write(&mut model, "/status:failed");
+    // The names that a filter may contain are fetched.
+    press(&mut model, KeyCode::Char('/'));
+    write(&mut model, "status:failed");
     assert_eq!(selected(&model), "a");
     let effects = press(&mut model, KeyCode::Enter);
     assert_eq!(subscribed(&effects).filter, "status:failed");

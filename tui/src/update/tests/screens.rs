@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::catalogue::CatalogueModel;
+use crate::model::{Action, Start};
 
 #[test]
 fn numbers_tabs_and_commands_open_screens() {
@@ -97,5 +98,48 @@ fn the_next_key_clears_a_notice() {
 fn write_any(model: &mut Model, text: &str) {
     for letter in text.chars() {
         press(model, KeyCode::Char(letter));
+    }
+}
+
+#[test]
+fn the_first_screen_is_the_one_of_the_command_line() {
+    let mut model = model();
+    let filter = "status:failed".to_owned();
+    model.start = Some(Start { screen: Screen::Usage, filter: filter.clone(), is_asked: true });
+    let effects = update(&mut model, Message::TokenFound("token".into()));
+    assert_eq!((model.screen, &model.data.usage.filter), (Screen::Usage, &filter));
+    let is_subscribed = |it: &Effect| matches!(it, Effect::Subscribe(it) if it.filter == filter);
+    assert!(effects.iter().any(is_subscribed));
+
+    model.start = Some(Start { screen: Screen::Accounts, filter: String::new(), is_asked: true });
+    update(&mut model, Message::SignedOut("again".to_owned()));
+    update(&mut model, Message::TokenFound("token".into()));
+    assert_eq!(model.screen, Screen::Accounts);
+    load(&mut model, Loaded::Account(account("ada", Role::Member)));
+    assert_eq!(model.screen, Screen::Overview);
+    assert!(matches!(&model.notice, Some(Notice::Problem(it)) if it.contains("for operators")));
+
+    model.start = Some(Start { screen: Screen::Accounts, filter: String::new(), is_asked: false });
+    update(&mut model, Message::SignedOut("again".to_owned()));
+    model.notice = None;
+    update(&mut model, Message::TokenFound("token".into()));
+    load(&mut model, Loaded::Account(account("ada", Role::Member)));
+    assert_eq!((model.screen, &model.notice), (Screen::Overview, &None), "it was open before");
+}
+
+#[test]
+fn nothing_is_changed_while_read_only() {
+    let mut model = signed_in(Role::Owner);
+    load(&mut model, Loaded::Keys(vec![key("a")]));
+    load(&mut model, Loaded::Accounts(vec![account("bob", Role::Member)]));
+    model.is_read_only = true;
+    for screen in Screen::openable() {
+        update(&mut model, Message::Act(Action::Open(screen)));
+        for binding in keymap::bindings(model.focus()).filter(|it| it.action.is_change()) {
+            assert!(!model.allows(binding.action));
+            let effects = update(&mut model, Message::Act(binding.action));
+            assert!(effects.iter().all(|it| !it.is_change()));
+            assert!(model.overlay.is_none() && model.notice.is_some(), "{}", binding.help);
+        }
     }
 }

@@ -50,9 +50,9 @@ fn marked_accounts_are_copied_and_suspended_together() {
     write_marks(&mut model);
     assert_eq!(copied(&press(&mut model, KeyCode::Char('y'))), "id-of-bob\nid-of-cleo");
     let csv = copied(&press(&mut model, KeyCode::Char('Y'))).to_owned();
-    assert!(
-        csv.starts_with("name,role,state,plan,balance,registered\nbob,member,active,free,9.5,")
-    );
+    assert!(csv.starts_with(
+        "name,role,state,plan,balance,registered,recent,p50,p99\nbob,member,active,free,9.5,"
+    ));
     assert_eq!(csv.lines().count(), 3);
     press(&mut model, KeyCode::Char('s'));
     let Some(Overlay::Form(form)) = &model.overlay else { panic!("{:?}", model.overlay) };
@@ -90,7 +90,7 @@ fn marked_keys_are_revoked_after_one_question() {
     assert_eq!(model.data.keys.marked().len(), 1);
     load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
     assert_eq!(model.data.keys.marked().len(), 2);
-    let done = ChangeOutcome { notice: "done".to_owned(), key: None, is_batch: true };
+    let done = ChangeOutcome { notice: "done".to_owned(), secret: None, is_batch: true };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(model.data.keys.marked().is_empty());
 }
@@ -121,7 +121,7 @@ fn only_active_accounts_are_suspended_and_only_the_marked_ones() {
     press(&mut model, KeyCode::Char('s'));
     assert!(model.overlay.is_none(), "{:?}", model.overlay);
     assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("Esc")));
-    let done = ChangeOutcome { notice: "done".to_owned(), key: None, is_batch: true };
+    let done = ChangeOutcome { notice: "done".to_owned(), secret: None, is_batch: true };
     update(&mut model, Message::Changed(Ok(done)));
     press(&mut model, KeyCode::Char('s'));
     write(&mut model, "unpaid");
@@ -200,16 +200,49 @@ fn a_sorted_log_is_paused_and_resumes_in_the_order_of_time() {
 }
 
 #[test]
-fn the_sorted_column_can_be_hidden() {
+fn columns_are_hidden_and_moved_at_once() {
     let mut model = accounts();
-    let hidden =
-        |model: &Model| model.data.accounts.table.hidden.iter().copied().collect::<Vec<_>>();
-    press(&mut model, KeyCode::Char('>'));
-    press(&mut model, KeyCode::Char('-'));
-    assert!(hidden(&model).is_empty(), "the first column stays");
-    press(&mut model, KeyCode::Char('>'));
-    press(&mut model, KeyCode::Char('-'));
-    assert_eq!(hidden(&model), ["role"]);
-    press(&mut model, KeyCode::Char('-'));
-    assert!(hidden(&model).is_empty());
+    let table = |model: &Model| {
+        let table = &model.data.accounts.table;
+        (table.hidden.iter().copied().collect::<Vec<_>>(), table.order.clone())
+    };
+    write(&mut model, "- ");
+    assert_eq!(table(&model), (vec![], vec![]), "the first column stays");
+    write(&mut model, "j Kj");
+    assert_eq!(table(&model).0, ["role"]);
+    write(&mut model, "K");
+    assert_eq!(table(&model).1[..2], ["state", "role"]);
+    write(&mut model, "r");
+    assert_eq!(table(&model), (vec![], vec![]));
+    press(&mut model, KeyCode::Esc);
+    assert!(model.overlay.is_none());
+}
+
+#[test]
+fn a_value_of_the_row_is_copied() {
+    let mut model = accounts();
+    write(&mut model, "v");
+    let Some(Overlay::Values(choice)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    let (title, value) = choice.values[0].clone();
+    assert_eq!(title, "name");
+    let effects = press(&mut model, KeyCode::Enter);
+    assert!(matches!(&effects[..], [Effect::Copy(text)] if text.expose_secret() == value));
+}
+
+#[test]
+fn a_theme_is_shown_before_it_is_kept() {
+    let mut model = signed_in(Role::Member);
+    let before = model.theme;
+    let choose = |model: &mut Model| {
+        write(model, ":theme");
+        press(model, KeyCode::Enter);
+        press(model, KeyCode::Up);
+        assert_ne!(model.theme, before);
+    };
+    choose(&mut model);
+    press(&mut model, KeyCode::Esc);
+    assert_eq!((model.theme, &model.chosen_theme), (before, &None));
+    choose(&mut model);
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(model.chosen_theme.as_deref(), Some("16"));
 }

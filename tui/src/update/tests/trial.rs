@@ -56,8 +56,12 @@ fn a_prompt_is_sent_and_its_answer_follows() {
 #[test]
 fn a_new_key_can_be_tried_and_comes_back() {
     let mut model = models();
-    let made = CreatedKey { label: "laptop".to_owned(), secret: "sk-tg-secret".into() };
-    let done = ChangeOutcome { notice: "made".to_owned(), key: Some(made), is_batch: false };
+    let made = IssuedSecret {
+        kind: SecretKind::Key,
+        label: "laptop".to_owned(),
+        secret: "sk-tg-secret".into(),
+    };
+    let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
     press(&mut model, KeyCode::Char('t'));
     write(&mut model, "Say hi");

@@ -3,15 +3,26 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::text::Span;
+
+use crate::model::recent::Recent;
 
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 /// The maximum width of a column.
 const MAX_COLUMN_WIDTH: usize = 8;
 
-/// Draws one column per value, the newest at the right. The highest column fills the height.
-pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
+/// Draws one column per value, the newest at the right. The highest column fills the height. The
+/// values of `part` are parts of the others, drawn at their feet in another style.
+pub fn chart(
+    values: &[u64],
+    style: Style,
+    part: Option<(&[u64], Style)>,
+    buffer: &mut Buffer,
+    area: Rect,
+) {
     let room = usize::from(area.width);
-    let values = &values[values.len().saturating_sub(room)..];
+    let skipped = values.len().saturating_sub(room);
+    let values = &values[skipped..];
     let max = values.iter().copied().max().unwrap_or(0);
     if values.is_empty() || max == 0 {
         return;
@@ -25,6 +36,14 @@ pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
         let eighths = eighths(*value, max, area.height);
         for (line, row) in area.rows().rev().enumerate() {
             let symbol = EIGHTHS[eighths.saturating_sub(line * 8).min(8)];
+            let of_part = part.map(|(parts, style)| (parts.get(skipped + place), style));
+            let (symbol, style) = match of_part {
+                Some((Some(part), part_style)) => {
+                    let part = self::eighths(*part, max, area.height).saturating_sub(line * 8);
+                    combined(symbol, style, part.min(8), part_style)
+                }
+                _ => (symbol, style),
+            };
             for column in start(place)..start(place + 1) - gap {
                 let x = row.x.saturating_add(u16::try_from(column).unwrap_or(u16::MAX));
                 if let Some(cell) = buffer.cell_mut((x, row.y)) {
@@ -33,6 +52,31 @@ pub fn chart(values: &[u64], style: Style, buffer: &mut Buffer, area: Rect) {
             }
         }
     }
+}
+
+/// Returns the symbol and the style of a cell whose lower `part` eighths have another style. A
+/// full-height column behind it becomes the background.
+fn combined(
+    symbol: &'static str,
+    style: Style,
+    part: usize,
+    part_style: Style,
+) -> (&'static str, Style) {
+    match part {
+        0 => (symbol, style),
+        _ if symbol == EIGHTHS[8] && part < 8 => {
+            (EIGHTHS[part], style.fg.map_or(part_style, |colour| part_style.bg(colour)))
+        }
+        part => (EIGHTHS[part], part_style),
+    }
+}
+
+/// Returns recent requests as a row of columns; the most fill it.
+pub fn trend(recent: Option<&Recent>) -> Span<'static> {
+    let Some(recent) = recent else { return Span::raw("") };
+    let max = recent.trend.iter().copied().max().unwrap_or(0);
+    let columns = recent.trend.iter().map(|value| EIGHTHS[eighths(*value, max, 1).min(8)]);
+    Span::raw(columns.collect::<String>())
 }
 
 /// Returns the height of a column in eighths of a row. A non-zero value has at least one.

@@ -49,9 +49,15 @@ pub fn inner_area(area: Rect) -> Rect {
     }
 }
 
+/// Clears `area`.
+pub fn clear(theme: Theme, buffer: &mut Buffer, area: Rect) {
+    Clear.render(area, buffer);
+    buffer.set_style(area, theme.base());
+}
+
 /// Clears `area`, draws a box in it and returns its inner area.
 pub fn popup(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect {
-    Clear.render(area, buffer);
+    clear(theme, buffer, area);
     frame(theme, title, buffer, area)
 }
 

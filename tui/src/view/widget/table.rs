@@ -81,6 +81,21 @@ impl Table<'_> {
         area: Rect,
     ) {
         let Some(body) = body_area(area) else { return };
+        let order = column_order(self.columns, self.state);
+        let columns: Vec<_> = order.iter().map(|index| self.columns[*index]).collect();
+        let table = Table { columns: &columns, ..self };
+        table.render_ordered(rows, |row| in_order(cells(row), &order), buffer, area, body);
+    }
+
+    /// Draws the columns in the order in which they are.
+    fn render_ordered<'r, T: 'r>(
+        self,
+        rows: impl Iterator<Item = &'r T>,
+        cells: impl Fn(&'r T) -> Vec<Span<'r>>,
+        buffer: &mut Buffer,
+        area: Rect,
+        body: Rect,
+    ) {
         let spans = visible_spans(self.columns, self.state, area.width);
         let heads = self.columns.iter().map(|column| self.head(column));
         self.line(heads, &spans, buffer, Rect { height: 1, ..area });
@@ -144,6 +159,23 @@ impl Table<'_> {
             Line::from(cell).alignment(column.alignment).render(place, buffer);
         }
     }
+}
+
+/// Returns the indices of the columns in the order that the user chose. The first one stays where it
+/// is.
+fn column_order(columns: &[Column], state: &TableState) -> Vec<usize> {
+    let place = |title: &str| state.order.iter().position(|it| *it == title);
+    let mut order: Vec<_> = (0..columns.len()).collect();
+    if let Some(others) = order.get_mut(1..) {
+        others.sort_by_key(|index| place(columns[*index].title).unwrap_or(usize::MAX));
+    }
+    order
+}
+
+/// Returns the cells in this order.
+fn in_order<'c>(mut cells: Vec<Span<'c>>, order: &[usize]) -> Vec<Span<'c>> {
+    let mut take = |index: &usize| cells.get_mut(*index).map(std::mem::take).unwrap_or_default();
+    order.iter().map(&mut take).collect()
 }
 
 /// Returns the number of columns from the decimal point of the cell on, including the point.

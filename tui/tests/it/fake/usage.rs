@@ -98,6 +98,8 @@ impl UsageService for Backend {
         Ok(Response::new(SummarizeUsageResponse {
             by_model: vec![ModelUsage { model: "gpt-sim".to_owned(), totals: totals.clone() }],
             by_hour: Vec::new(),
+            by_minute: Vec::new(),
+            by_model_and_time: Vec::new(),
             by_day: vec![DayUsage { day: "2026-11-20".to_owned(), totals: totals.clone() }],
             by_key: Vec::new(),
             totals,

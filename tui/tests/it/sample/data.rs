@@ -4,18 +4,21 @@ use jiff::Timestamp;
 use tui::model::accounts::{Account, AccountStatus, Role};
 use tui::model::audit::AuditEntry;
 use tui::model::catalogue::{Ability, CatalogueModel, Deployment, Modality, Price};
+use tui::model::in_flight::InFlight;
+use tui::model::invites::Invite;
 use tui::model::keys::Key;
 use tui::model::ledger::LedgerEntry;
 use tui::model::nodes::{Node, NodeState};
 use tui::model::plans::{Limits, Plan};
 use tui::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
+use tui::model::sessions::Session;
 use tui::model::traffic::{
     ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
 };
 use tui::model::upstreams::{
     BreakerState, CheckState, Credential, CredentialHealth, Health, Profile, Upstream,
 };
-use tui::model::usage::{Period, Usage};
+use tui::model::usage::{Period, Range, Usage};
 
 use super::{NOW, Sample};
 
@@ -57,6 +60,7 @@ pub(crate) fn account(index: usize, role: Role, state: Sample) -> Account {
         plan: Some(name("free", 0, state)),
         balance_usd: Some(money(index, state)),
         created_at: ago(86_400 * (index + 1)),
+        recent: None,
     }
 }
 
@@ -74,6 +78,45 @@ pub(crate) fn key(index: usize, state: Sample) -> Key {
         expires_at: if index == 1 { ago(9) } else { None },
         revoked_at: if index == 2 { ago(100) } else { None },
         successor: None,
+        recent: None,
+    }
+}
+
+pub(super) fn in_flight(index: usize, state: Sample) -> InFlight {
+    let number = u64::try_from(index).unwrap();
+    InFlight {
+        id: format!("0193a7c4-0000-7000-8000-{index:012}"),
+        account: name("ada", 0, state),
+        key: "d954a5ca0000".to_owned(),
+        endpoint: "responses".to_owned(),
+        model: name("qwen3-coder", 0, state),
+        deployment: if index == 2 { String::new() } else { "local/Qwen/Qwen3-Coder".to_owned() },
+        stream: true,
+        started_at: ago(70),
+        age_ms: 71_000.0 / f64::from(u32::try_from(index + 1).unwrap()),
+        input_bytes: 48_000,
+        output_bytes: 2_048 * (3 - number.min(3)),
+    }
+}
+
+pub(super) fn invite(index: usize, state: Sample) -> Invite {
+    Invite {
+        id: format!("4be1f07a{index:04}"),
+        created_by: (index != 1).then(|| name("ada", 0, state)),
+        plan: (index == 1).then(|| name("team", 0, state)),
+        credit_usd: (index == 1).then(|| money(index, state)),
+        created_at: ago(4_000 * (index + 1)),
+        expires_at: ago(0),
+        used_at: if index == 2 { ago(100) } else { None },
+    }
+}
+
+pub(super) fn session(index: usize, state: Sample) -> Session {
+    Session {
+        id: name("5cf2e18b", index, state),
+        created_at: ago(4_000 * (index + 1)),
+        expires_at: ago(0),
+        is_current: index == 0,
     }
 }
 
@@ -122,6 +165,7 @@ pub(super) fn catalogue_model(index: usize, state: Sample) -> CatalogueModel {
             weight: 1,
             priority: 0,
         }],
+        recent: None,
     }
 }
 
@@ -155,6 +199,7 @@ pub(super) fn upstream(index: usize, state: Sample) -> Upstream {
         problem: (index == 2).then(|| "the variable `LOCAL_KEY` is not set".to_owned()),
         created_at: ago(9_000),
         health: None,
+        recent: None,
     }
 }
 
@@ -241,40 +286,52 @@ pub(super) fn limits(state: Sample) -> Vec<LimitUse> {
     }
 }
 
-pub(super) fn hours(state: Sample) -> Vec<Period> {
+/// Returns the totals of a range, also by period and model.
+pub(super) fn usage(state: Sample, range: Range) -> Usage {
+    let models = ["qwen3-coder", "gpt-oss-20b", "tiny"];
     let scale = match state {
         Sample::Empty | Sample::Error => 0,
         Sample::Normal => 1_000,
         Sample::Full => u64::MAX / 100,
     };
-    let hour = |index: usize| {
-        let start = NOW / 3_600 * 3_600 - 3_600 * (24 - i64::try_from(index).unwrap());
-        let input = Some(u64::try_from(index * 7 % 24).unwrap() * scale);
-        let tokens = Tokens { input, output: Some(0), ..Tokens::default() };
-        let totals = Totals { requests: 1, tokens, ..Totals::default() };
-        Period { start: Timestamp::from_second(start).unwrap(), totals }
+    let seconds = range.period_seconds();
+    let count = range.hours() * 3_600 / seconds;
+    let start =
+        |index: i64| Timestamp::from_second(NOW / seconds * seconds - seconds * (count - index));
+    let of_period = |index: i64, part: u64| {
+        let size = u64::try_from(index * 7 % 24).unwrap();
+        let (requests, errors) = if scale > 0 { (size + 1, size / 8) } else { (0, 0) };
+        let tokens =
+            Tokens { input: Some(size * scale / part), output: Some(0), ..Tokens::default() };
+        let cost_usd = Some(format!("0.{:09}", size * 1_234_567 / part));
+        Totals { requests, errors, tokens, cost_usd }
     };
-    (0..=24).map(hour).collect()
-}
-
-pub(super) fn usage(state: Sample) -> Usage {
+    let period = |index| Period { start: start(index).unwrap(), totals: of_period(index, 1) };
+    let of_models = |index| {
+        let of_model = move |(part, model): (u64, &str)| {
+            (start(index).unwrap(), model.to_owned(), of_period(index, part))
+        };
+        (2..).zip(models).map(of_model)
+    };
+    let series: Vec<_> = (0..=count).map(period).collect();
+    let by_model_and_time: Vec<_> = (0..=count).flat_map(of_models).collect();
     match state {
-        Sample::Empty | Sample::Error => Usage { totals: totals(0, state), ..Usage::default() },
+        Sample::Empty | Sample::Error => {
+            Usage { totals: totals(0, state), series, ..Usage::default() }
+        }
         Sample::Normal => Usage {
             by_model: [("qwen3-coder", 900_000), ("gpt-oss-20b", 310_000), ("tiny", 1_200)]
                 .map(|(model, input)| (model.to_owned(), totals(input, state)))
                 .to_vec(),
-            by_day: [("2026-11-17", 200_000), ("2026-11-18", 900_000), ("2026-11-20", 111_200)]
-                .map(|(day, input)| (day.to_owned(), totals(input, state)))
-                .to_vec(),
+            series,
+            by_model_and_time,
             by_key: vec![("laptop".to_owned(), totals(1_211_200, state))],
             totals: totals(1_211_200, state),
         },
         Sample::Full => Usage {
             by_model: (0..40).map(|it| (name("m", it, state), totals(u64::MAX, state))).collect(),
-            by_day: (1..30)
-                .map(|it| (format!("2026-11-{it:02}"), totals(u64::MAX / 3, state)))
-                .collect(),
+            series,
+            by_model_and_time,
             by_key: (0..40).map(|it| (name("k", it, state), totals(1, state))).collect(),
             totals: totals(u64::MAX, state),
         },

@@ -46,6 +46,7 @@ pub(super) async fn run(store: &dyn Store) {
     assert_eq!(store.requests_before(&all, before_all, 9).await.unwrap(), []);
     for filter in filters() {
         queries_match_the_list(store, &records, &filter).await;
+        minutes_are_sums(store, &records, &filter).await;
     }
     answered_requests_are_found(store, &records).await;
     keys_have_their_last_use(store, &records).await;
@@ -140,6 +141,24 @@ async fn queries_match_the_list(
     check_summary(store, filter, &expected).await;
 }
 
+/// Compares the sums by minute with those of the matching `records`.
+async fn minutes_are_sums(store: &dyn Store, records: &[RequestRecord], filter: &RequestFilter) {
+    let by_minute = store.summarize(filter, TimeUnit::Minute).await.unwrap();
+    let mut expected = BTreeMap::<_, Totals>::new();
+    for record in records.iter().filter(|record| holds(filter, record)) {
+        let minute = record.started_at.as_second().div_euclid(60) * 60;
+        add(expected.entry(Timestamp::from_second(minute).unwrap()).or_default(), record);
+    }
+    assert!(by_minute.by_minute.iter().copied().eq(expected), "{filter:?}");
+    let by_hour = store.summarize(filter, TimeUnit::Hour).await.unwrap();
+    let by_hour_too = Summary {
+        by_minute: Vec::new(),
+        by_model_and_time: by_hour.by_model_and_time.clone(),
+        ..by_minute
+    };
+    assert_eq!(by_hour_too, by_hour, "{filter:?}");
+}
+
 /// Compares the sums over `filter` with those over the `expected` records.
 pub(super) async fn check_summary(
     store: &dyn Store,
@@ -150,6 +169,7 @@ pub(super) async fn check_summary(
     let mut by_model = HashMap::<_, Totals>::new();
     let mut by_day = BTreeMap::<_, Totals>::new();
     let mut by_hour = BTreeMap::<_, Totals>::new();
+    let mut by_hour_and_model = BTreeMap::<_, Totals>::new();
     let mut by_key = HashMap::<_, Totals>::new();
     for record in expected {
         let day = record.started_at.strftime("%F").to_string();
@@ -159,12 +179,21 @@ pub(super) async fn check_summary(
         let hour = record.started_at.as_second().div_euclid(3_600) * 3_600;
         let hour = Timestamp::from_second(hour).unwrap();
         add(by_hour.entry(hour).or_default(), record);
+        add(by_hour_and_model.entry((hour, record.model.clone())).or_default(), record);
         add(by_key.entry((record.account, record.key.clone())).or_default(), record);
     }
     let by_hour_too = store.summarize(filter, TimeUnit::Hour).await.unwrap();
     assert!(by_hour_too.by_hour.iter().copied().eq(by_hour), "{filter:?}");
     let summary = store.summarize(filter, TimeUnit::Day).await.unwrap();
-    assert_eq!(Summary { by_hour: Vec::new(), ..by_hour_too }, summary, "{filter:?}");
+    let of_models = by_hour_too.by_model_and_time.iter().cloned();
+    let of_models = of_models.map(|(start, model, totals)| ((start, model), totals));
+    assert!(of_models.eq(by_hour_and_model), "{filter:?}");
+    let by_day_too = Summary {
+        by_hour: Vec::new(),
+        by_model_and_time: summary.by_model_and_time.clone(),
+        ..by_hour_too
+    };
+    assert_eq!(by_day_too, summary, "{filter:?}");
     assert_eq!(summary.totals, totals, "{filter:?}");
     assert!(summary.by_day.iter().cloned().eq(by_day), "{filter:?}");
     assert!(summary.by_model.is_sorted_by(|(_, a), (_, b)| a.cost >= b.cost), "{filter:?}");

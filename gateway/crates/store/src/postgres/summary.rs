@@ -9,7 +9,7 @@ use super::transaction::Transaction;
 use crate::codec::Count;
 use crate::codes::Code;
 use crate::condition::Condition;
-use crate::summary::{GroupedTotals, HOUR, SplitRange, TimeRange, accumulate, partial_hour};
+use crate::summary::{GroupedTotals, SplitRange, TimeRange, accumulate, partial_hour};
 use crate::{StoreError, Summary, TimeUnit, Totals};
 use domain::id::KeyId;
 use domain::record::RequestStatus;
@@ -25,7 +25,7 @@ pub(super) async fn summarize(
     if since.zip(until).is_some_and(|(since, until)| since >= until) {
         return sums.into_summary();
     }
-    let split = if selection.needs_log() {
+    let split = if by == TimeUnit::Minute || selection.needs_log() {
         SplitRange::log_only(since, until)
     } else {
         let has_deleted = [has_deleted(tx, since).await?, has_deleted(tx, until).await?];
@@ -37,7 +37,9 @@ pub(super) async fn summarize(
                 input, cached, output, reasoning, cost FROM requests",
             match by {
                 TimeUnit::Day => "day".to_owned(),
-                TimeUnit::Hour => format!("floor(started_at / {HOUR}.0)::bigint"),
+                TimeUnit::Hour | TimeUnit::Minute => {
+                    format!("floor(started_at / {}.0)::bigint", by.length())
+                }
             },
         );
         add_rows(tx, &source, &selection.in_log(since, until), &mut sums).await?;
@@ -55,7 +57,7 @@ pub(super) async fn summarize(
                 reasoning, cost FROM request_sums",
             match by {
                 TimeUnit::Day => "hour / 24",
-                TimeUnit::Hour => "hour",
+                TimeUnit::Hour | TimeUnit::Minute => "hour",
             },
         );
         add_rows(tx, &source, &within(selection, "hour", hours), &mut sums).await?;

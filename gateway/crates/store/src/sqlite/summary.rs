@@ -52,7 +52,7 @@ pub(super) fn summarize(
     if is_empty || selection.matches_nothing() {
         return finish(tx, sums);
     }
-    if !selection.terms.iter().all(predicates::is_summed) {
+    if by == TimeUnit::Minute || !selection.terms.iter().all(predicates::is_summed) {
         add_log(tx, selection, &mut sums)?;
         return finish(tx, sums);
     }

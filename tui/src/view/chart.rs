@@ -1,0 +1,316 @@
+//! The chart above the usage screen: areas or a heat map with axes, the values under the cursor, and
+//! the period before.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use crate::model::Model;
+use crate::model::chart::{
+    ChartView, LATENCY_BOUNDS_MS, LATENCY_ROWS, LatencyColumn, LayerKind, Measure, latency, layers,
+};
+use crate::model::money::short_dollars;
+use crate::model::usage::{Period, Range, Usage};
+
+use super::usage::change_text;
+use super::widget::area::{Areas, nice_maximum};
+use super::widget::frame::popup;
+use super::widget::status::empty;
+use super::widget::text::{UNKNOWN, approximate_count, count, duration, fit};
+
+/// The width of the labels at the left.
+const AXIS_WIDTH: u16 = 8;
+/// The width of the legend.
+const LEGEND_WIDTH: u16 = 30;
+/// The signs for a growing number of requests in a cell of the heat map.
+const HEAT: [&str; 5] = [" ", "░", "▒", "▓", "█"];
+
+/// Draws the chart over `area`.
+pub(super) fn render(model: &Model, view: ChartView, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let screen = &model.data.usage;
+    let inside = popup(theme, &title(model, view), buffer, area);
+    let usage = match &screen.sums.value {
+        Some(usage) if !usage.series.is_empty() => usage,
+        _ => return empty(theme, &screen.sums.fetch, "nothing used", buffer, inside),
+    };
+    let [above, below, reading] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(1), Constraint::Length(1)])
+            .areas(inside);
+    let legend = if inside.width >= 90 { LEGEND_WIDTH } else { LEGEND_WIDTH - 6 };
+    let [axis, plot, legend] = Layout::horizontal([
+        Constraint::Length(AXIS_WIDTH),
+        Constraint::Fill(1),
+        Constraint::Length(legend),
+    ])
+    .areas(above);
+    let cursor = usage.series.len().saturating_sub(1).saturating_sub(view.back);
+    if view.measure == Measure::Latency {
+        heat_map(model, usage, cursor, [axis, plot, legend], buffer);
+    } else {
+        areas(model, view.measure, usage, cursor, [axis, plot, legend], buffer);
+    }
+    let times = Rect { x: plot.x, width: plot.width, ..below };
+    time_axis(model, &usage.series, cursor, buffer, times);
+    if let Some(period) = usage.series.get(cursor) {
+        let text = fit(&reading_text(model, period, cursor), reading.width.into());
+        Line::styled(text, theme.strong()).render(reading, buffer);
+    }
+}
+
+/// Returns the measure, the range, the sum and the change since the period before.
+fn title(model: &Model, view: ChartView) -> String {
+    let screen = &model.data.usage;
+    let range = screen.range.name();
+    let title = format!("{} · {range}", view.measure.title());
+    let title = match screen.filter.as_str() {
+        "" => title,
+        filter => format!("{title} · /{filter}"),
+    };
+    if view.measure == Measure::Latency {
+        let known = model.data.log.records.len();
+        return format!(
+            "{title} · of the {} requests in the log",
+            count(u64::try_from(known).ok())
+        );
+    }
+    let Some(usage) = &screen.sums.value else { return title };
+    let sum = view.measure.of(&usage.totals);
+    let title = format!("{title} · {}", value(view.measure, sum));
+    match &screen.before.value {
+        Some(before) => {
+            let change = change_text(sum, view.measure.of(&before.totals));
+            format!("{title}, {change} on the {range} before (line)")
+        }
+        None => title,
+    }
+}
+
+fn value(measure: Measure, value: u64) -> String {
+    match measure {
+        Measure::Cost => short_dollars(value),
+        _ => approximate_count(value),
+    }
+}
+
+/// Draws stacked areas with their axis and legend.
+fn areas(
+    model: &Model,
+    measure: Measure,
+    usage: &Usage,
+    cursor: usize,
+    [axis, plot, legend]: [Rect; 3],
+    buffer: &mut Buffer,
+) {
+    let theme = model.theme;
+    let layers = layers(measure, usage);
+    let before = model.data.usage.before.value.as_ref().map(|it| measure.values(&it.series));
+    let sums = measure.values(&usage.series);
+    let highest = sums.iter().chain(before.iter().flatten()).max().copied().unwrap_or(0);
+    let max = nice_maximum(highest);
+    let mut model_number = 0;
+    let mut styled = Vec::new();
+    for layer in &layers {
+        let (name, style) = match &layer.kind {
+            LayerKind::Errors => ("errors", theme.bad()),
+            LayerKind::Successes => ("successful", theme.bar()),
+            LayerKind::All => ("all", theme.bar()),
+            LayerKind::Others => ("other models", theme.faint()),
+            LayerKind::Model(id) => {
+                model_number += 1;
+                let name = if id.is_empty() { UNKNOWN } else { id.as_str() };
+                (name, theme.series(model_number - 1))
+            }
+        };
+        styled.push((name, style, layer.values.as_slice()));
+    }
+    let line = before.as_deref().map(|values| (theme.faint(), values));
+    let shown = styled.iter().map(|(_, style, values)| (*style, *values)).collect();
+    Areas { layers: shown, line, max }.render(buffer, plot);
+    mark(model, usage.series.len(), cursor, buffer, plot);
+    value_axis(model, measure, max, buffer, axis);
+
+    // The legend is in the order of the areas, the topmost first.
+    let mut rows = Vec::new();
+    for (name, style, values) in styled.iter().rev() {
+        let at_cursor = values.get(cursor).copied().unwrap_or(0);
+        rows.push((*name, *style, value(measure, at_cursor)));
+    }
+    let total = sums.get(cursor).copied().unwrap_or(0);
+    rows.push(("all", theme.strong(), value(measure, total)));
+    if let Some(before) = &before {
+        let then = before.get(cursor).copied().unwrap_or(0);
+        rows.push(("the period before", theme.faint(), value(measure, then)));
+    }
+    legend_rows(&rows, buffer, legend);
+}
+
+fn legend_rows(rows: &[(&str, Style, String)], buffer: &mut Buffer, area: Rect) {
+    for ((name, style, number), row) in rows.iter().zip(area.rows()) {
+        let row = Rect { x: row.x.saturating_add(2), width: row.width.saturating_sub(2), ..row };
+        let room = usize::from(row.width).saturating_sub(number.chars().count() + 3);
+        let label = Line::from_iter([Span::styled("■ ", *style), Span::raw(fit(name, room))]);
+        label.render(row, buffer);
+        Line::raw(number.as_str()).right_aligned().render(row, buffer);
+    }
+}
+
+/// Draws the number of requests by period and duration, and the axis of durations.
+fn heat_map(
+    model: &Model,
+    usage: &Usage,
+    cursor: usize,
+    [axis, plot, legend]: [Rect; 3],
+    buffer: &mut Buffer,
+) {
+    let theme = model.theme;
+    let starts: Vec<_> = usage.series.iter().map(|period| period.start).collect();
+    let (records, _) = model.data.log.newest();
+    let columns = latency(records.into_iter(), &starts);
+    let most = columns.iter().flat_map(|it| it.rows).max().unwrap_or(0);
+    if most == 0 {
+        empty(theme, &model.data.log.fetch, "no requests of this range in the log", buffer, plot);
+    }
+    let height = usize::from(plot.height);
+    let width = usize::from(plot.width).max(1);
+    for (line, row) in plot.rows().rev().enumerate() {
+        let bucket = line * LATENCY_ROWS / height.max(1);
+        for (index, place) in row.columns().enumerate() {
+            let column = &columns[(index * columns.len() / width).min(columns.len() - 1)];
+            let number = column.rows[bucket.min(LATENCY_ROWS - 1)];
+            let style = match bucket {
+                0..6 => theme.good(),
+                6..9 => theme.warning(),
+                _ => theme.bad(),
+            };
+            if let Some(cell) = buffer.cell_mut((place.x, place.y)) {
+                cell.set_symbol(HEAT[shade(number, most)]).set_style(style);
+            }
+        }
+        let is_first = line == 0 || (line - 1) * LATENCY_ROWS / height != bucket;
+        if is_first {
+            let bound = bucket.checked_sub(1).map(|it| LATENCY_BOUNDS_MS[it]);
+            let label = bound.map_or_else(|| "0".to_owned(), |bound| duration(Some(bound)));
+            let place = Rect { y: row.y, height: 1, width: axis.width.saturating_sub(1), ..axis };
+            Line::from(Span::styled(label, theme.faint())).right_aligned().render(place, buffer);
+        }
+    }
+    mark(model, columns.len(), cursor, buffer, plot);
+    let Some(LatencyColumn { rows, p50_ms, p99_ms }) = columns.get(cursor) else { return };
+    let requests = rows.iter().map(|it| u64::from(*it)).sum();
+    let rows = [
+        ("requests", theme.strong(), count(Some(requests))),
+        ("p50", theme.bar(), duration(*p50_ms)),
+        ("p99", theme.second_bar(), duration(*p99_ms)),
+    ];
+    legend_rows(&rows, buffer, legend);
+}
+
+/// Returns the index in [`HEAT`]. A number that is not zero is visible.
+fn shade(number: u32, most: u32) -> usize {
+    match u64::from(number) * 4 / u64::from(most.max(1)) {
+        0 => usize::from(number > 0),
+        share => usize::try_from(share).unwrap_or(4).min(4),
+    }
+}
+
+/// Marks the column of the cursor.
+fn mark(model: &Model, count: usize, cursor: usize, buffer: &mut Buffer, plot: Rect) {
+    if let Some(x) = column_of(cursor, count, plot) {
+        let column = Rect { x, width: 1, ..plot };
+        buffer.set_style(column.intersection(plot), model.theme.cursor());
+    }
+}
+
+/// Returns the middle column of a period.
+fn column_of(index: usize, count: usize, plot: Rect) -> Option<u16> {
+    let middle = (2 * index + 1) * usize::from(plot.width) / (2 * count.max(1));
+    plot.x.checked_add(u16::try_from(middle).ok()?)
+}
+
+fn value_axis(model: &Model, measure: Measure, max: u64, buffer: &mut Buffer, axis: Rect) {
+    let rows = axis.height;
+    let marks = [(0, max), (rows / 4, max / 4 * 3), (rows / 2, max / 2), (rows * 3 / 4, max / 4)];
+    for (row, number) in marks {
+        if row > 0 && (rows < 8 || max < 4) {
+            continue;
+        }
+        let width = axis.width.saturating_sub(1);
+        let place = Rect { y: axis.y.saturating_add(row), height: 1, width, ..axis };
+        let label = Span::styled(value(measure, number), model.theme.faint());
+        Line::from(label).right_aligned().render(place.intersection(axis), buffer);
+    }
+}
+
+/// Draws times below the plot, and the one of the cursor over them.
+fn time_axis(model: &Model, series: &[Period], cursor: usize, buffer: &mut Buffer, row: Rect) {
+    let range = model.data.usage.range;
+    let mut label = |index: usize, style: Style| {
+        let Some(period) = series.get(index) else { return };
+        let text = time_label(range, period.start, &model.zone);
+        let width = u16::try_from(text.chars().count()).unwrap_or(u16::MAX);
+        let Some(middle) = column_of(index, series.len(), row) else { return };
+        let last = row.right().saturating_sub(width);
+        let x = middle.saturating_sub(width / 2).clamp(row.x.min(last), last.max(row.x));
+        let place = Rect { x, width, ..row }.intersection(row);
+        Line::styled(text, style).render(place, buffer);
+    };
+    let steps = usize::from(row.width / 14).clamp(1, 8);
+    for step in 0..=steps {
+        let index = step * series.len().saturating_sub(1) / steps;
+        let columns = index.abs_diff(cursor) * usize::from(row.width) / series.len().max(1);
+        // The label of the cursor needs its place.
+        if columns > 6 {
+            label(index, model.theme.faint());
+        }
+    }
+    label(cursor, model.theme.accent());
+}
+
+fn time_label(range: Range, start: Timestamp, zone: &TimeZone) -> String {
+    match range {
+        Range::Hour | Range::Day => start.to_zoned(zone.clone()).strftime("%H:%M").to_string(),
+        // Days are those of UTC.
+        Range::Week | Range::Month => start.to_zoned(TimeZone::UTC).strftime("%m-%d").to_string(),
+    }
+}
+
+/// Returns everything about the period of the cursor.
+fn reading_text(model: &Model, period: &Period, cursor: usize) -> String {
+    let totals = &period.totals;
+    let range = model.data.usage.range;
+    let before = model.data.usage.before.value.as_ref().and_then(|it| it.series.get(cursor));
+    let day = period.start.to_zoned(match range {
+        Range::Hour | Range::Day => model.zone.clone(),
+        Range::Week | Range::Month => TimeZone::UTC,
+    });
+    let time = match range {
+        Range::Hour | Range::Day => day.strftime("%F %H:%M").to_string(),
+        Range::Week | Range::Month => day.strftime("%F, UTC").to_string(),
+    };
+    let then = before.map(|it| format!(" ({} before)", count(Some(it.totals.requests))));
+    format!(
+        "{time}  {} requests{}, errors: {}  {}  {} in, {} out",
+        count(Some(totals.requests)),
+        then.unwrap_or_default(),
+        count(Some(totals.errors)),
+        short_dollars(Measure::Cost.of(totals)),
+        count(totals.tokens.input),
+        count(totals.tokens.output),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shade;
+
+    #[test]
+    fn a_single_request_is_visible_and_the_most_are_solid() {
+        assert_eq!([shade(0, 0), shade(0, 9), shade(1, 1_000)], [0, 0, 1]);
+        assert_eq!([shade(500, 1_000), shade(1_000, 1_000), shade(u32::MAX, u32::MAX)], [2, 4, 4]);
+    }
+}
