@@ -48,6 +48,7 @@ mod metrics;
 mod migrate;
 mod operator_token;
 mod output_caps;
+mod people;
 mod postgres;
 mod power_durability;
 mod protocol_errors;
