@@ -8,6 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let set = protox::compile(
         [
             "accounts",
+            "people",
             "keys",
             "plans",
             "models",

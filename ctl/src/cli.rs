@@ -13,6 +13,7 @@ pub(crate) mod limits;
 pub(crate) mod model;
 pub(crate) mod node;
 pub(crate) mod operator_token;
+pub(crate) mod people;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod request;

@@ -14,6 +14,7 @@ use domain::account_name::{AccountName, Appearance, normalized};
 use domain::id::{AccountId, ModelId, PlanName, UpstreamName};
 use domain::key::{Key, KeyDigest};
 use domain::model::Model;
+use domain::person::Person;
 use domain::plan::Plan;
 use domain::upstream::Upstream;
 use store::Snapshot;
@@ -24,9 +25,11 @@ type Map<K, V> = papaya::HashMap<K, V, foldhash::fast::RandomState>;
 pub struct Directory {
     keys: Map<KeyDigest, Arc<Key>>,
     accounts: Map<AccountId, Arc<Account>>,
-    /// Accounts by name in lower case.
+    /// The people of accounts, removed ones included.
+    people: Map<AccountId, Arc<Person>>,
+    /// Accounts and people by name in lower case.
     names: Map<String, AccountId>,
-    /// Accounts by the appearance of their names, to refuse confusable ones.
+    /// Accounts and people by the appearance of their names, to refuse confusable ones.
     confusables: Map<Appearance, AccountId>,
     catalogue: ArcSwap<Catalogue>,
     /// Notifies of changes of the catalogue.
@@ -55,6 +58,7 @@ impl Directory {
         let directory = Self {
             keys: Map::default(),
             accounts: Map::default(),
+            people: Map::default(),
             names: Map::default(),
             confusables: Map::default(),
             catalogue: ArcSwap::from_pointee(catalogue),
@@ -62,6 +66,9 @@ impl Directory {
         };
         for account in snapshot.accounts {
             directory.put_account(account);
+        }
+        for person in snapshot.people {
+            directory.put_person(person);
         }
         snapshot.keys.into_iter().for_each(|key| directory.put_key(key));
         directory
@@ -77,20 +84,29 @@ impl Directory {
         self.accounts.pin().get(&id).cloned()
     }
 
+    /// Returns a person by its id, also a removed one.
+    pub fn find_person(&self, id: AccountId) -> Option<Arc<Person>> {
+        self.people.pin().get(&id).cloned()
+    }
+
     /// Returns an account by its name, ignoring case.
+    pub fn find_account_named(&self, name: &str) -> Option<Arc<Account>> {
+        self.find_account(self.find_id_named(name)?)
+    }
+
+    /// Returns the id of the account or the person with a name, ignoring case.
     ///
     /// Looks up the given form first, for accounts that are older than name normalisation, then the
     /// normalised form.
-    pub fn find_account_named(&self, name: &str) -> Option<Arc<Account>> {
+    pub fn find_id_named(&self, name: &str) -> Option<AccountId> {
         let names = self.names.pin();
         let found = names.get(&name.to_lowercase());
-        let id = *found.or_else(|| names.get(&normalized(name).to_lowercase()))?;
-        self.find_account(id)
+        found.or_else(|| names.get(&normalized(name).to_lowercase())).copied()
     }
 
-    /// Whether the name of an existing account other than `except` is visually confusable with
+    /// Whether the name of an existing account or person other than `except` is visually confusable with
     /// `name`.
-    pub fn has_account_like(&self, name: &AccountName, except: Option<AccountId>) -> bool {
+    pub fn has_name_like(&self, name: &AccountName, except: Option<AccountId>) -> bool {
         let confusables = self.confusables.pin();
         let own = Appearance::all(name.as_str());
         let is_other = |it| confusables.get(&it).is_some_and(|id| Some(*id) != except);
@@ -118,24 +134,40 @@ impl Directory {
     pub(crate) fn put_account(&self, account: Account) -> Arc<Account> {
         let account = Arc::new(account);
         if let Some(before) = self.find_account(account.id).filter(|it| it.name != account.name) {
-            self.remove_name(&before);
+            self.remove_name(&before.name, before.id);
         }
         self.accounts.pin().insert(account.id, account.clone());
-        self.names.pin().insert(account.name.to_lowercase(), account.id);
-        for appearance in Appearance::all(&account.name) {
-            self.confusables.pin().insert(appearance, account.id);
-        }
+        self.add_name(&account.name, account.id);
         account
     }
 
-    /// Frees the name of an account that gets another one.
-    fn remove_name(&self, account: &Account) {
-        let is_own = |_: &_, id: &AccountId| *id == account.id;
+    pub(crate) fn put_person(&self, person: Person) -> Arc<Person> {
+        let person = Arc::new(person);
+        if let Some(before) = self.find_person(person.id) {
+            self.remove_name(&before.name, before.id);
+        }
+        self.people.pin().insert(person.id, person.clone());
+        // The name of a removed person is free.
+        if !person.is_removed {
+            self.add_name(&person.name, person.id);
+        }
+        person
+    }
+
+    fn add_name(&self, name: &str, id: AccountId) {
+        self.names.pin().insert(name.to_lowercase(), id);
+        for appearance in Appearance::all(name) {
+            self.confusables.pin().insert(appearance, id);
+        }
+    }
+
+    /// Frees the name of an account or a person that has it.
+    fn remove_name(&self, name: &str, id: AccountId) {
         let names = self.names.pin();
-        let _ = names.remove_if(&account.name.to_lowercase(), is_own);
+        let _ = names.remove_if(&name.to_lowercase(), |_, other| *other == id);
         let confusables = self.confusables.pin();
-        for appearance in Appearance::all(&account.name) {
-            let _ = confusables.remove_if(&appearance, |_, id| *id == account.id);
+        for appearance in Appearance::all(name) {
+            let _ = confusables.remove_if(&appearance, |_, other| *other == id);
         }
     }
 

@@ -6,6 +6,7 @@
 mod accounts;
 mod attempt;
 mod catalogue;
+mod people;
 mod usage;
 
 use prost::Message;
@@ -66,6 +67,9 @@ struct Victim {
     session_id: String,
     key: tests::NewKey,
     request: String,
+    /// A person of the account, and the id of that person.
+    person: Session,
+    person_id: String,
 }
 
 impl Victim {
@@ -103,23 +107,44 @@ async fn victim(product: &Product) -> Victim {
     let id = session.account().await.id;
     let sessions = session.accounts().list_sessions(v1::ListSessionsRequest {}).await.unwrap();
     let session_id = sessions.into_inner().sessions.remove(0).id;
-    Victim { session, id, session_id, key, request }
+    let person = session.person(&product.admin, "zoe-of-alice", v1::PersonRole::Member).await;
+    let caller = person.accounts().who_am_i(v1::WhoAmIRequest {}).await.unwrap().into_inner();
+    let person_id = caller.person.unwrap().id;
+    Victim { session, id, session_id, key, request, person, person_id }
 }
 
 #[tokio::test]
 async fn no_rpc_gives_a_member_data_of_another_account() {
     let product = Product::start().await;
-    let victim = victim(&product).await;
     let bob = product.member("bob").await;
+    no_rpc_gives_data_of_another_account(&product, &bob).await;
+}
+
+#[tokio::test]
+async fn no_rpc_gives_an_admin_of_an_account_data_of_another_account() {
+    let product = Product::start().await;
+    let bob = product.member("bob").await;
+    let carol = bob.person(&product.admin, "carol", v1::PersonRole::Admin).await;
+    no_rpc_gives_data_of_another_account(&product, &carol).await;
+}
+
+async fn no_rpc_gives_data_of_another_account(product: &Product, caller: &Session) {
+    let victim = victim(product).await;
     let before = victim.session.account().await;
     for rpc in every_rpc() {
-        let Case { rule, attempts, foreign } = attempt(&rpc, &bob, &victim).await;
+        let Case { rule, attempts, foreign } = attempt(&rpc, caller, &victim).await;
         let expected = rule.refusal(v1::Role::Member).unwrap_or(Code::Ok);
         let attempts = attempts.into_iter().map(|attempt| (attempt, expected));
         for (attempt, expected) in attempts.chain(foreign) {
             assert_eq!(code(&attempt), expected, "{rpc}: {attempt:?}");
             let Ok(text) = attempt else { continue };
-            let ids = [&victim.id, &victim.session_id, &victim.key.id, &victim.request];
+            let ids = [
+                &victim.id,
+                &victim.session_id,
+                &victim.key.id,
+                &victim.request,
+                &victim.person_id,
+            ];
             for private in ids.into_iter().chain([&victim.key.secret]) {
                 assert!(!text.contains(&**private), "{rpc}: {text}");
             }
@@ -132,6 +157,7 @@ async fn no_rpc_gives_a_member_data_of_another_account() {
         }
     }
     assert_eq!(victim.session.account().await, before, "the victim's account is unchanged");
+    assert_eq!(victim.person.account().await, before, "the session of its person is open");
     let answer = product.chat(&victim.key.secret, &question("sim-chat", "hi")).answer().await;
     assert_eq!(answer.status, 200, "the key still works");
 }

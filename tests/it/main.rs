@@ -49,6 +49,7 @@ mod migrate;
 mod operator_token;
 mod otlp;
 mod output_caps;
+mod people;
 mod postgres;
 mod power_durability;
 mod protocol_errors;

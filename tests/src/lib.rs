@@ -31,7 +31,7 @@ pub use clock_shift::ClockShift;
 pub use fleet::{GatewayFleet, Link, wait_for_model};
 pub use postgres::PostgresDatabase;
 pub use postgres_server::{PostgresPrograms, PostgresServer};
-pub use product::{Home, Product, Setup, priced_model};
+pub use product::{Home, Product, Setup, password_of, priced_model};
 pub use session::{NewKey, Session, requests_of};
 pub use terminal::Terminal;
 pub use tls::{Certificate, ClientAuthority, SecureSimulator};

@@ -313,7 +313,7 @@ impl Product {
 }
 
 /// Returns the password of an account that the harness registers.
-pub(crate) fn password_of(name: &str) -> String {
+pub fn password_of(name: &str) -> String {
     format!("correct horse battery {name}")
 }
 

@@ -10,6 +10,7 @@ use proto::v1::ledger_service_client::LedgerServiceClient;
 use proto::v1::maintenance_service_client::MaintenanceServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::node_service_client::NodeServiceClient;
+use proto::v1::people_service_client::PeopleServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
@@ -110,6 +111,11 @@ impl Session {
         NodeServiceClient::new(self.connection.clone())
     }
 
+    /// Calls `PeopleService`.
+    pub fn people(&self) -> PeopleServiceClient<Connection> {
+        PeopleServiceClient::new(self.connection.clone())
+    }
+
     /// Calls `PlanService`.
     pub fn plans(&self) -> PlanServiceClient<Connection> {
         PlanServiceClient::new(self.connection.clone())
@@ -153,6 +159,21 @@ impl Session {
     /// Calls `DiagnosticsService`.
     pub fn diagnostics(&self) -> DiagnosticsServiceClient<Connection> {
         DiagnosticsServiceClient::new(self.connection.clone())
+    }
+
+    /// Adds a person to the account, who sets a password and signs in at `admin`.
+    ///
+    /// # Panics
+    /// If the gateway refuses.
+    pub async fn person(&self, admin: &str, name: &str, role: v1::PersonRole) -> Self {
+        let (account, name, role) = (String::new(), name.to_owned(), role.into());
+        let request = v1::AddPersonRequest { account, name: name.clone(), role };
+        let added = self.people().add_person(request).await.unwrap().into_inner();
+        let new_password = password_of(&name);
+        let request =
+            v1::ResetPasswordRequest { name: name.clone(), code: added.code, new_password };
+        Self::anonymous(admin).await.accounts().reset_password(request).await.unwrap();
+        Self::sign_in(admin, &name).await
     }
 
     /// Creates a key with all rights of the account.

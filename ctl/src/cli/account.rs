@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
+use super::people::PeopleCommand;
 use super::value;
 
 /// The subcommands of `ctl account`.
@@ -57,12 +58,21 @@ pub(crate) enum AccountCommand {
     #[command(after_help = "Example:\n  ctl account password\n  \
         printf '%s\\n' \"$OLD\" \"$NEW\" | ctl account password --password-stdin")]
     Password(Password),
-    /// Create a code with which the owner of an account sets a new password (role operator)
+    /// Create a code with which an account's owner (role operator) or a person sets a new password
     #[command(
         after_help = "The code is valid for one hour and one use: ctl login NAME --reset-code CODE. Its use ends \
-        all sessions of the account.\n\nExample:\n  ctl account reset-password alice"
+        all sessions of that owner or person. The owner and the admins of an account may create it for its people.\n\n\
+        Example:\n  ctl account reset-password alice"
     )]
     ResetPassword(ResetPassword),
+    /// Manage the people who sign in to an account besides its owner
+    #[command(
+        subcommand,
+        after_help = "A person signs in with a name and a password of their own, and acts for the \
+        account. Its owner and its admins manage its people; so may operators.\n\nExample:\n  \
+        ctl account people add carol@example.org\n  ctl account people list"
+    )]
+    People(PeopleCommand),
     /// Create a single-use invite code for registration (role operator)
     #[command(after_help = "Example:\n  ctl account invite --ttl 48h\n  \
         ctl account invite --plan team --credit 20")]
@@ -206,7 +216,7 @@ pub(crate) enum Role {
 /// Arguments of `ctl account reset-password`.
 #[derive(Debug, Args)]
 pub(crate) struct ResetPassword {
-    /// Account name or id
+    /// Name or id of the account or the person
     pub(crate) account: String,
 }
 

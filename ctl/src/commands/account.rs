@@ -3,6 +3,7 @@
 mod export;
 mod invite;
 mod limits;
+mod people;
 pub(super) mod record;
 mod reset_password;
 
@@ -41,6 +42,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: AccountCommand) -> Resul
         AccountCommand::Grant(input) => grant(shell, input).await,
         AccountCommand::Password(input) => password(shell, input.password_stdin).await,
         AccountCommand::ResetPassword(input) => reset_password::run(shell, input).await,
+        AccountCommand::People(command) => people::run(shell, command).await,
         AccountCommand::Invite(input) => invite::create(shell, input).await,
         AccountCommand::Invites => invite::list(shell).await,
         AccountCommand::Uninvite(input) => invite::revoke(shell, input.id).await,

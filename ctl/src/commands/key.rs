@@ -34,6 +34,7 @@ pub(super) struct KeyRecord {
     expires_at: Option<String>,
     revoked_at: Option<String>,
     successor: Option<String>,
+    created_by: Option<String>,
 }
 
 /// A new key with its secret, printed only at creation.
@@ -188,6 +189,7 @@ impl From<Key> for KeyRecord {
             expires_at: rfc3339(key.expires_at),
             revoked_at: rfc3339(key.revoked_at),
             successor: non_empty(key.successor),
+            created_by: non_empty(key.created_by),
         }
     }
 }
@@ -211,6 +213,7 @@ impl Record for KeyRecord {
         "expires_at",
         "revoked_at",
         "successor",
+        "created_by",
     ];
     const COLUMNS: &'static [&'static str] = &[
         "id",
@@ -246,6 +249,7 @@ impl Record for NewKeyRecord {
         "expires_at",
         "revoked_at",
         "successor",
+        "created_by",
     ];
     const COLUMNS: &'static [&'static str] = &["secret", "id", "label"];
 }

@@ -10,7 +10,7 @@ use proto::v1::{
 use secrecy::{ExposeSecret, SecretString};
 use tonic::Code;
 
-use super::account::record::AccountRecord;
+use super::account::record::{AccountRecord, CallerRecord};
 use super::{read_secret_line, required};
 use crate::cli::{Login, Password, Register};
 use crate::error::{Exit, Failure};
@@ -53,11 +53,12 @@ pub(super) async fn login(shell: &mut Shell<'_>, input: Login) -> Result<(), Fai
     let password = read_password(shell, &input.password, code.is_some())?;
     if let Some(code) = code {
         reset_password(&gateway, &input.name, code, &password).await?;
-        shell.output.note("set the new password; all earlier sessions of the account have ended");
+        shell.output.note("set the new password; all earlier sessions have ended");
     }
     let answer = sign_in(&gateway, &input.name, &password).await?;
+    let person = answer.person.clone();
     let account = save_session(shell, &gateway.server, answer, &store)?;
-    shell.output.one(&AccountRecord::from(account))
+    shell.output.one(&CallerRecord::new(account, person))
 }
 
 /// Runs `ctl logout`.
@@ -95,7 +96,8 @@ pub(super) async fn logout(shell: &mut Shell<'_>) -> Result<(), Failure> {
 pub(super) async fn whoami(shell: &mut Shell<'_>) -> Result<(), Failure> {
     let mut client = AccountServiceClient::new(shell.connect().await?);
     let answer = client.who_am_i(WhoAmIRequest {}).await?.into_inner();
-    shell.output.one(&AccountRecord::from(required(answer.account, "account")?))
+    let account = required(answer.account, "account")?;
+    shell.output.one(&CallerRecord::new(account, answer.person))
 }
 
 /// Returns the endpoint for a command that can sign in, and warns about an unreadable token file.
@@ -176,7 +178,7 @@ pub(super) async fn sign_in(
     Ok(answer.into_inner())
 }
 
-/// Sets a new password with a code from an operator.
+/// Sets a new password with a code.
 async fn reset_password(
     endpoint: &Endpoint,
     name: &str,
@@ -199,17 +201,18 @@ pub(super) fn save_session(
 ) -> Result<Account, Failure> {
     let token = SecretString::from(answer.token);
     let account = required(answer.account, "account")?;
+    let name = answer.person.map_or_else(|| account.name.clone(), |person| person.name);
     let location = match store {
         SessionStore::TokenFile(path) => {
             profile::write_token(path, &token)?;
             format!("the token is in {}", path.display())
         }
         SessionStore::Profile => {
-            shell.environment.save_session(server, &account.name, &token)?;
+            shell.environment.save_session(server, &name, &token)?;
             "the session is stored for this server".to_owned()
         }
     };
-    shell.output.note(&format!("signed in to {server} as {}; {location}", account.name));
+    shell.output.note(&format!("signed in to {server} as {name}; {location}"));
     if shell.environment.token.is_some() && shell.globals.token_file.is_none() {
         shell
             .output

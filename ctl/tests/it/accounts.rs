@@ -185,6 +185,7 @@ async fn export_writes_everything_as_json_lines() {
         "invite",
         "key",
         "ledger_entry",
+        "person",
         "request",
         "response",
         "usage_day",

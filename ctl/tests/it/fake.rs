@@ -7,6 +7,7 @@ mod keys;
 mod ledger;
 mod nodes;
 mod operations;
+mod people;
 mod requests;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use proto::v1::ledger_service_server::LedgerServiceServer;
 use proto::v1::maintenance_service_server::MaintenanceServiceServer;
 use proto::v1::model_service_server::ModelServiceServer;
 use proto::v1::node_service_server::NodeServiceServer;
+use proto::v1::people_service_server::PeopleServiceServer;
 use proto::v1::plan_service_server::PlanServiceServer;
 use proto::v1::traffic_service_server::TrafficServiceServer;
 use proto::v1::upstream_service_server::UpstreamServiceServer;
@@ -124,6 +126,7 @@ impl FakeGateway {
             .add_service(MaintenanceServiceServer::new(fake.clone()))
             .add_service(ModelServiceServer::new(fake.clone()))
             .add_service(NodeServiceServer::new(fake.clone()))
+            .add_service(PeopleServiceServer::new(fake.clone()))
             .add_service(PlanServiceServer::new(fake.clone()))
             .add_service(TrafficServiceServer::new(fake.clone()))
             .add_service(UpstreamServiceServer::new(fake.clone()))

@@ -91,6 +91,7 @@ pub(crate) async fn register(store: &impl Identities) -> Result<(), StoreError> 
                 expires_at: None,
                 revoked_at: None,
                 successor: None,
+                created_by: None,
             };
             store.add_key(&key, &audit).await?;
         }

@@ -38,6 +38,9 @@ impl AccountService for Accounts {
         Ok(Response::new(v1::SignInResponse {
             token: convert::expose_secret(&signed_in.token),
             expires_at: Some(convert::time(signed_in.expires_at)),
+            person: signed_in
+                .person
+                .map(|it| convert::person(&it, signed_in.account.account.name.clone())),
             account: Some(convert::account(&signed_in.account)),
         }))
     }
@@ -53,8 +56,9 @@ impl AccountService for Accounts {
 
     async fn who_am_i(&self, request: Request<v1::WhoAmIRequest>) -> RpcResult<v1::WhoAmIResponse> {
         let caller = auth::caller(&self.control, &request).await?;
+        let person = caller.person.map(|it| convert::person(&it, caller.account.name.clone()));
         let account = self.control.view(caller.account).await?;
-        Ok(Response::new(v1::WhoAmIResponse { account: Some(convert::account(&account)) }))
+        Ok(Response::new(v1::WhoAmIResponse { account: Some(convert::account(&account)), person }))
     }
 
     async fn describe_gateway(
@@ -245,7 +249,7 @@ impl AccountService for Accounts {
         Ok(Response::new(v1::CreatePasswordResetResponse {
             code: convert::expose_secret(&new.code),
             expires_at: Some(convert::time(new.expires_at)),
-            account_name: new.account.name.clone(),
+            account_name: new.identity.name().to_owned(),
         }))
     }
 

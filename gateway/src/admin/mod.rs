@@ -14,6 +14,7 @@ mod ledger;
 mod maintenance;
 mod models;
 mod nodes;
+mod people;
 mod plans;
 pub mod serve;
 mod status;

@@ -14,6 +14,7 @@ use proto::v1::ledger_service_server::LedgerServiceServer;
 use proto::v1::maintenance_service_server::MaintenanceServiceServer;
 use proto::v1::model_service_server::ModelServiceServer;
 use proto::v1::node_service_server::NodeServiceServer;
+use proto::v1::people_service_server::PeopleServiceServer;
 use proto::v1::plan_service_server::PlanServiceServer;
 use proto::v1::traffic_service_server::TrafficServiceServer;
 use proto::v1::upstream_service_server::UpstreamServiceServer;
@@ -35,6 +36,7 @@ use super::ledger::Ledger;
 use super::maintenance::Maintenance;
 use super::models::Models;
 use super::nodes::Nodes;
+use super::people::People;
 use super::plans::Plans;
 use super::track::TrackCalls;
 use super::traffic::Traffic;
@@ -65,11 +67,12 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// only the client ends a reflection stream.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-const SERVICES: [&str; 14] = [
+const SERVICES: [&str; 15] = [
     "",
     AccountServiceServer::<Accounts>::NAME,
     KeyServiceServer::<Keys>::NAME,
     NodeServiceServer::<Nodes>::NAME,
+    PeopleServiceServer::<People>::NAME,
     PlanServiceServer::<Plans>::NAME,
     ModelServiceServer::<Models>::NAME,
     UpstreamServiceServer::<Upstreams>::NAME,
@@ -141,6 +144,7 @@ pub async fn serve(
         )
         .add_service(limited!(KeyServiceServer, Keys { control: control.clone() }))
         .add_service(limited!(NodeServiceServer, Nodes { control: control.clone() }))
+        .add_service(limited!(PeopleServiceServer, People { control: control.clone() }))
         .add_service(limited!(PlanServiceServer, Plans { control: control.clone() }))
         .add_service(limited!(ModelServiceServer, Models { control: control.clone() }))
         .add_service(limited!(UpstreamServiceServer, Upstreams { control: control.clone() }))

@@ -7,19 +7,23 @@
 use std::sync::Arc;
 
 use super::error::printable;
-use super::{Control, ControlError};
+use super::{Control, ControlError, Identity};
 use domain::account::{Account, AccountStatus, Role};
 use domain::id::AccountId;
 use domain::idempotency::AdminCall;
 use domain::model::Model;
+use domain::person::{Person, PersonRole};
 use domain::plan::Plan;
 use domain::source::CallAddress;
 
-/// The authenticated account of a call, with its session.
+/// The authenticated account of a call, with its session. Everything that belongs to an account is found by the
+/// account, whoever of its people calls.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The account, as the store had it when the call began.
     pub account: Arc<Account>,
+    /// The person that signed in, as the store had it when the call began; `None` for the owner of the account.
+    pub person: Option<Arc<Person>>,
     /// SHA-256 of the session's token; `None` for the operator token.
     pub session: Option<[u8; 32]>,
     /// SHA-256 of the token of the call: a session's or the operator token.
@@ -47,6 +51,8 @@ pub enum Permission {
     AddAccounts,
     /// To rename, close, reopen and delete accounts.
     EndAccounts,
+    /// To add and remove the people of other accounts.
+    ManagePeople,
     /// To create codes with which the owners of accounts set new passwords.
     ResetPasswords,
     /// To change the balances of accounts.
@@ -84,6 +90,7 @@ impl Permission {
             Self::ChangeKeys => (Role::Operator, "change the keys of other accounts"),
             Self::AddAccounts => (Role::Operator, "invite and register accounts"),
             Self::EndAccounts => (Role::Operator, "rename, close, reopen and delete accounts"),
+            Self::ManagePeople => (Role::Operator, "manage the people of other accounts"),
             Self::ResetPasswords => (Role::Operator, "reset the passwords of accounts"),
             Self::CreditAccounts => (Role::Operator, "credit accounts"),
             Self::AssignPlans => (Role::Operator, "change the plans of accounts"),
@@ -120,9 +127,29 @@ impl Permission {
 // === impl Caller ===
 
 impl Caller {
-    /// Whether the caller's role has `permission`.
+    /// Returns who calls.
+    pub fn identity(&self) -> Identity {
+        Identity { account: self.account.clone(), person: self.person.clone() }
+    }
+
+    /// Returns the id of the account or the person that calls.
+    pub fn id(&self) -> AccountId {
+        self.person.as_ref().map_or(self.account.id, |person| person.id)
+    }
+
+    /// Whether the caller's role has `permission`. People of an account have no permissions of its role.
     pub fn may(&self, permission: Permission) -> bool {
-        permission.is_held_by(&self.account)
+        self.person.is_none() && permission.is_held_by(&self.account)
+    }
+
+    /// Refuses people that are not admins of their account. `act` completes the message.
+    pub(super) fn require_admin(&self, act: &str) -> Result<(), ControlError> {
+        if self.person.as_ref().is_none_or(|person| person.role == PersonRole::Admin) {
+            return Ok(());
+        }
+        Err(ControlError::Forbidden(format!(
+            "only the owner and the admins of the account may {act}; ask one of them"
+        )))
     }
 
     /// Refuses callers whose role does not have `permission`, and those that are suspended.
@@ -190,8 +217,19 @@ impl Control {
             })
     }
 
-    /// Like [`refuse_demoted`], with the account as this gateway knows it now.
+    /// Like [`refuse_demoted`], with the account and the person as this gateway knows them now.
     pub(super) fn refuse_if_demoted(&self, caller: &Caller) -> Result<(), ControlError> {
+        if let Some(person) = &caller.person {
+            let current = self.directory.find_person(person.id);
+            let current = current.filter(|current| !current.is_removed);
+            let Some(current) = current else {
+                let message = "you were removed from the account during the call";
+                return Err(ControlError::Forbidden(message.into()));
+            };
+            if current.role < person.role {
+                return Err(role_changed());
+            }
+        }
         let current = self.directory.find_account(caller.account.id);
         current.map_or(Ok(()), |current| refuse_demoted(caller, &current))
     }
@@ -235,7 +273,11 @@ pub(super) fn refuse_demoted(caller: &Caller, current: &Account) -> Result<(), C
     if current.role >= caller.account.role {
         return Ok(());
     }
-    Err(ControlError::Forbidden("your role was changed during the call; try again".into()))
+    Err(role_changed())
+}
+
+fn role_changed() -> ControlError {
+    ControlError::Forbidden("your role was changed during the call; try again".into())
 }
 
 /// Whether an account on `plan` may use `model`.

@@ -148,6 +148,7 @@ impl Control {
             let audit = control.audit_entry(action, &deleted.name, Some(id), "");
             let hash = passwords::UNUSABLE_HASH;
             control.store.delete_account(&deleted, hash, now, &audit).await?;
+            control.forget_people(id).await?;
             Ok(control.directory.put_account(deleted))
         });
         let account = changed.await.or_replay(|done| self.visible_account(caller, &done.object))?;

@@ -9,8 +9,7 @@ use domain::ValidationError;
 use domain::account::Account;
 use domain::allocation::{Pool, Recall, RecallScope};
 use domain::audit::AuditAction;
-use domain::id::AccountId;
-use domain::ledger::{Entry, EntryKind, HOUSE, HOUSE_NAME};
+use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
 
 const MAX_REASON_BYTES: usize = 1_024;
@@ -143,14 +142,6 @@ impl Control {
         self.ledger.wait_until_stored().await;
         let pools: Vec<_> = accounts.iter().map(|it| (Pool::Balance(it.id), None)).collect();
         Ok(allocations.unused(&pools).await?.into_iter().map(Nanos).collect())
-    }
-
-    /// Returns an account's name; its id if the account no longer exists.
-    pub(super) fn account_name(&self, id: AccountId) -> String {
-        if id == HOUSE {
-            return HOUSE_NAME.to_owned();
-        }
-        self.directory.find_account(id).map_or_else(|| id.to_string(), |found| found.name.clone())
     }
 }
 

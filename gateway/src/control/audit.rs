@@ -12,7 +12,7 @@ use store::{AuditFilter, Cursor};
 /// A query of the audit log. All conditions must hold.
 #[derive(Clone, Debug, Default)]
 pub struct AuditQuery {
-    /// The account, by name or id, as actor or as subject.
+    /// The account or the person, by name or id, as actor or as subject.
     pub account: Option<String>,
     /// The earliest time, inclusive.
     pub since: Option<Timestamp>,
@@ -48,7 +48,10 @@ impl Control {
         token: &str,
     ) -> Result<Page<AuditView>, ControlError> {
         let account = match query.account.as_deref() {
-            Some(text) => Some(self.visible_account(caller, text)?.id),
+            Some(text) => Some(match self.visible_person(caller, text) {
+                Ok(person) => person.id,
+                Err(_) => self.visible_account(caller, text)?.id,
+            }),
             None => (!caller.sees_all()).then_some(caller.account.id),
         };
         let filter = AuditFilter { account, since: query.since, until: query.until };
@@ -64,7 +67,7 @@ impl Control {
     }
 
     fn audit_view(&self, (cursor, entry): (Cursor, AuditEntry)) -> AuditView {
-        let name = |id: Option<AccountId>| id.map(|id| self.account_name(id)).unwrap_or_default();
+        let name = |id: Option<AccountId>| id.map(|id| self.name_of(id)).unwrap_or_default();
         AuditView { cursor, actor: name(entry.actor), account: name(entry.account), entry }
     }
 }

@@ -127,7 +127,7 @@ impl Control {
         if let Some(done) = self.find_completed_call(caller).await? {
             return Err(ControlError::Repeated(done));
         }
-        let (actor, call) = (Some(caller.account.id), caller.call.clone());
+        let (actor, call) = (Some(caller.id()), caller.call.clone());
         Ok(ChangeContext { control: self, actor, address: Some(caller.address), call })
     }
 
@@ -162,7 +162,7 @@ impl Control {
         caller: &Caller,
     ) -> Result<Option<CompletedCall>, ControlError> {
         let Some(call) = &caller.call else { return Ok(None) };
-        let done = self.store.find_call(caller.account.id, call).await?;
+        let done = self.store.find_call(caller.id(), call).await?;
         if done.as_ref().is_some_and(|done| done.digest != call.digest) {
             let message = "the idempotency key belongs to another call, which asked for something \
                 else; use a new key";

@@ -34,6 +34,9 @@ impl Control {
             self.directory.put_account(account);
             self.ledger.balance_changed(id);
         }
+        for person in changes.people {
+            self.directory.put_person(person);
+        }
         for key in changes.keys {
             // A revoked key keeps the cap that it had; those that replaced it may have another one.
             if key.revoked_at.is_none() {

@@ -171,8 +171,8 @@ impl Control {
 
     fn invite_view(&self, invite: Invite) -> InviteView {
         InviteView {
-            created_by: invite.created_by.map(|id| self.account_name(id)),
-            used_by: invite.used.map(|used| self.account_name(used.by)),
+            created_by: invite.created_by.map(|id| self.name_of(id)),
+            used_by: invite.used.map(|used| self.name_of(used.by)),
             invite,
         }
     }

@@ -80,9 +80,8 @@ impl Control {
             refuse_ended(&before, now)?;
             let key = change.apply_to(&before, models);
             check(&key, now)?;
-            let account = control.account_name(key.account);
             if key == before {
-                return Ok(KeyView { key, account, last_used_at });
+                return Ok(control.key_view(key, last_used_at));
             }
             let others = control.store.keys(Some(key.account)).await?.into_iter();
             let others = others.map(|(other, _)| other).filter(|other| {
@@ -99,13 +98,13 @@ impl Control {
             for key in keys {
                 control.directory.put_key(key);
             }
-            Ok(KeyView { key, account, last_used_at })
+            Ok(control.key_view(key, last_used_at))
         });
         match changed.await {
             Err(ControlError::Repeated(done)) => {
                 let id = KeyId::new(done.object.as_str());
                 let (key, last_used_at) = self.visible_key(caller, &id).await?;
-                Ok(KeyView { account: self.account_name(key.account), key, last_used_at })
+                Ok(self.key_view(key, last_used_at))
             }
             outcome => outcome,
         }

@@ -51,6 +51,8 @@ pub struct KeyView {
     pub key: Key,
     /// The name of its account.
     pub account: String,
+    /// The name of the account or the person that created it; `None` if that is not known.
+    pub created_by: Option<String>,
     /// When it was last used; `None` if it never was.
     pub last_used_at: Option<Timestamp>,
 }
@@ -97,12 +99,12 @@ impl Control {
             models,
             translation: request.translation,
             client_gone: request.client_gone,
+            created_by: Some(caller.id()),
             created_at: now,
             expires_at: request.expires_at,
             revoked_at: None,
             successor: None,
         };
-        let account = caller.account.name.clone();
         let view = self
             .write(Some(caller), move |control| async move {
                 control.check_key_count(key.account).await?;
@@ -115,7 +117,7 @@ impl Control {
                 );
                 control.store.add_key(&key, &audit).await?;
                 control.directory.put_key(key.clone());
-                Ok(KeyView { key, account, last_used_at: None })
+                Ok(control.key_view(key, None))
             })
             .await
             .or_replay(|done| Err(secret_already_shown(&done.object)))?;
@@ -142,12 +144,7 @@ impl Control {
         };
         self.ledger.wait_until_stored().await;
         let keys = self.store.keys(account).await?;
-        let view = |(key, last_used_at): (Key, _)| KeyView {
-            account: self.account_name(key.account),
-            key,
-            last_used_at,
-        };
-        Ok(keys.into_iter().map(view).collect())
+        Ok(keys.into_iter().map(|(key, last_used_at)| self.key_view(key, last_used_at)).collect())
     }
 
     /// Revokes a key; the next request with it is refused. Idempotent.
@@ -161,7 +158,7 @@ impl Control {
     ) -> Result<KeyView, ControlError> {
         let (key, _) = self.visible_key(caller, &KeyId::new(id)).await?;
         self.require_on_key(caller, &key, Permission::RevokeKeys)?;
-        let (id, account) = (key.id.clone(), key.account);
+        let id = key.id.clone();
         let revoked = self.write(Some(caller), move |control| async move {
             if key.revoked_at.is_none() {
                 let label = format!("label `{}`", key.label);
@@ -186,14 +183,14 @@ impl Control {
                 }
             };
             control.directory.put_key(key.clone());
-            Ok(KeyView { account: control.account_name(key.account), key, last_used_at })
+            Ok(control.key_view(key, last_used_at))
         });
         match revoked.await {
             Err(ControlError::Repeated(done)) => {
                 let found = self.store.find_key(&KeyId::new(done.object.as_str())).await?;
                 let found = found.ok_or_else(|| ControlError::missing("key", &done.object));
                 let (key, last_used_at) = found?;
-                Ok(KeyView { account: self.account_name(account), key, last_used_at })
+                Ok(self.key_view(key, last_used_at))
             }
             outcome => outcome,
         }
@@ -210,8 +207,14 @@ impl Control {
         visible.ok_or_else(|| ControlError::missing("key", id.as_str()))
     }
 
+    /// Returns a key with the names that belong to it.
+    pub(super) fn key_view(&self, key: Key, last_used_at: Option<Timestamp>) -> KeyView {
+        let created_by = key.created_by.map(|id| self.name_of(id));
+        KeyView { account: self.name_of(key.account), created_by, key, last_used_at }
+    }
+
     /// Refuses an act on a key of another account without `permission`, or with a smaller role than that
-    /// of its account.
+    /// of its account; and an act of a person that is not an admin on a key that it has not created.
     pub(super) fn require_on_key(
         &self,
         caller: &Caller,
@@ -219,7 +222,7 @@ impl Control {
         permission: Permission,
     ) -> Result<(), ControlError> {
         if key.account == caller.account.id {
-            return Ok(());
+            return require_own_key(caller, key);
         }
         caller.require(permission)?;
         let owner = self.directory.find_account(key.account);
@@ -270,6 +273,14 @@ impl ChangeContext {
             plan.name, plan.max_keys, plan.name
         )))
     }
+}
+
+/// Refuses a person that is not an admin of its account, unless it created the key.
+pub(super) fn require_own_key(caller: &Caller, key: &Key) -> Result<(), ControlError> {
+    if key.created_by == Some(caller.id()) {
+        return Ok(());
+    }
+    caller.require_admin("change keys that others created")
 }
 
 /// Returns the error for the replay of a call that created a secret: only its digest is stored.

@@ -86,7 +86,7 @@ impl Control {
         rows.truncate(size);
         let next = rows.last().filter(|_| more).map(|(cursor, _)| cursor.0.to_string());
         let view = |(cursor, entry): (Cursor, Entry)| {
-            let account = self.account_name(entry.account);
+            let account = self.name_of(entry.account);
             EntryView { cursor, entry, account }
         };
         Ok(Page { items: rows.into_iter().map(view).collect(), next })
@@ -104,7 +104,7 @@ impl Control {
         let under_way =
             if self.allocations.is_none() { self.compare_memory(&mut proof).await? } else { 0 };
         let named = |difference: &Difference| {
-            let account = difference.account().map(|account| self.account_name(account));
+            let account = difference.account().map(|account| self.name_of(account));
             (difference.clone(), account)
         };
         let differences: Vec<_> = proof.differences.iter().map(named).collect();

@@ -20,6 +20,7 @@ pub mod export;
 mod filter;
 mod follow;
 pub mod health;
+mod identity;
 pub mod invites;
 pub mod key_update;
 pub mod keys;
@@ -32,6 +33,7 @@ pub mod operator_token;
 mod password_change;
 pub mod password_reset;
 pub mod passwords;
+pub mod people;
 pub mod plans;
 mod registration;
 mod registration_limiter;
@@ -80,6 +82,7 @@ use store::{Allocations, Schema, Store};
 
 pub use access::Caller;
 pub use error::ControlError;
+pub use identity::Identity;
 
 use passwords::Passwords;
 use registration_limiter::RegistrationLimiter;

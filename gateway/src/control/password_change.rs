@@ -12,7 +12,7 @@ use domain::audit::AuditAction;
 use domain::source::Source;
 
 impl Control {
-    /// Changes the password of the caller's account and ends all of its sessions but the current
+    /// Changes the caller's password and ends all of its sessions but the current
     /// one. `address` is the client address; `None` for the Unix socket. Returns the number of
     /// ended sessions.
     ///
@@ -38,24 +38,24 @@ impl Control {
         if self.find_completed_call(caller).await?.is_some() {
             return Ok(0);
         }
-        let (account, keep) = (caller.account.clone(), caller.session);
+        let (identity, keep) = (caller.identity(), caller.session);
         Account::check_new_password(new.expose_secret())?;
-        let hash = self.store.find_password_hash(&account.name).await?.map(|(_, hash)| hash);
+        let hash = self.store.find_password_hash(identity.name()).await?.map(|(_, hash)| hash);
         self.check_own_password(caller, address, old, hash.clone()).await?;
         let requester = Requester { source: Source::Local, is_trusted: true };
         let new_hash = self.passwords.hash(requester, new).await?;
         self.write(Some(caller), move |control| async move {
-            let stored = control.store.find_password_hash(&account.name).await?;
+            let stored = control.store.find_password_hash(identity.name()).await?;
             if stored.map(|(_, hash)| hash) != hash {
                 return Err(ControlError::Forbidden("the old password is wrong".into()));
             }
             let audit = control.audit_entry(
                 AuditAction::AccountPassword,
-                &account.name,
-                Some(account.id),
+                identity.name(),
+                Some(identity.account.id),
                 "",
             );
-            Ok(control.store.set_password(account.id, &new_hash, keep, &audit).await?)
+            Ok(control.store.set_password(identity.id(), &new_hash, keep, &audit).await?)
         })
         .await
     }

@@ -53,7 +53,7 @@ impl Control {
     ) -> Result<Registered, ControlError> {
         let invite = self.admission(caller, invite_code)?;
         // Before parsing: existing names may be reserved, or older than the rules of `AccountName`.
-        if self.directory.find_account_named(name).is_some() {
+        if self.directory.find_id_named(name).is_some() {
             return Err(taken(name));
         }
         let name = AccountName::parse(name)?;
@@ -150,19 +150,19 @@ impl Control {
         }
     }
 
-    /// Refuses the name of an account other than `except`, a name that looks like one, and those of
+    /// Refuses the name of an account or a person other than `except`, a name that looks like one, and those of
     /// deleted accounts.
     pub(super) fn refuse_taken(
         &self,
         name: &AccountName,
         except: Option<AccountId>,
     ) -> Result<(), ControlError> {
-        let found = self.directory.find_account_named(name.as_str());
+        let found = self.directory.find_id_named(name.as_str());
         let is_reserved = name.as_str().to_lowercase().starts_with(DELETED_PREFIX);
-        if is_reserved || found.is_some_and(|found| Some(found.id) != except) {
+        if is_reserved || found.is_some_and(|found| Some(found) != except) {
             return Err(taken(name.as_str()));
         }
-        if self.directory.has_account_like(name, except) {
+        if self.directory.has_name_like(name, except) {
             return Err(ControlError::Exists(format!(
                 "the name `{name}` looks like that of another account; choose another"
             )));

@@ -16,8 +16,8 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] unless the caller is an owner, [`ControlError::NotFound`] if the
-    /// account does not exist, [`ControlError::InUse`] for the last usable owner and for the account
-    /// of the operator token.
+    /// account does not exist, [`ControlError::InUse`] for the last usable owner, for the account
+    /// of the operator token, and for one with people.
     pub async fn grant_role(
         self: &Arc<Self>,
         caller: &Caller,
@@ -36,6 +36,7 @@ impl Control {
                     "the account of the operator token is always an owner".into(),
                 ));
             }
+            control.refuse_role_with_people(&account, role).await?;
             control.ensure_other_owner(&account).await?;
             let details = format!("from `{}` to `{}`", account.role.as_str(), role.as_str());
             let changed = Account { role, ..Account::clone(&account) };

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use secrecy::SecretString;
 
 use super::change::{ChangeContext, ReplayExt};
-use super::keys::{KeyView, secret_already_shown};
+use super::keys::{KeyView, require_own_key, secret_already_shown};
 use super::{Caller, Control, ControlError};
 use domain::ValidationError;
 use domain::audit::AuditAction;
@@ -74,8 +74,7 @@ impl Control {
                 control.store.rotate_key(&old, &new, &audit).await?;
                 control.directory.put_key(old);
                 control.directory.put_key(new.clone());
-                let account = control.account_name(new.account);
-                Ok(KeyView { key: new, account, last_used_at: None })
+                Ok(control.key_view(new, None))
             })
             .await
             .or_replay(|done| Err(secret_already_shown(&done.object)))?;
@@ -106,6 +105,7 @@ fn check(key: &Key, caller: &Caller, now: Timestamp) -> Result<(), ControlError>
              `ctl key revoke` revokes it"
         )));
     }
+    require_own_key(caller, key)?;
     if let Some(successor) = &key.successor {
         return Err(ControlError::InUse(format!(
             "key `{id}` was rotated before; rotate `{successor}`, which took its place"

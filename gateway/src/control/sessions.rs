@@ -13,6 +13,7 @@ use super::{Caller, Control, ControlError, token};
 use domain::account::Session;
 use domain::audit::AuditAction;
 use domain::id::SessionId;
+use domain::person::Person;
 use domain::source::CallAddress;
 use store::StoreError;
 
@@ -23,8 +24,10 @@ pub struct SignedIn {
     pub token: SecretString,
     /// When the session expires.
     pub expires_at: Timestamp,
-    /// The account that signed in.
+    /// The account that the session acts for.
     pub account: AccountView,
+    /// The person that signed in; `None` for the owner of the account.
+    pub person: Option<Arc<Person>>,
 }
 
 /// A session in the list of its account.
@@ -57,7 +60,7 @@ impl Control {
     /// [`ControlError::Store`] if the store fails.
     pub async fn list_sessions(&self, caller: &Caller) -> Result<Vec<SessionView>, ControlError> {
         let now = self.clock.now();
-        let sessions = self.store.sessions(caller.account.id).await?;
+        let sessions = self.store.sessions(caller.id()).await?;
         let open = sessions.into_iter().filter(|session| now < session.expires_at);
         let view = |session: Session| SessionView {
             current: Some(session.digest) == caller.session,
@@ -75,11 +78,11 @@ impl Control {
         caller: &Caller,
         id: &str,
     ) -> Result<(), ControlError> {
-        let (account, id) = (caller.account.id, SessionId::new(id));
+        let (account, owner, id) = (caller.account.id, caller.id(), SessionId::new(id));
         self.write(Some(caller), move |control| async move {
             let audit =
                 control.audit_entry(AuditAction::SessionRevoke, id.as_str(), Some(account), "");
-            let ended = control.store.end_session(account, &id, &audit).await;
+            let ended = control.store.end_session(owner, &id, &audit).await;
             ended.map_err(|error| match error {
                 StoreError::NotFound => ControlError::missing("session", id.as_str()),
                 error => error.into(),
@@ -97,11 +100,12 @@ impl Control {
         self: &Arc<Self>,
         caller: &Caller,
     ) -> Result<u64, ControlError> {
-        let (account, keep) = (caller.account.clone(), caller.session);
+        let (identity, keep) = (caller.identity(), caller.session);
         self.write(Some(caller), move |control| async move {
             let action = AuditAction::SessionRevokeOthers;
-            let audit = control.audit_entry(action, &account.name, Some(account.id), "");
-            Ok(control.store.end_other_sessions(account.id, keep, &audit).await?)
+            let account = Some(identity.account.id);
+            let audit = control.audit_entry(action, identity.name(), account, "");
+            Ok(control.store.end_other_sessions(identity.id(), keep, &audit).await?)
         })
         .await
         .or_replay(|_| Ok(0))
@@ -121,17 +125,32 @@ impl Control {
         let digest = token::digest(token);
         // Also the account is read from the store: this gateway may not have applied yet that
         // another one took back a role.
-        let caller = if let Some((session, account)) = self.store.find_session(digest).await? {
+        let caller = if let Some(found) = self.store.find_session(digest).await? {
             // A session may have been opened at a gateway that did not know yet that the account
             // was closed.
-            let is_open = self.clock.now() < session.expires_at && !is_ended(&account);
-            let (account, session) = (Arc::new(account), Some(digest));
-            is_open.then_some(Caller { account, session, token: digest, address, call: None })
+            let is_open = self.clock.now() < found.session.expires_at
+                && !is_ended(&found.account)
+                && found.person.as_ref().is_none_or(|person| !person.is_removed);
+            let (account, person) = (Arc::new(found.account), found.person.map(Arc::new));
+            let session = Some(digest);
+            is_open.then_some(Caller {
+                account,
+                person,
+                session,
+                token: digest,
+                address,
+                call: None,
+            })
         } else {
             let account = self.account_of_operator_token(digest).await?;
-            let of =
-                |account| Caller { account, session: None, token: digest, address, call: None };
-            account.map(of)
+            account.map(|account| Caller {
+                account,
+                person: None,
+                session: None,
+                token: digest,
+                address,
+                call: None,
+            })
         };
         caller.ok_or_else(|| {
             ControlError::Unauthenticated("the session has ended or is unknown".into())
@@ -144,7 +163,7 @@ impl Control {
         self.refuse_if_demoted(caller)?;
         let is_open = if caller.session.is_some() {
             let found = self.store.find_session(caller.token).await;
-            found.map(|found| found.is_some_and(|(it, _)| self.clock.now() < it.expires_at))
+            found.map(|found| found.is_some_and(|it| self.clock.now() < it.session.expires_at))
         } else {
             let state = self.store.operator_token().await;
             state

@@ -17,8 +17,8 @@ use super::passwords::Requester;
 use super::report_aggregator::{EventReport, ReportAggregator};
 use super::sessions::SignedIn;
 use super::throttle::{Attempt, NameDigest, Throttle};
-use super::{Caller, Control, ControlError, token};
-use domain::account::{Account, AccountStatus, Session};
+use super::{Caller, Control, ControlError, Identity, token};
+use domain::account::{AccountStatus, Session};
 use domain::account_name::normalized;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, SessionId};
@@ -26,7 +26,7 @@ use domain::source::{CallAddress, Source};
 
 /// The lifetime of a session.
 const SESSION_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// The number of sessions of an account beyond which a sign-in ends the oldest.
+/// The number of sessions of an account's owner, or of a person, beyond which a sign-in ends the oldest.
 pub(super) const MAX_SESSIONS: u32 = 100;
 const SESSION_ID_BYTES: usize = 6;
 /// The interval of reports about refusals.
@@ -56,7 +56,7 @@ struct Refusals {
 enum RefusalSubject {
     /// Failed sign-ins from one source.
     Source(Source),
-    /// Failed sign-ins to one existing account, and wrong old passwords on password changes.
+    /// Failed sign-ins to one existing account or as one person, and wrong old passwords on password changes.
     Account(AccountId),
     /// Unknown or expired tokens.
     Token,
@@ -66,7 +66,7 @@ enum RefusalSubject {
 /// outcome, which happens when the client disconnects.
 pub(super) struct PasswordCheckGuard {
     control: Arc<Control>,
-    account: Option<Arc<Account>>,
+    identity: Option<AccountId>,
     source: Source,
     is_concluded: bool,
 }
@@ -115,7 +115,7 @@ impl PasswordCheckGuard {
     /// Records a failure.
     fn failed(mut self) {
         self.is_concluded = true;
-        self.control.record_failed_sign_in(self.account.as_deref(), self.source);
+        self.control.record_failed_sign_in(self.identity, self.source);
     }
 
     /// Ends the verification without recording a failure.
@@ -127,7 +127,7 @@ impl PasswordCheckGuard {
 impl Drop for PasswordCheckGuard {
     fn drop(&mut self) {
         if !self.is_concluded {
-            self.control.record_failed_sign_in(self.account.as_deref(), self.source);
+            self.control.record_failed_sign_in(self.identity, self.source);
         }
     }
 }
@@ -152,10 +152,10 @@ impl Control {
         password: SecretString,
     ) -> Result<SignedIn, ControlError> {
         let source = Source::of(address);
-        let account = self.directory.find_account_named(name);
-        let (attempt, check) = self.begin_sign_in(name, account.clone(), source)?;
+        let identity = self.find_identity_named(name);
+        let (attempt, check) = self.begin_sign_in(name, identity.as_ref(), source)?;
         let requester = Requester { source, is_trusted: attempt.is_known() };
-        let outcome = self.open_session(requester, address, account, name, password).await;
+        let outcome = self.open_session(requester, address, identity, name, password).await;
         self.conclude(attempt, check, outcome)
     }
 
@@ -166,16 +166,17 @@ impl Control {
     pub(super) fn begin_sign_in(
         self: &Arc<Self>,
         name: &str,
-        account: Option<Arc<Account>>,
+        identity: Option<&Identity>,
         source: Source,
     ) -> Result<(Attempt, PasswordCheckGuard), ControlError> {
         let name = NameDigest::of(&normalized(name));
+        let identity = identity.map(Identity::id);
         let attempt = self.sign_ins.throttle().begin(name, source, self.clock.monotonic());
         let attempt = attempt.map_err(|wait| {
-            self.record_failed_sign_in(account.as_deref(), source);
+            self.record_failed_sign_in(identity, source);
             too_many_failures(wait)
         })?;
-        Ok((attempt, self.check(account, source)))
+        Ok((attempt, self.check(identity, source)))
     }
 
     /// Verifies the password of an authenticated caller.
@@ -190,11 +191,11 @@ impl Control {
         password: SecretString,
         hash: Option<String>,
     ) -> Result<(), ControlError> {
-        let (account, source) = (&caller.account, Source::Local);
-        let name = NameDigest::of(&format!("session of {}", account.id));
+        let (id, source) = (caller.id(), Source::Local);
+        let name = NameDigest::of(&format!("session of {id}"));
         let now = self.clock.monotonic();
         let attempt = self.sign_ins.throttle().begin_signed_in(name, source, now);
-        let check = self.check(Some(account.clone()), Source::of(address));
+        let check = self.check(Some(id), Source::of(address));
         let attempt = match attempt {
             Ok(attempt) => attempt,
             Err(wait) => {
@@ -252,16 +253,16 @@ impl Control {
         self: &Arc<Self>,
         requester: Requester,
         address: Option<IpAddr>,
-        account: Option<Arc<Account>>,
+        identity: Option<Identity>,
         name: &str,
         password: SecretString,
     ) -> Result<SignedIn, ControlError> {
         // Unknown names are looked up, too, so that both cases take the same time.
-        let stored_name = account.as_ref().map_or(name, |account| &account.name);
+        let stored_name = identity.as_ref().map_or(name, Identity::name);
         let stored = self.store.find_password_hash(stored_name).await?;
         let hash = stored.map(|(_, hash)| hash);
         let fits = self.passwords.verify(requester, password, hash.clone()).await?;
-        let account = account.filter(|_| fits).ok_or_else(wrong_credentials)?;
+        let identity = identity.filter(|_| fits).ok_or_else(wrong_credentials)?;
 
         let token = token::make(token::SESSION, &*self.entropy);
         let now = self.clock.now();
@@ -270,32 +271,34 @@ impl Control {
         let session = Session {
             id: SessionId::new(HEXLOWER.encode(&id)),
             digest: token::digest(&token),
-            account: account.id,
+            account: identity.id(),
             created_at: now,
             expires_at: now.saturating_add(SESSION_LIFETIME).unwrap_or(Timestamp::MAX),
         };
-        let (expires_at, name) = (session.expires_at, account.name.clone());
-        let source = requester.source;
+        let (expires_at, source) = (session.expires_at, requester.source);
+        let by = identity.clone();
         self.write(None, move |control| async move {
             // A password change ends all sessions, so none may be opened with the old password
             // after it.
-            let stored = control.store.find_password_hash(&name).await?;
+            let stored = control.store.find_password_hash(by.name()).await?;
             if stored.map(|(_, hash)| hash) != hash {
                 return Err(wrong_credentials());
             }
-            let current = control.directory.find_account(session.account);
+            let current = control.directory.find_account(by.account.id);
             if let Some(current) = current.filter(|it| it.status == AccountStatus::Closed) {
                 refuse_suspended(&current)?;
             }
             let details = format!("from {source}");
-            let (action, account) = (AuditAction::SessionCreate, Some(session.account));
+            let (action, account) = (AuditAction::SessionCreate, Some(by.account.id));
             let audit = control.audit_entry(action, session.id.as_str(), account, details);
-            let audit = AuditEntry { address: Some(CallAddress::of(address)), ..audit };
+            let (actor, address) = (Some(by.id()), Some(CallAddress::of(address)));
+            let audit = AuditEntry { actor, address, ..audit };
             Ok(control.store.add_session(&session, MAX_SESSIONS, &audit).await?)
         })
         .await?;
+        let Identity { account, person } = identity;
         tracing::info!(event = "session_opened", account = %account.id, %source, "a session was opened");
-        Ok(SignedIn { token, expires_at, account: self.view(account).await? })
+        Ok(SignedIn { token, expires_at, account: self.view(account).await?, person })
     }
 
     /// Records the outcome of an attempt.
@@ -318,18 +321,14 @@ impl Control {
         outcome
     }
 
-    fn check(
-        self: &Arc<Self>,
-        account: Option<Arc<Account>>,
-        source: Source,
-    ) -> PasswordCheckGuard {
-        PasswordCheckGuard { control: self.clone(), account, source, is_concluded: false }
+    fn check(self: &Arc<Self>, identity: Option<AccountId>, source: Source) -> PasswordCheckGuard {
+        PasswordCheckGuard { control: self.clone(), identity, source, is_concluded: false }
     }
 
-    fn record_failed_sign_in(self: &Arc<Self>, account: Option<&Account>, source: Source) {
+    fn record_failed_sign_in(self: &Arc<Self>, identity: Option<AccountId>, source: Source) {
         self.record_refusal(RefusalSubject::Source(source), source);
-        if let Some(account) = account {
-            self.record_refusal(RefusalSubject::Account(account.id), source);
+        if let Some(id) = identity {
+            self.record_refusal(RefusalSubject::Account(id), source);
         }
     }
 
@@ -351,7 +350,8 @@ impl Control {
                 return;
             }
             RefusalSubject::Account(id) => {
-                (AuditAction::SessionRefuse, self.account_name(id), Some(id))
+                let account = self.find_identity(id).map(|found| found.account.id);
+                (AuditAction::SessionRefuse, self.name_of(id), account)
             }
             RefusalSubject::Token => {
                 tracing::warn!(

@@ -134,7 +134,7 @@ impl Control {
         self.ledger.wait_until_stored().await;
         let mut summary = self.store.summarize(&filter, by).await?;
         let by_key = std::mem::take(&mut summary.by_key).into_iter();
-        let by_key = by_key.map(|sum| (sum.clone(), self.account_name(sum.account))).collect();
+        let by_key = by_key.map(|sum| (sum.clone(), self.name_of(sum.account))).collect();
         Ok(SummaryView { summary, by_key })
     }
 
@@ -143,7 +143,7 @@ impl Control {
     }
 
     pub(super) fn record_view(&self, record: RequestRecord) -> RecordView {
-        RecordView { account: self.account_name(record.account), record }
+        RecordView { account: self.name_of(record.account), record }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use tests::Session;
 use tonic::{Code, Response, Status};
 
-use super::{Rule, Victim, accounts, catalogue, usage};
+use super::{Rule, Victim, accounts, catalogue, people, usage};
 
 /// The text of an answer, or the error.
 pub(super) type Attempt = Result<String, Status>;
@@ -25,6 +25,7 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Cas
         Some(("AccountService" | "KeyService" | "AuditService", _)) => {
             accounts::attempt(rpc, caller, victim).await
         }
+        Some(("PeopleService", _)) => people::attempt(rpc, caller, victim).await,
         Some(("PlanService" | "ModelService" | "UpstreamService" | "CatalogueService", _)) => {
             catalogue::attempt(rpc, caller).await
         }

@@ -1,6 +1,6 @@
 //! `ctl account export`: writes everything about an account as JSON lines.
 //!
-//! The field `record` of each line is its kind: `account`, `key`, `invite`, `usage_day`, `request`, `ledger_entry`,
+//! The field `record` of each line is its kind: `account`, `person`, `key`, `invite`, `usage_day`, `request`, `ledger_entry`,
 //! `audit_entry` or `response`. Lists are read page by page, so that memory is bounded.
 
 use std::io::{BufWriter, ErrorKind, Write};
@@ -11,16 +11,19 @@ use proto::v1::account_service_client::AccountServiceClient;
 use proto::v1::audit_service_client::AuditServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::ledger_service_client::LedgerServiceClient;
+use proto::v1::people_service_client::PeopleServiceClient;
 use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{
     Account, ExportRequestsRequest, ExportResponsesRequest, GetAccountRequest, ListAuditRequest,
-    ListEntriesRequest, ListInvitesRequest, ListKeysRequest, RequestFilter, SummarizeUsageRequest,
+    ListEntriesRequest, ListInvitesRequest, ListKeysRequest, ListPeopleRequest, RequestFilter,
+    SummarizeUsageRequest,
 };
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use tonic::Code;
 
 use super::invite::InviteRecord;
+use super::people::PersonRecord;
 use super::record::AccountRecord;
 use crate::Shell;
 use crate::cli::account::Export;
@@ -84,10 +87,15 @@ impl Exporter<'_> {
         self.file.write_all(bytes).map_err(|error| Failure::file("writing", self.path, &error))
     }
 
-    /// Writes the account, its keys, and the invites that it created or used. Only operators see
+    /// Writes the account, its people, its keys, and the invites that it created or used. Only operators see
     /// invites.
     async fn identity(&mut self, connection: &Connection) -> Result<(), Failure> {
         self.write("account", AccountRecord::from(self.account.clone()))?;
+        let request = ListPeopleRequest { account: self.account.id.clone() };
+        let people = PeopleServiceClient::new(connection.clone()).list_people(request).await?;
+        for person in people.into_inner().people {
+            self.write("person", PersonRecord::from(person))?;
+        }
         let request = ListKeysRequest { account: self.account.id.clone() };
         let keys = KeyServiceClient::new(connection.clone()).list_keys(request).await?;
         for key in keys.into_inner().keys {

@@ -29,9 +29,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: ResetPassword) -> Result<(
         account: name.clone(),
         expires_at: rfc3339(answer.expires_at),
     })?;
-    shell.output.note(&format!(
-        "give the code to the owner of the account: ctl login {name} --reset-code CODE"
-    ));
+    shell.output.note(&format!("give the code to `{name}`: ctl login {name} --reset-code CODE"));
     Ok(())
 }
 

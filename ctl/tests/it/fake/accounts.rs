@@ -40,6 +40,7 @@ impl AccountService for FakeGateway {
             token: format!("session-of-{}", input.name),
             expires_at: at(86_400, 0),
             account: account(&input.name),
+            person: None,
         })
     }
 
@@ -66,7 +67,7 @@ impl AccountService for FakeGateway {
         if is_anonymous {
             return Err(Status::unauthenticated("this call needs a session"));
         }
-        answer(WhoAmIResponse { account: account("alice") })
+        answer(WhoAmIResponse { account: account("alice"), person: None })
     }
 
     async fn list_accounts(

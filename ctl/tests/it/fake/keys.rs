@@ -23,6 +23,7 @@ fn key(id: &str, label: &str) -> Key {
         drain_seconds: 0,
         spend_cap_usd: "2.5".to_owned(),
         successor: String::new(),
+        created_by: "alice".to_owned(),
     }
 }
 

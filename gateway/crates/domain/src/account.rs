@@ -59,7 +59,7 @@ pub struct Session {
     pub id: SessionId,
     /// SHA-256 of the token.
     pub digest: [u8; 32],
-    /// The account that signed in.
+    /// The account or the person that signed in.
     pub account: AccountId,
     /// The time of the sign-in.
     pub created_at: Timestamp,
@@ -106,15 +106,15 @@ pub struct OperatorToken {
     pub digest: Option<[u8; 32]>,
 }
 
-/// A code with which the owner of an account sets a new password once, without the old one. Only the
+/// A code with which the owner of an account, or a person, sets a new password once, without the old one. Only the
 /// code's digest is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PasswordReset {
     /// SHA-256 of the code.
     pub digest: [u8; 32],
-    /// The account whose password it sets.
+    /// The account or the person whose password it sets.
     pub account: AccountId,
-    /// The account that created it.
+    /// The account or the person that created it.
     pub created_by: AccountId,
     /// The time of creation.
     pub created_at: Timestamp,

@@ -11,7 +11,7 @@ use super::source::CallAddress;
 pub struct AuditEntry {
     /// The time of the change.
     pub at: Timestamp,
-    /// The account that made the change; `None` for the gateway itself.
+    /// The account or the person that made the change; `None` for the gateway itself.
     pub actor: Option<AccountId>,
     /// The address that the change was requested from; `None` for the gateway itself, for entries
     /// about calls from several addresses, and for entries of earlier versions.
@@ -77,6 +77,12 @@ actions! {
     AccountGrant = "account.grant",
     /// A code for a new password was created.
     AccountResetPassword = "account.reset_password",
+    /// A person was added to an account.
+    PersonAdd = "person.add",
+    /// A person was given another role in its account.
+    PersonUpdate = "person.update",
+    /// A person was removed from its account.
+    PersonRemove = "person.remove",
     /// A password was changed.
     AccountPassword = "account.password",
     /// The operator token was replaced.

@@ -202,6 +202,7 @@ impl Audited for Key {
             expires_at,
             revoked_at: _,
             successor: _,
+            created_by: _,
         } = self;
         let translation = match translation {
             Translation::Lenient => None,

@@ -47,6 +47,9 @@ pub struct Key {
     pub translation: Translation,
     /// The handling of client disconnects.
     pub client_gone: ClientGone,
+    /// The account or the person that created it, or the first key of its rotation chain; `None` for a key of
+    /// an earlier version.
+    pub created_by: Option<AccountId>,
     /// The time of creation.
     pub created_at: Timestamp,
     /// The time from which the key is no longer accepted.

@@ -25,6 +25,7 @@ pub mod model;
 pub mod money;
 pub mod month;
 pub mod node;
+pub mod person;
 pub mod plan;
 pub mod price;
 pub mod record;

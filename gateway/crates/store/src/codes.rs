@@ -5,6 +5,7 @@ use domain::account::{AccountStatus, Role};
 use domain::endpoint::Endpoint;
 use domain::key::Translation;
 use domain::model::{Ability, Modality, Routing};
+use domain::person::PersonRole;
 use domain::record::RequestStatus;
 use domain::upstream::Profile;
 use domain::usage::UsageBasis;
@@ -73,6 +74,10 @@ codes!(AccountStatus: &'static str, as_str {
     Suspended = "suspended",
     Closed = "closed",
     Deleted = "deleted",
+});
+codes!(PersonRole: &'static str, as_str {
+    Member = "member",
+    Admin = "admin",
 });
 codes!(Ability: &'static str, as_str {
     Tools = "tools",

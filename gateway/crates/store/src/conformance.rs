@@ -11,6 +11,7 @@ mod ledger;
 mod maintenance;
 mod operator_token;
 mod password_resets;
+mod people;
 mod predicates;
 mod requests;
 mod responses;
@@ -38,6 +39,7 @@ pub(crate) async fn run(store: &dyn Store) {
     audit::run(store).await;
     ledger::run(store).await;
     password_resets::run(store).await;
+    people::run(store).await;
     operator_token::run(store).await;
     maintenance::run(store).await;
     account_lifecycle::run(store).await;

@@ -16,6 +16,7 @@ use domain::audit::AuditEntry;
 use domain::key::Key;
 use domain::model::Model;
 use domain::node::{NodeFigures, NodeId, NodeName, NodeRemoval, NodeStatus};
+use domain::person::Person;
 use domain::plan::Plan;
 use domain::upstream::Upstream;
 
@@ -125,6 +126,8 @@ pub struct UnappliedChanges {
     pub newest: ChangeSeq,
     /// Changed accounts, and those whose balances operators changed.
     pub accounts: Vec<Account>,
+    /// Changed people, removed ones included.
+    pub people: Vec<Person>,
     /// Changed keys, revoked ones included.
     pub keys: Vec<Key>,
     /// The whole catalogue, if any part of it changed.

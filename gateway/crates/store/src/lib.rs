@@ -22,6 +22,7 @@ use domain::key::Key;
 use domain::ledger::Entry;
 use domain::model::Model;
 use domain::money::Nanos;
+use domain::person::Person;
 use domain::plan::Plan;
 use domain::record::{RequestRecord, RequestStatus};
 use domain::response::{FoundItems, StoredResponse, Turn};
@@ -46,6 +47,7 @@ pub mod migration;
 mod objects;
 pub mod operator_token;
 pub mod password_resets;
+pub mod people;
 pub mod postgres;
 mod predicates;
 mod records;
@@ -67,12 +69,15 @@ pub use audit::{AuditFilter, AuditLog};
 pub use claims::IdempotencyClaims;
 pub use operator_token::OperatorTokens;
 pub use password_resets::PasswordResets;
+pub use people::{FoundSession, People};
 
 /// A consistent snapshot of the state that the gateway keeps in memory.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// All accounts.
     pub accounts: Vec<Account>,
+    /// All people of accounts, removed ones included.
+    pub people: Vec<Person>,
     /// The balance of each account that has ledger entries.
     pub balances: Vec<(AccountId, Nanos)>,
     /// All plans.
@@ -94,6 +99,7 @@ pub trait Store:
     + Invites
     + AccountLifecycle
     + PasswordResets
+    + People
     + OperatorTokens
     + Catalogue
     + Requests
@@ -112,6 +118,7 @@ impl<
         + Invites
         + AccountLifecycle
         + PasswordResets
+        + People
         + OperatorTokens
         + Catalogue
         + Requests
@@ -175,11 +182,8 @@ pub trait Identities: Send + Sync {
         max_sessions: u32,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
-    /// Returns a session by the digest of its token, even if it has ended, and its account.
-    async fn find_session(
-        &self,
-        digest: [u8; 32],
-    ) -> Result<Option<(Session, Account)>, StoreError>;
+    /// Returns a session by the digest of its token, even if it has ended.
+    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<FoundSession>, StoreError>;
     /// Deletes a session, if it exists.
     async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError>;
     /// Returns an account's sessions, newest first; some may have ended.

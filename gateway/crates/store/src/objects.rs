@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use crate::codec::{At, Count, Decode, DecodeError, List, Micros};
 use domain::account::{Account, AccountStatus, Invite, InviteUse, PasswordReset, Session};
+use domain::id::AccountId;
 use domain::key::{ClientGone, Key};
 use domain::limit::Limits;
 use domain::model::{Deployment, Model};
+use domain::person::Person;
 use domain::plan::Plan;
 use domain::price::Price;
 use domain::upstream::{
@@ -38,6 +40,59 @@ pub(crate) fn account<R: ReadRow>(row: &R) -> Result<Account, R::Error> {
         plan: row.named("plan")?,
         created_at: row.named::<At>("created_at")?.0,
     })
+}
+
+/// A row of the table `accounts`.
+pub(crate) enum AccountRow {
+    /// An account.
+    Account(Account),
+    /// A person of an account.
+    Person(Person),
+}
+
+/// Reads an account or a person.
+pub(crate) fn account_or_person<R: ReadRow>(row: &R) -> Result<AccountRow, R::Error> {
+    let is_person = row.named::<Option<AccountId>>("belongs_to")?.is_some();
+    if is_person {
+        person(row).map(AccountRow::Person)
+    } else {
+        account(row).map(AccountRow::Account)
+    }
+}
+
+/// Separates accounts from people.
+pub(crate) fn separated(rows: Vec<AccountRow>) -> (Vec<Account>, Vec<Person>) {
+    let (mut accounts, mut people) = (Vec::new(), Vec::new());
+    for row in rows {
+        match row {
+            AccountRow::Account(account) => accounts.push(account),
+            AccountRow::Person(person) => people.push(person),
+        }
+    }
+    (accounts, people)
+}
+
+/// Reads a person.
+pub(crate) fn person<R: ReadRow>(row: &R) -> Result<Person, R::Error> {
+    Ok(Person {
+        id: row.named("id")?,
+        account: row.named("belongs_to")?,
+        name: row.named("name")?,
+        role: row.named("person_role")?,
+        is_removed: row.named::<Option<AccountStatus>>("ended")?.is_some(),
+        created_at: row.named::<At>("created_at")?.0,
+    })
+}
+
+/// Returns what a removed person has as its folded name: no name of an account or a person, so that its own one is
+/// free.
+pub(crate) fn free_name(person: AccountId) -> String {
+    format!("removed:{person}")
+}
+
+/// Returns the text of a conflict of names.
+pub(crate) fn name_is_taken(name: &str) -> String {
+    format!("an account or a person named `{name}` exists")
 }
 
 /// Returns the columns `status` and `ended`. Gateways of earlier versions only know the first.
@@ -96,7 +151,7 @@ pub(crate) fn invite<R: ReadRow>(row: &R) -> Result<Invite, R::Error> {
 /// The columns of a key, in the order in which [`key`] reads them.
 const KEY: &str = "id, digest, account, label, origin, rpm, tpm, concurrency, \
     monthly_tokens, observe, spend_cap, models, translation, created_at, expires_at, revoked_at, \
-    successor, drain_seconds";
+    successor, drain_seconds, created_by";
 
 /// Returns the statement that selects the keys that satisfy `condition`, a `WHERE` clause or nothing, and the time of
 /// their last use.
@@ -133,6 +188,7 @@ pub(crate) fn key<R: ReadRow>(row: &R) -> Result<Key, R::Error> {
             None => ClientGone::Cancel,
             Some(Count(seconds)) => ClientGone::Drain(Duration::from_secs(seconds)),
         },
+        created_by: row.at(18)?,
     })
 }
 

@@ -20,11 +20,12 @@ pub(super) use key_requests::{key_change, new_key};
 pub(super) use ledger::{entry, verdict};
 pub(super) use node::node;
 pub(super) use request::{
-    amount, audit_filter, invite_request, model_change, new_model, new_plan, new_upstream, role,
-    upstream_change,
+    amount, audit_filter, invite_request, model_change, new_model, new_plan, new_upstream,
+    person_role, role, upstream_change,
 };
 pub(super) use response::{
-    account, audit_entry, expose_secret, invite, key, model, plan, route, session, time, upstream,
+    account, audit_entry, expose_secret, invite, key, model, person, plan, route, session, time,
+    upstream,
 };
 pub(super) use traffic::{limit_use, snapshot, upstream_health};
 pub(super) use usage::{

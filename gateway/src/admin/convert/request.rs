@@ -18,6 +18,7 @@ use domain::id::{ModelId, PlanName, UpstreamName};
 use domain::limit::Limits;
 use domain::model::{Ability, Modality, Routing};
 use domain::money::Nanos;
+use domain::person::PersonRole;
 use domain::upstream::{Deadlines, Profile};
 
 pub(in super::super) fn role(number: i32) -> Result<Role, ValidationError> {
@@ -27,6 +28,15 @@ pub(in super::super) fn role(number: i32) -> Result<Role, ValidationError> {
         Ok(v1::Role::Operator) => Ok(Role::Operator),
         Ok(v1::Role::Owner) => Ok(Role::Owner),
         Ok(v1::Role::Unspecified) => Err(missing("role")),
+        Err(_) => Err(unknown("role", number)),
+    }
+}
+
+pub(in super::super) fn person_role(number: i32) -> Result<PersonRole, ValidationError> {
+    match v1::PersonRole::try_from(number) {
+        Ok(v1::PersonRole::Member) => Ok(PersonRole::Member),
+        Ok(v1::PersonRole::Admin) => Ok(PersonRole::Admin),
+        Ok(v1::PersonRole::Unspecified) => Err(missing("role")),
         Err(_) => Err(unknown("role", number)),
     }
 }

@@ -17,6 +17,7 @@ use domain::account::{AccountStatus, Role};
 use domain::key::{ClientGone, Translation};
 use domain::limit::Limits;
 use domain::model::{Ability, Deployment, Modality, Model, Routing};
+use domain::person::{Person, PersonRole};
 use domain::plan::Plan;
 use domain::upstream::{CredentialSource, Deadlines, Profile};
 
@@ -42,6 +43,22 @@ pub(in super::super) fn account(view: &AccountView) -> v1::Account {
         plan: account.plan.to_string(),
         balance_usd: view.balance.to_string(),
         created_at: Some(time(account.created_at)),
+    }
+}
+
+/// Converts a person of the account named `account`.
+pub(in super::super) fn person(person: &Person, account: String) -> v1::Person {
+    let role = match person.role {
+        PersonRole::Member => v1::PersonRole::Member,
+        PersonRole::Admin => v1::PersonRole::Admin,
+    };
+    v1::Person {
+        id: person.id.to_string(),
+        name: person.name.clone(),
+        account,
+        role: role.into(),
+        removed: person.is_removed,
+        created_at: Some(time(person.created_at)),
     }
 }
 
@@ -108,6 +125,7 @@ pub(in super::super) fn key(view: KeyView) -> v1::Key {
         revoked_at: key.revoked_at.map(time),
         spend_cap_usd: key.spend_cap.map(|cap| cap.to_string()).unwrap_or_default(),
         successor: key.successor.map(|id| id.to_string()).unwrap_or_default(),
+        created_by: view.created_by.unwrap_or_default(),
     }
 }
 

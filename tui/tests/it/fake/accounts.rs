@@ -24,7 +24,12 @@ impl AccountService for Backend {
             return Err(Status::unauthenticated("wrong name or password"));
         }
         let token = TOKEN.to_owned();
-        Ok(Response::new(SignInResponse { token, account: Some(self.me()), expires_at: None }))
+        Ok(Response::new(SignInResponse {
+            token,
+            account: Some(self.me()),
+            expires_at: None,
+            person: None,
+        }))
     }
 
     async fn describe_gateway(
@@ -40,7 +45,7 @@ impl AccountService for Backend {
         request: Request<WhoAmIRequest>,
     ) -> Result<Response<WhoAmIResponse>, Status> {
         authorize(&request)?;
-        Ok(Response::new(WhoAmIResponse { account: Some(self.me()) }))
+        Ok(Response::new(WhoAmIResponse { account: Some(self.me()), person: None }))
     }
 
     async fn register(

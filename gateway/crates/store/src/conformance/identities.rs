@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{ALICE, BOB, at, audit_entry, expect_conflict, expect_not_found};
-use crate::Store;
+use crate::{FoundSession, Store};
 use domain::account::{Account, AccountStatus, Invite, InviteUse, Role, Session};
 use domain::id::{AccountId, InviteId, KeyId, ModelId, PlanName, SessionId};
 use domain::key::{ClientGone, Key, KeyDigest, Translation};
@@ -120,11 +120,12 @@ async fn sessions_are_added_and_removed(store: &dyn Store) {
     expect_conflict(store.add_session(&session(2, 5, 15), 10, &audit_entry("o")).await, "session");
     let alice = account(ALICE, "Älice@Example.org", Role::Operator);
     let found = store.find_session([1; 32]).await.unwrap();
-    assert_eq!(found, Some((session(1, 0, 10), alice.clone())));
+    assert_eq!(found, Some(owner_session(session(1, 0, 10), alice.clone())));
 
     store.add_session(&session(3, 12, 30), 10, &audit_entry("o")).await.unwrap();
     assert_eq!(store.find_session([1; 32]).await.unwrap(), None, "it ended before 12");
-    assert_eq!(store.find_session([2; 32]).await.unwrap(), Some((session(2, 5, 15), alice)));
+    let found = store.find_session([2; 32]).await.unwrap();
+    assert_eq!(found, Some(owner_session(session(2, 5, 15), alice)));
     store.remove_session([2; 32]).await.unwrap();
     store.remove_session([2; 32]).await.unwrap();
     assert_eq!(store.find_session([2; 32]).await.unwrap(), None);
@@ -170,7 +171,7 @@ async fn sessions_are_shown_and_ended(
     store.add_session(&session(3, 12, 30), 2, &audit_entry("o")).await.unwrap();
     assert_eq!(
         store.find_session([7; 32]).await.unwrap(),
-        Some((of_bob, account(BOB, "bob", Role::Member)))
+        Some(owner_session(of_bob, account(BOB, "bob", Role::Member)))
     );
     assert_eq!(ids().await, ["5", "3"]);
     let set = store.set_password(ALICE, "new hash", Some([3; 32]), &audit_entry("s")).await;
@@ -313,11 +314,16 @@ pub(crate) fn key(id: &str, account: AccountId, minute: i64) -> Key {
         } else {
             ClientGone::Cancel
         },
+        created_by: (account == BOB).then_some(BOB),
         created_at: at(minute),
         expires_at: (account == BOB).then(|| at(9_000)),
         revoked_at: None,
         successor: None,
     }
+}
+
+fn owner_session(session: Session, account: Account) -> FoundSession {
+    FoundSession { session, account, person: None }
 }
 
 fn entry(account: AccountId, amount: i64) -> Entry {

@@ -60,12 +60,15 @@ pub(crate) const TABLES: &[Table] = &[
             "plan",
             "created_at",
             "ended",
+            "belongs_to",
+            "person_role",
         ],
         computed: &[
             ("role", "iif(role IN ('operator', 'owner'), 'operator', 'member')"),
             ("admin_role", "role"),
         ],
-        source: "FROM accounts",
+        // People after the accounts that they refer to.
+        source: "FROM accounts ORDER BY belongs_to IS NOT NULL",
     },
     Table::same("account_deletions", &["account", "at"], "FROM account_deletions"),
     Table::same(
@@ -114,6 +117,7 @@ pub(crate) const TABLES: &[Table] = &[
             "revoked_at",
             "successor",
             "drain_seconds",
+            "created_by",
             "last_used_at",
         ],
         "FROM keys",

@@ -7,9 +7,9 @@ use super::changes::{ChangeTransaction, ChangedObject};
 use super::codec::{ReadColumn, parameters};
 use super::error::{Constrained, expect_changed};
 use super::transaction::Transaction;
-use super::{PostgresStore, keys, password_resets};
+use super::{PostgresStore, keys, password_resets, people};
 use crate::codec::At;
-use crate::objects::status_columns;
+use crate::objects::{name_is_taken, status_columns};
 use crate::{AccountLifecycle, StoreError};
 use domain::account::Account;
 use domain::audit::AuditEntry;
@@ -27,11 +27,12 @@ const PURGES: [&str; 5] = [
         AND (notes IS NOT NULL OR idempotency IS NOT NULL) LIMIT $2)",
     "UPDATE ledger_entries SET note = '' WHERE (account, seq) IN (SELECT account, seq \
         FROM ledger_entries WHERE account = $1 AND note <> '' LIMIT $2)",
-    "UPDATE audit SET details = '', address = CASE \
-            WHEN actor <> account THEN address END, object = CASE WHEN action LIKE 'key.%' THEN object \
+    "UPDATE audit SET details = '', address = CASE WHEN actor NOT IN \
+        (SELECT id FROM accounts WHERE id = $1 OR belongs_to = $1) THEN address END, object = CASE WHEN action LIKE 'key.%' THEN object \
         ELSE (SELECT name FROM accounts WHERE id = $1) END WHERE seq IN (SELECT seq FROM audit \
         WHERE account = $1 AND (details <> '' OR (address IS NOT NULL \
-            AND (actor IS NULL OR actor = account)) OR (action NOT LIKE 'key.%' \
+        AND (actor IS NULL OR actor IN (SELECT id FROM accounts WHERE id = $1 OR belongs_to = $1))) \
+        OR (action NOT LIKE 'key.%' \
         AND object <> (SELECT name FROM accounts WHERE id = $1))) LIMIT $2)",
 ];
 
@@ -75,15 +76,18 @@ impl AccountLifecycle for PostgresStore {
         let mut tx = self.begin_change(&mut connection).await?;
         // The names that the account has had are the objects of its audit entries. Another account
         // may have one of them now, and its calls stay.
-        let sql = "DELETE FROM admin_calls WHERE actor = $1 OR object IN \
+        let sql = "DELETE FROM admin_calls \
+            WHERE actor IN (SELECT id FROM accounts WHERE id = $1 OR belongs_to = $1) OR object IN \
             (SELECT object FROM audit WHERE account = $1 AND action NOT LIKE 'key.%') \
-            AND object NOT IN (SELECT name FROM accounts WHERE id <> $1)";
+            AND object NOT IN (SELECT name FROM accounts \
+                WHERE id <> $1 AND belongs_to IS DISTINCT FROM $1)";
         tx.execute(sql, parameters![account.id]).await?;
         rename(&tx, account).await?;
         set_status(&tx, account).await?;
         let sql = "UPDATE accounts SET password_hash = $1 WHERE id = $2";
         tx.execute(sql, parameters![password_hash, account.id]).await?;
         end_access(&mut tx, account.id, at).await?;
+        people::forget(&mut tx, account.id, password_hash).await?;
         let sql = "UPDATE keys SET label = '' WHERE account = $1";
         tx.execute(sql, parameters![account.id]).await?;
         let sql = "DELETE FROM invites WHERE used_by = $1 OR (created_by = $1 AND used_at IS NULL)";
@@ -141,7 +145,7 @@ async fn rename(tx: &Transaction<'_>, account: &Account) -> Result<(), StoreErro
     let sql = "UPDATE accounts SET name = $1, folded_name = $2 WHERE id = $3";
     let values = parameters![account.name, account.name.to_lowercase(), account.id];
     let renamed = tx.execute(sql, values).await;
-    expect_changed(renamed.or_conflict(|| format!("an account named `{}` exists", account.name))?)
+    expect_changed(renamed.or_conflict(|| name_is_taken(&account.name))?)
 }
 
 async fn set_status(tx: &Transaction<'_>, account: &Account) -> Result<(), StoreError> {
@@ -150,7 +154,8 @@ async fn set_status(tx: &Transaction<'_>, account: &Account) -> Result<(), Store
     expect_changed(tx.execute(sql, parameters![status, ended, account.id]).await?)
 }
 
-/// Ends all sessions of an account, deletes its password reset and revokes its keys. Returns the keys.
+/// Ends all sessions of an account and its people, deletes their password resets and revokes the keys of the account.
+/// Returns the keys.
 async fn end_access(
     tx: &mut ChangeTransaction<'_>,
     account: AccountId,
@@ -158,6 +163,7 @@ async fn end_access(
 ) -> Result<Vec<Key>, StoreError> {
     tx.execute("DELETE FROM sessions WHERE account = $1", parameters![account]).await?;
     password_resets::remove(tx, account).await?;
+    people::end_access(tx, account).await?;
     let revoked = keys::unrevoked_of(tx, account).await?;
     let sql = "UPDATE keys SET revoked_at = $1 WHERE account = $2 AND revoked_at IS NULL";
     tx.execute(sql, parameters![At(at), account]).await?;

@@ -93,7 +93,8 @@ async fn read_changes(
             (SELECT object_id::uuid FROM changes WHERE seq > $1 AND object_kind = 'account')"
     );
     let accounts = tx.query(&sql, parameters![applied]).await?;
-    changes.accounts = accounts.iter().map(objects::account).collect::<Result<_, _>>()?;
+    let accounts = accounts.iter().map(objects::account_or_person).collect::<Result<_, _>>()?;
+    (changes.accounts, changes.people) = objects::separated(accounts);
     let sql = select_keys(
         "WHERE id IN (SELECT object_id FROM changes WHERE seq > $1 AND object_kind = 'key')",
     );
@@ -112,9 +113,11 @@ async fn read_all(connection: &mut Connection) -> Result<UnappliedChanges, Store
     let tx = connection.view().await?;
     let newest = newest(&tx).await?;
     let keys = tx.query(&select_keys(""), &[]).await?;
+    let (accounts, people) = accounts(&tx).await?;
     Ok(UnappliedChanges {
         newest,
-        accounts: accounts(&tx).await?,
+        accounts,
+        people,
         keys: keys.iter().map(objects::key).collect::<Result<_, _>>()?,
         catalogue: Some(catalogue_of(&tx).await?),
     })

@@ -14,21 +14,24 @@ use super::{
 use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
-use crate::{Identities, Snapshot, StoreError};
+use crate::{FoundSession, Identities, Snapshot, StoreError};
 use domain::account::{Account, Role, Session};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, SessionId};
 use domain::key::Key;
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
+use domain::person::Person;
 
 #[async_trait]
 impl Identities for PostgresStore {
     async fn load(&self) -> Result<Snapshot, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.view().await?;
+        let (accounts, people) = accounts(&tx).await?;
         Ok(Snapshot {
-            accounts: accounts(&tx).await?,
+            accounts,
+            people,
             balances: entries::balances(&tx).await?,
             plans: catalogue::plans(&tx).await?,
             keys: keys::unrevoked(&tx).await?,
@@ -133,10 +136,7 @@ impl Identities for PostgresStore {
         tx.commit_audited(audit).await
     }
 
-    async fn find_session(
-        &self,
-        digest: [u8; 32],
-    ) -> Result<Option<(Session, Account)>, StoreError> {
+    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<FoundSession>, StoreError> {
         let mut connection = self.connection().await?;
         sessions::find(&connection.view().await?, digest).await
     }
@@ -246,9 +246,9 @@ impl Identities for PostgresStore {
     }
 }
 
-/// Selects accounts.
-pub(super) const ACCOUNTS: &str =
-    "SELECT id, name, admin_role AS role, status, ended, plan, created_at FROM accounts";
+/// Selects accounts and people.
+pub(super) const ACCOUNTS: &str = "SELECT id, name, admin_role AS role, status, ended, plan, created_at, \
+    belongs_to, person_role FROM accounts";
 
 /// Returns the role in the column `role`, which gateways before version 8 of the schema read. They
 /// know members and operators only, and grant no roles.
@@ -259,9 +259,13 @@ fn earlier_role(role: Role) -> Role {
     }
 }
 
-/// Returns all accounts.
-pub(super) async fn accounts(tx: &Transaction<'_>) -> Result<Vec<Account>, StoreError> {
-    tx.query(ACCOUNTS, &[]).await?.iter().map(objects::account).collect()
+/// Returns all accounts and people.
+pub(super) async fn accounts(
+    tx: &Transaction<'_>,
+) -> Result<(Vec<Account>, Vec<Person>), StoreError> {
+    let rows = tx.query(ACCOUNTS, &[]).await?;
+    let rows = rows.iter().map(objects::account_or_person).collect::<Result<_, _>>()?;
+    Ok(objects::separated(rows))
 }
 
 /// Replaces the password hash of an account, and deletes its sessions except `keep` and its password
@@ -297,6 +301,6 @@ async fn insert_account(
         At(account.created_at)
     ];
     let inserted = tx.execute(sql, values).await;
-    inserted.or_conflict(|| format!("an account named `{}` exists", account.name))?;
+    inserted.or_conflict(|| objects::name_is_taken(&account.name))?;
     Ok(())
 }

@@ -16,8 +16,8 @@ use domain::key::Key;
 pub(super) async fn insert(tx: &Transaction<'_>, key: &Key) -> Result<(), StoreError> {
     let sql = "INSERT INTO keys (id, digest, account, label, origin, rpm, tpm, concurrency, \
         monthly_tokens, observe, spend_cap, models, translation, created_at, expires_at, \
-        revoked_at, successor, drain_seconds) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, \
-        $11, $12, $13, $14, $15, $16, $17, $18)";
+        revoked_at, successor, drain_seconds, created_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+        $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
     let values = parameters![
         key.id,
         key.digest,
@@ -36,7 +36,8 @@ pub(super) async fn insert(tx: &Transaction<'_>, key: &Key) -> Result<(), StoreE
         key.expires_at.map(At),
         key.revoked_at.map(At),
         key.successor,
-        objects::drain_seconds(key.client_gone)
+        objects::drain_seconds(key.client_gone),
+        key.created_by
     ];
     let inserted = tx.execute(sql, values).await;
     inserted.or_not_found().or_conflict(|| format!("key `{}` exists", key.id))?;

@@ -31,6 +31,7 @@ mod notifications;
 mod operations;
 mod operator_token;
 mod password_resets;
+mod people;
 mod pools;
 mod recalls;
 mod requests;

@@ -25,19 +25,7 @@ impl PasswordResets for PostgresStore {
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let tx = self.begin_change(&mut connection).await?;
-        let sql = "DELETE FROM password_resets WHERE account = $1 OR expires_at <= $2";
-        tx.execute(sql, parameters![reset.account, At(reset.created_at)]).await?;
-        let sql = "INSERT INTO password_resets \
-            (account, digest, created_by, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)";
-        let values = parameters![
-            reset.account,
-            reset.digest,
-            reset.created_by,
-            At(reset.created_at),
-            At(reset.expires_at)
-        ];
-        let inserted = tx.execute(sql, values).await;
-        inserted.or_not_found().or_conflict(|| "this code exists".to_owned())?;
+        insert(&tx, reset).await?;
         tx.commit_audited(audit).await
     }
 
@@ -66,6 +54,24 @@ impl PasswordResets for PostgresStore {
         identities::set_password(&tx, account, password_hash, None).await?;
         tx.commit_audited(audit).await
     }
+}
+
+/// Adds a code, which replaces an earlier one for its account.
+pub(super) async fn insert(tx: &Transaction<'_>, reset: &PasswordReset) -> Result<(), StoreError> {
+    let sql = "DELETE FROM password_resets WHERE account = $1 OR expires_at <= $2";
+    tx.execute(sql, parameters![reset.account, At(reset.created_at)]).await?;
+    let sql = "INSERT INTO password_resets \
+        (account, digest, created_by, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)";
+    let values = parameters![
+        reset.account,
+        reset.digest,
+        reset.created_by,
+        At(reset.created_at),
+        At(reset.expires_at)
+    ];
+    let inserted = tx.execute(sql, values).await;
+    inserted.or_not_found().or_conflict(|| "this code exists".to_owned())?;
+    Ok(())
 }
 
 /// Deletes the code for an account, if there is one, and those that it created: it may have been another person who

@@ -4,10 +4,10 @@ use super::codec::parameters;
 use super::error::{Constrained, expect_changed};
 use super::identities::ACCOUNTS;
 use super::transaction::Transaction;
-use crate::StoreError;
 use crate::codec::At;
-use crate::objects;
-use domain::account::{Account, Session};
+use crate::objects::{self, AccountRow};
+use crate::{FoundSession, StoreError};
+use domain::account::Session;
 use domain::id::{AccountId, SessionId};
 
 /// Adds a session, and deletes those that had ended by then.
@@ -41,18 +41,25 @@ pub(super) async fn end_oldest(
     Ok(())
 }
 
-/// Returns a session by the digest of its token, and its account.
+/// Returns a session by the digest of its token.
 pub(super) async fn find(
     tx: &Transaction<'_>,
     digest: [u8; 32],
-) -> Result<Option<(Session, Account)>, StoreError> {
+) -> Result<Option<FoundSession>, StoreError> {
     let sql = "SELECT id, digest, account, created_at, expires_at FROM sessions WHERE digest = $1";
     let found = tx.query_opt(sql, parameters![digest]).await?;
     let Some(session) = found.as_ref().map(objects::session).transpose()? else { return Ok(None) };
     let sql = format!("{ACCOUNTS} WHERE id = $1");
-    let account = tx.query_opt(&sql, parameters![session.account]).await?;
-    let account = account.as_ref().map(objects::account).transpose()?;
-    Ok(account.map(|account| (session, account)))
+    let find = async |id: AccountId| {
+        let row = tx.query_opt(&sql, parameters![id]).await?;
+        row.as_ref().map(objects::account_or_person).transpose()
+    };
+    let (account, person) = match find(session.account).await? {
+        Some(AccountRow::Person(person)) => (find(person.account).await?, Some(person)),
+        account => (account, None),
+    };
+    let Some(AccountRow::Account(account)) = account else { return Ok(None) };
+    Ok(Some(FoundSession { session, account, person }))
 }
 
 /// Returns an account's sessions, newest first.

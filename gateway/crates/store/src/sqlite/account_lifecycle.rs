@@ -9,9 +9,9 @@ use rusqlite::Connection;
 
 use super::codec::{ReadColumn, parameters};
 use super::error::Constrained;
-use super::{SqliteStore, keys, password_resets};
+use super::{SqliteStore, keys, password_resets, people};
 use crate::codec::At;
-use crate::objects::status_columns;
+use crate::objects::{name_is_taken, status_columns};
 use crate::{AccountLifecycle, StoreError};
 use domain::account::Account;
 use domain::audit::AuditEntry;
@@ -37,10 +37,11 @@ const PURGED: [(&str, &str); 4] = [
     ),
     (
         "SELECT seq FROM audit WHERE account = ?1 AND (details <> '' OR (address IS NOT NULL \
-            AND (actor IS NULL OR actor = account)) OR (action NOT LIKE 'key.%' \
+            AND (actor IS NULL OR actor IN (SELECT id FROM accounts WHERE id = ?1 OR belongs_to = ?1))) \
+            OR (action NOT LIKE 'key.%' \
             AND object <> (SELECT name FROM accounts WHERE id = ?1))) LIMIT ?2",
-        "UPDATE audit SET details = '', address = CASE \
-            WHEN actor <> account THEN address END, object = CASE WHEN action LIKE 'key.%' THEN object \
+        "UPDATE audit SET details = '', address = CASE WHEN actor NOT IN \
+            (SELECT id FROM accounts WHERE id = account OR belongs_to = account) THEN address END, object = CASE WHEN action LIKE 'key.%' THEN object \
             ELSE (SELECT name FROM accounts WHERE id = account) END WHERE seq = ?",
     ),
 ];
@@ -81,15 +82,17 @@ impl AccountLifecycle for SqliteStore {
         self.write_audited(audit, move |tx| {
             // The names that the account has had are the objects of its audit entries. Another account
             // may have one of them now, and its calls stay.
-            let sql = "DELETE FROM admin_calls WHERE actor = ?1 OR object IN \
+            let sql = "DELETE FROM admin_calls \
+                WHERE actor IN (SELECT id FROM accounts WHERE id = ?1 OR belongs_to = ?1) OR object IN \
                 (SELECT object FROM audit WHERE account = ?1 AND action NOT LIKE 'key.%') \
-                AND object NOT IN (SELECT name FROM accounts WHERE id <> ?1)";
+                AND object NOT IN (SELECT name FROM accounts WHERE id <> ?1 AND belongs_to IS NOT ?1)";
             tx.execute(sql, parameters![account.id])?;
             rename(tx, &account)?;
             set_status(tx, &account)?;
             let sql = "UPDATE accounts SET password_hash = ? WHERE id = ?";
             tx.execute(sql, parameters![hash, account.id])?;
             end_access(tx, account.id, at)?;
+            people::forget(tx, account.id, &hash)?;
             tx.execute("UPDATE keys SET label = '' WHERE account = ?", parameters![account.id])?;
             let sql =
                 "DELETE FROM invites WHERE used_by = ?1 OR (created_by = ?1 AND used_at IS NULL)";
@@ -136,7 +139,7 @@ fn rename(tx: &Connection, account: &Account) -> Result<(), StoreError> {
     let sql = "UPDATE accounts SET name = ?, folded_name = ? WHERE id = ?";
     let renamed =
         tx.execute(sql, parameters![account.name, account.name.to_lowercase(), account.id]);
-    let renamed = renamed.or_conflict(|| format!("an account named `{}` exists", account.name))?;
+    let renamed = renamed.or_conflict(|| name_is_taken(&account.name))?;
     if renamed == 0 { Err(StoreError::NotFound) } else { Ok(()) }
 }
 
@@ -149,10 +152,12 @@ fn set_status(tx: &Connection, account: &Account) -> Result<(), StoreError> {
     }
 }
 
-/// Ends all sessions of an account, deletes its password reset and revokes its keys. Returns the keys.
+/// Ends all sessions of an account and its people, deletes their password resets and revokes the keys of the account.
+/// Returns the keys.
 fn end_access(tx: &Connection, account: AccountId, at: Timestamp) -> Result<Vec<Key>, StoreError> {
     tx.execute("DELETE FROM sessions WHERE account = ?", parameters![account])?;
     password_resets::remove(tx, account)?;
+    people::end_access(tx, account)?;
     let revoked = keys::unrevoked_of(tx, account)?;
     let sql = "UPDATE keys SET revoked_at = ? WHERE account = ? AND revoked_at IS NULL";
     tx.execute(sql, parameters![At(at), account])?;

@@ -12,20 +12,23 @@ use super::{
 use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
-use crate::{ChangeSeq, Identities, Snapshot, StoreError};
+use crate::{ChangeSeq, FoundSession, Identities, Snapshot, StoreError};
 use domain::account::{Account, Session};
 use domain::audit::AuditEntry;
 use domain::id::{AccountId, KeyId, SessionId};
 use domain::key::Key;
 use domain::ledger::{Entry, EntryKind};
 use domain::money::Nanos;
+use domain::person::Person;
 
 #[async_trait]
 impl Identities for SqliteStore {
     async fn load(&self) -> Result<Snapshot, StoreError> {
         self.read(|tx| {
+            let (accounts, people) = accounts(tx)?;
             Ok(Snapshot {
-                accounts: accounts(tx)?,
+                accounts,
+                people,
                 balances: commit::balances(tx)?,
                 plans: catalogue::plans(tx)?,
                 keys: keys::unrevoked(tx)?,
@@ -133,10 +136,7 @@ impl Identities for SqliteStore {
         .await
     }
 
-    async fn find_session(
-        &self,
-        digest: [u8; 32],
-    ) -> Result<Option<(Session, Account)>, StoreError> {
+    async fn find_session(&self, digest: [u8; 32]) -> Result<Option<FoundSession>, StoreError> {
         self.read(move |tx| sessions::find(tx, digest)).await
     }
 
@@ -224,15 +224,14 @@ impl Identities for SqliteStore {
     }
 }
 
-/// Selects accounts.
-pub(super) const ACCOUNTS: &str =
-    "SELECT id, name, role, status, ended, plan, created_at FROM accounts";
+/// Selects accounts and people.
+pub(super) const ACCOUNTS: &str = "SELECT id, name, role, status, ended, plan, created_at, belongs_to, \
+    person_role FROM accounts";
 
-fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
-    Ok(tx
-        .prepare_cached(ACCOUNTS)?
-        .query_map([], |row| objects::account(row))?
-        .collect::<Result<_, _>>()?)
+fn accounts(tx: &Connection) -> Result<(Vec<Account>, Vec<Person>), StoreError> {
+    let mut select = tx.prepare_cached(ACCOUNTS)?;
+    let rows = select.query_map([], |row| objects::account_or_person(row))?;
+    Ok(objects::separated(rows.collect::<Result<_, _>>()?))
 }
 
 /// Replaces the password hash of an account, and deletes its sessions except `keep` and its password
@@ -249,7 +248,7 @@ pub(super) fn set_password(
     sessions::end_others(tx, account, keep)
 }
 
-fn changed(rows: usize) -> Result<(), StoreError> {
+pub(super) fn changed(rows: usize) -> Result<(), StoreError> {
     if rows == 0 { Err(StoreError::NotFound) } else { Ok(()) }
 }
 
@@ -268,6 +267,6 @@ fn insert_account(tx: &Connection, account: &Account, hash: &str) -> Result<(), 
         account.plan,
         At(account.created_at)
     ])
-    .or_conflict(|| format!("an account named `{}` exists", account.name))?;
+    .or_conflict(|| objects::name_is_taken(&account.name))?;
     Ok(())
 }

@@ -30,8 +30,8 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
     tx.prepare_cached(
         "INSERT INTO keys (id, digest, account, label, origin, rpm, tpm, concurrency, \
          monthly_tokens, observe, spend_cap, models, translation, created_at, expires_at, \
-         revoked_at, successor, drain_seconds) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         revoked_at, successor, drain_seconds, created_by) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(parameters![
         key.id,
@@ -51,7 +51,8 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
         key.expires_at.map(At),
         key.revoked_at.map(At),
         key.successor,
-        objects::drain_seconds(key.client_gone)
+        objects::drain_seconds(key.client_gone),
+        key.created_by
     ])
     .or_not_found()
     .or_conflict(|| format!("key `{}` exists", key.id))?;

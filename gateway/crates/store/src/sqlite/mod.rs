@@ -32,6 +32,7 @@ mod migrations;
 mod models;
 mod operator_token;
 mod password_resets;
+mod people;
 mod readers;
 mod requests;
 mod responses;

@@ -55,7 +55,8 @@ impl PasswordResets for SqliteStore {
     }
 }
 
-fn insert(tx: &Connection, reset: &PasswordReset) -> Result<(), StoreError> {
+/// Adds a code, which replaces an earlier one for its account.
+pub(super) fn insert(tx: &Connection, reset: &PasswordReset) -> Result<(), StoreError> {
     let sql = "DELETE FROM password_resets WHERE account = ? OR expires_at <= ?";
     tx.execute(sql, parameters![reset.account, At(reset.created_at)])?;
     let sql = "INSERT INTO password_resets (account, digest, created_by, created_at, expires_at) \

@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension};
 use super::codec::parameters;
 use super::error::Constrained;
 use super::identities::ACCOUNTS;
-use crate::StoreError;
 use crate::codec::At;
-use crate::objects;
-use domain::account::{Account, Session};
+use crate::objects::{self, AccountRow};
+use crate::{FoundSession, StoreError};
+use domain::account::Session;
 use domain::id::{AccountId, SessionId};
 
 const SELECT: &str = "SELECT id, digest, account, created_at, expires_at FROM sessions";
@@ -41,18 +41,21 @@ pub(super) fn end_oldest(tx: &Connection, new: &Session, max: u32) -> Result<(),
     Ok(())
 }
 
-/// Returns a session by the digest of its token, and its account.
-pub(super) fn find(
-    tx: &Connection,
-    digest: [u8; 32],
-) -> Result<Option<(Session, Account)>, StoreError> {
+/// Returns a session by the digest of its token.
+pub(super) fn find(tx: &Connection, digest: [u8; 32]) -> Result<Option<FoundSession>, StoreError> {
     let mut select = tx.prepare_cached(&format!("{SELECT} WHERE digest = ?"))?;
     let found = select.query_row(parameters![digest], |row| objects::session(row)).optional()?;
     let Some(session) = found else { return Ok(None) };
     let mut select = tx.prepare_cached(&format!("{ACCOUNTS} WHERE id = ?"))?;
-    let account =
-        select.query_row(parameters![session.account], |row| objects::account(row)).optional()?;
-    Ok(account.map(|account| (session, account)))
+    let mut find = |id: AccountId| {
+        select.query_row(parameters![id], |row| objects::account_or_person(row)).optional()
+    };
+    let (account, person) = match find(session.account)? {
+        Some(AccountRow::Person(person)) => (find(person.account)?, Some(person)),
+        account => (account, None),
+    };
+    let Some(AccountRow::Account(account)) = account else { return Ok(None) };
+    Ok(Some(FoundSession { session, account, person }))
 }
 
 /// Returns an account's sessions, newest first.

@@ -217,6 +217,7 @@ async fn with_key(store: &SqliteStore, cap: Nanos) -> AccountId {
         expires_at: None,
         revoked_at: None,
         successor: None,
+        created_by: None,
     };
     store.add_key(&key, &audit()).await.unwrap();
     account.id
