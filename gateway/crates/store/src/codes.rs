@@ -2,6 +2,7 @@
 
 use super::codec::{Decode, DecodeError, Encode, Value, invalid_value};
 use domain::account::{AccountStatus, Role};
+use domain::alert::AlertKind;
 use domain::endpoint::Endpoint;
 use domain::key::Translation;
 use domain::model::{Ability, Modality, Routing};
@@ -73,6 +74,12 @@ codes!(AccountStatus: &'static str, as_str {
     Suspended = "suspended",
     Closed = "closed",
     Deleted = "deleted",
+});
+codes!(AlertKind: &'static str, as_str {
+    BalanceLow = "balance_low",
+    SpendCapNear = "spend_cap_near",
+    KeyExpiring = "key_expiring",
+    UpstreamDown = "upstream_down",
 });
 codes!(Ability: &'static str, as_str {
     Tools = "tools",
@@ -146,6 +153,7 @@ mod tests {
         round_trips(Role::ALL.as_slice());
         round_trips(domain::audit::AuditAction::ALL);
         round_trips(AccountStatus::ALL);
+        round_trips(AlertKind::ALL);
         round_trips(Ability::ALL);
         round_trips(Modality::ALL);
         round_trips(Routing::ALL);
