@@ -9,6 +9,7 @@ mod restore;
 mod simulator;
 mod take_over;
 mod upgrade;
+mod webhooks;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -323,6 +324,19 @@ pub async fn run(
         descriptors::limit(),
         config.workers.get(),
     ));
+    let webhooks = webhooks::start(
+        config,
+        webhooks::Sources {
+            store: store.clone(),
+            ledger: ledger.clone(),
+            directory: directory.clone(),
+            upstream_clients: diagnostic_clients.clone(),
+            clock: clock.clone(),
+            entropy: seams.entropy.clone(),
+        },
+        &writing,
+        &recorder_stop,
+    )?;
     let mut scrapes = None;
     if let Some((listener, requests)) = listeners.metrics.take().zip(request_metrics) {
         let served = Arc::new(Scrapes::new(listener.local_addr()?));
@@ -341,6 +355,7 @@ pub async fn run(
             connections: slots.clone(),
             body_memory: body_memory.clone(),
             working_memory: working_memory.clone(),
+            webhooks: webhooks.clone(),
             schema,
             journal_dir,
             database_files,
@@ -380,6 +395,7 @@ pub async fn run(
         schema,
         backups,
         scrapes,
+        webhooks,
         allocations: allocations.clone(),
         directory: directory.clone(),
         ledger: ledger.clone(),

@@ -11,6 +11,7 @@
 //!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
 //! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO.
 //! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log.
+//! - [`webhooks`] notifies operators of events.
 //! - [`app`] builds all components and shuts them down in order; [`workers`] are the threads that serve requests.
 
 pub mod http;
@@ -49,6 +50,7 @@ pub mod shared_pool;
 mod take_over;
 pub mod telemetry;
 pub mod tls;
+pub mod webhooks;
 pub mod welcome;
 pub mod workers;
 mod write_behind;

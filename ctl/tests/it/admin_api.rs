@@ -70,6 +70,7 @@ const LINES: &[&str] = &[
     "backup COPY",
     "reload",
     "seal rotate",
+    "webhook test",
     "version",
     "doctor",
 ];

@@ -53,6 +53,7 @@ mod upstream_secrets;
 mod upstream_settings;
 pub mod upstreams;
 pub mod usage;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -72,6 +73,7 @@ use crate::metrics::Scrapes;
 use crate::secrets::{Credentials, SealKeySource};
 use crate::tls::ServerTls;
 use crate::upstream::UpstreamClients;
+use crate::webhooks::Webhooks;
 use domain::money::Nanos;
 use store::{Allocations, Schema, Store};
 
@@ -92,6 +94,7 @@ pub struct Control {
     schema: Schema,
     backups: Option<Arc<BackupStatus>>,
     scrapes: Option<Arc<Scrapes>>,
+    webhooks: Option<Arc<Webhooks>>,
     allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
@@ -128,6 +131,8 @@ pub struct Parts {
     pub backups: Option<Arc<BackupStatus>>,
     /// The scrapes of the metrics; `None` if they are not served.
     pub scrapes: Option<Arc<Scrapes>>,
+    /// The endpoints of webhooks; `None` for none.
+    pub webhooks: Option<Arc<Webhooks>>,
     /// The shared pools; `None` if only this gateway uses the store.
     pub allocations: Option<Arc<dyn Allocations>>,
     /// The in-memory accounts, keys and catalogue that requests are served from.
@@ -202,6 +207,7 @@ impl Control {
             schema: parts.schema,
             backups: parts.backups,
             scrapes: parts.scrapes,
+            webhooks: parts.webhooks,
             allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,

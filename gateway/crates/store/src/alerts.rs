@@ -23,7 +23,7 @@ pub(crate) const STORED_KINDS: [AlertKind; 3] =
 #[async_trait]
 pub trait Alerts: Send + Sync {
     /// Records the conditions of accounts and keys that hold, unless this was done before. They are older than the
-    /// notifications and nobody is notified of them.
+    /// notifications, and are never reported.
     async fn record_old_alerts(&self, rules: AlertRules) -> Result<(), StoreError>;
     /// Returns the conditions of accounts and keys that have begun or ended and whose change is not recorded, and those
     /// of upstreams that were removed as ended. Returns none while another gateway looks for them.

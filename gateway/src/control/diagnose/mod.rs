@@ -42,6 +42,8 @@ pub enum Area {
     Backups,
     /// Scrapes of the metrics.
     Metrics,
+    /// Deliveries of webhooks to one endpoint.
+    Webhooks,
     /// Consistency of balances with entries, and of records with charges.
     Ledger,
     /// One upstream.
@@ -154,6 +156,10 @@ impl Control {
             let finding = host::metrics(scrapes.last(), now);
             let address = scrapes.address().to_string();
             checks.push(Check::new(Area::Metrics, &address, async move { vec![finding] }));
+        }
+        for (endpoint, status) in self.webhooks.iter().flat_map(|webhooks| webhooks.statuses()) {
+            let finding = host::webhooks(&status);
+            checks.push(Check::new(Area::Webhooks, &endpoint, async move { vec![finding] }));
         }
         checks.push(Check::long(Area::Ledger, database::ledger(self.clone(), caller.clone())));
         for upstream in self.directory.catalogue().upstreams.values() {

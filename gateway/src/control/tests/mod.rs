@@ -113,6 +113,7 @@ impl Bench {
             schema: store::sqlite::SCHEMA,
             backups: None,
             scrapes: None,
+            webhooks: None,
             allocations: None,
             store,
             directory,

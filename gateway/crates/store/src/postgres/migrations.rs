@@ -29,7 +29,7 @@ steps![
     "0007_account_lifecycle",
     "0008_operators",
     "0009_password_resets",
-    "0012_alerts",
+    "0010_alerts",
 ];
 
 /// The newest schema version.

@@ -43,7 +43,7 @@ steps![
     "0024_account_lifecycle",
     "0025_operators",
     "0026_password_resets",
-    "0029_alerts",
+    "0027_alerts",
 ];
 
 /// The newest schema version.
