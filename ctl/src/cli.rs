@@ -24,6 +24,7 @@ pub(crate) mod traffic;
 pub(crate) mod upstream;
 pub(crate) mod usage;
 pub(crate) mod value;
+pub(crate) mod webhook;
 
 use std::path::PathBuf;
 
@@ -222,6 +223,9 @@ pub(crate) enum Command {
     /// Replace the key that encrypts stored secrets (operators only)
     #[command(subcommand, after_help = "Example:\n  ctl seal rotate")]
     Seal(seal::SealCommand),
+    /// Test the endpoints that are notified of events (operators only)
+    #[command(subcommand, after_help = "Example:\n  ctl webhook test")]
+    Webhook(webhook::WebhookCommand),
     /// Show the versions of ctl and of the gateway
     #[command(after_help = "Example:\n  ctl version\n  ctl version -o json")]
     Version,

@@ -29,6 +29,7 @@ mod traffic;
 mod upstream;
 mod usage;
 mod version;
+mod webhook;
 
 use jiff::Timestamp;
 use proto::v1::Percentiles;
@@ -71,6 +72,7 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Restore(input) => restore::run(shell, &input),
         Command::Reload => reload::run(shell).await,
         Command::Seal(command) => seal::run(shell, command).await,
+        Command::Webhook(command) => webhook::run(shell, command).await,
         Command::Version => version::run(shell).await,
         Command::Quickstart(input) => quickstart::run(shell, input).await,
         Command::AgentConfig(input) => agent_config::run(shell, input).await,

@@ -11,6 +11,7 @@ mod restore;
 mod simulator;
 mod take_over;
 mod upgrade;
+mod webhooks;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -338,6 +339,19 @@ pub async fn run(
         descriptors::limit(),
         config.workers.get(),
     ));
+    let webhooks = webhooks::start(
+        config,
+        webhooks::Sources {
+            store: store.clone(),
+            ledger: ledger.clone(),
+            directory: directory.clone(),
+            upstream_clients: diagnostic_clients.clone(),
+            clock: clock.clone(),
+            entropy: seams.entropy.clone(),
+        },
+        &writing,
+        &recorder_stop,
+    )?;
     let metrics_address = listeners.metrics.as_ref().map(TcpListener::local_addr).transpose()?;
     let scrapes = metrics_address.map(|address| Arc::new(Scrapes::new(address)));
     let mut metrics_exporter = None;
@@ -356,6 +370,7 @@ pub async fn run(
             connections: slots.clone(),
             body_memory: body_memory.clone(),
             working_memory: working_memory.clone(),
+            webhooks: webhooks.clone(),
             schema,
             journal_dir,
             database_files,
@@ -397,12 +412,8 @@ pub async fn run(
         cancellations: cancellations.clone(),
     };
     let bodies = BodyReceiver::new(config.max_body_bytes, body_memory, config.edge.body_pace);
-    let edge = Arc::new(EdgeState::new(
-        bodies,
-        config.cors.clone(),
-        health::verbose(schema),
-        broadcast,
-    ));
+    let edge =
+        Arc::new(EdgeState::new(bodies, config.cors.clone(), health::verbose(schema), broadcast));
     let (live_edge, live_retention) = (edge.clone(), retention_settings);
     let apply_settings = Arc::new(move |settings: &LiveSettings| {
         live_edge.set_cors(settings.cors.clone());
@@ -414,6 +425,7 @@ pub async fn run(
         backups,
         scrapes,
         telemetry,
+        webhooks,
         allocations: allocations.clone(),
         directory: directory.clone(),
         ledger: ledger.clone(),

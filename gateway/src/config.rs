@@ -15,6 +15,7 @@ mod responses;
 mod restore;
 mod source;
 mod store;
+mod webhook;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -37,6 +38,7 @@ use crate::secrets::SealKeySource;
 use crate::telemetry::AccessLogSetting;
 use crate::tls::TlsFiles;
 use crate::upstream::EnvironmentProxies;
+use crate::webhooks::WebhookConfig;
 use crate::workers::default_workers;
 pub use address::{AdminAddress, ListenError, listen_address};
 use domain::durability::Durability;
@@ -51,6 +53,7 @@ pub use responses::{KeepAliveSetting, ReasoningSetting, ResponsesConfig, Respons
 pub use restore::RestoreArgs;
 pub use source::{RereadSettings, SettingsInUse, SettingsSource};
 pub use store::{DurabilitySetting, StoreConfig};
+pub use webhook::WebhookSettings;
 
 /// The default listen address of the API.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
@@ -231,6 +234,9 @@ pub struct Settings {
     /// The settings of `/v1/responses`.
     #[command(flatten)]
     pub responses: ResponsesSettings,
+    /// The settings of webhooks.
+    #[command(flatten)]
+    pub webhook: WebhookSettings,
 }
 
 /// The registration mode, as written in a setting.
@@ -312,6 +318,8 @@ pub struct Config {
     pub otlp: Option<OtlpConfig>,
     /// The configuration of `/v1/responses`.
     pub responses: ResponsesConfig,
+    /// The configuration of webhooks; `None` for none.
+    pub webhooks: Option<WebhookConfig>,
     /// The settings and where they came from; `None` if they cannot be read again.
     pub in_use: Option<Box<SettingsInUse>>,
 }
@@ -376,6 +384,7 @@ impl Settings {
             edge: self.edge.or(lower.edge),
             otlp: self.otlp.or(lower.otlp),
             responses: self.responses.or(lower.responses),
+            webhook: self.webhook.or(lower.webhook),
         }
     }
 
@@ -545,6 +554,7 @@ impl Settings {
             edge: self.edge.resolve()?,
             otlp: self.otlp.resolve()?,
             responses: self.responses.resolve()?,
+            webhooks: self.webhook.resolve()?,
             in_use: None,
         })
     }

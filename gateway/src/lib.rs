@@ -13,6 +13,7 @@
 //! - [`cancellation`] ends single requests early, and wakes the tasks of all for it.
 //! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log; [`otlp`] exports both, and
 //!   spans, to an OpenTelemetry collector.
+//! - [`webhooks`] notifies operators of events.
 //! - [`app`] builds all components and shuts them down in order; [`workers`] are the threads that serve requests.
 
 pub mod http;
@@ -53,6 +54,7 @@ pub mod shared_pool;
 mod take_over;
 pub mod telemetry;
 pub mod tls;
+pub mod webhooks;
 pub mod welcome;
 pub mod workers;
 mod write_behind;

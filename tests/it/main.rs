@@ -87,4 +87,5 @@ mod upstream_bounds;
 mod upstream_proxy;
 mod usage_bounds;
 mod version;
+mod webhooks;
 mod year;

@@ -76,6 +76,7 @@ const LINES: &[&str] = &[
     "backup COPY",
     "reload",
     "seal rotate",
+    "webhook test",
     "version",
     "doctor",
 ];

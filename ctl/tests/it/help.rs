@@ -89,6 +89,8 @@ pub(crate) const COMMANDS: &[&str] = &[
     "reload",
     "seal",
     "seal rotate",
+    "webhook",
+    "webhook test",
     "version",
     "apply",
     "export",

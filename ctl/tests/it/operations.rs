@@ -1,4 +1,5 @@
-//! Tests of `ctl traffic`, `ctl upstream health`, `ctl account limits`, `ctl version` and `ctl reload`.
+//! Tests of `ctl traffic`, `ctl upstream health`, `ctl account limits`, `ctl version`,
+//! `ctl reload` and `ctl webhook`.
 
 use crate::harness::signed_in;
 
@@ -114,4 +115,15 @@ async fn a_rotation_of_the_seal_key_says_what_is_left_to_do() {
     assert!(result.err.contains("remove the former key from `/run/secrets/seal`"), "{result:?}");
     insta::assert_snapshot!("seal_rotate", result.ok());
     assert_eq!(fake.last().message, "RotateSealKeyRequest");
+}
+
+#[tokio::test]
+async fn a_test_of_webhooks_shows_each_endpoint_and_fails_with_one() {
+    let (fake, user) = signed_in().await;
+    insta::assert_snapshot!("webhook_test", user.ctl("webhook test -o json").await.ok());
+    assert_eq!(fake.last().message, "TestWebhooksRequest");
+    fake.inject_problems();
+    let result = user.ctl("webhook test -o csv").await;
+    assert_eq!((result.code, result.out.lines().count()), (1, 3), "{result:?}");
+    assert!(result.err.contains("1 of 2 endpoints did not accept the event"), "{result:?}");
 }

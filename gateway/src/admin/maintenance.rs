@@ -70,6 +70,20 @@ impl MaintenanceService for Maintenance {
         Ok(Response::new(v1::EnableOperatorTokenResponse { path }))
     }
 
+    async fn test_webhooks(
+        &self,
+        request: Request<v1::TestWebhooksRequest>,
+    ) -> RpcResult<v1::TestWebhooksResponse> {
+        let caller = auth::caller(&self.control, &request).await?;
+        let results = self.control.test_webhooks(&caller).await?;
+        let results = results.into_iter().map(|result| v1::WebhookTestResult {
+            endpoint: result.endpoint,
+            failure: result.failure.unwrap_or_default(),
+            elapsed_ms: result.elapsed.as_secs_f64() * 1e3,
+        });
+        Ok(Response::new(v1::TestWebhooksResponse { results: results.collect() }))
+    }
+
     async fn get_version(
         &self,
         request: Request<v1::GetVersionRequest>,

@@ -159,7 +159,8 @@ fn node_id(dir: &Path, id: impl FnOnce() -> Uuid) -> Result<NodeId> {
     Ok(NodeId(Uuid::try_parse(node.expose_secret()).with_context(reading)?))
 }
 
-fn host_name() -> Result<NodeName> {
+/// Returns the name of this host as that of a node.
+pub(super) fn host_name() -> Result<NodeName> {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     NodeName::parse(&name)
         .with_context(|| format!("the host name `{name}` is not usable; set `node_name`"))

@@ -56,6 +56,7 @@ mod upstream_secrets;
 mod upstream_settings;
 pub mod upstreams;
 pub mod usage;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -77,6 +78,7 @@ use crate::otlp::Exporter;
 use crate::secrets::{Credentials, SealKeySource};
 use crate::tls::ServerTls;
 use crate::upstream::UpstreamClients;
+use crate::webhooks::Webhooks;
 use domain::money::Nanos;
 use store::{Allocations, Schema, Store};
 
@@ -99,6 +101,7 @@ pub struct Control {
     backups: Option<Arc<BackupStatus>>,
     scrapes: Option<Arc<Scrapes>>,
     telemetry: Option<Arc<Exporter>>,
+    webhooks: Option<Arc<Webhooks>>,
     allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
@@ -138,6 +141,8 @@ pub struct Parts {
     pub scrapes: Option<Arc<Scrapes>>,
     /// The export to a collector; `None` if nothing is exported.
     pub telemetry: Option<Arc<Exporter>>,
+    /// The endpoints of webhooks; `None` for none.
+    pub webhooks: Option<Arc<Webhooks>>,
     /// The shared pools; `None` if only this gateway uses the store.
     pub allocations: Option<Arc<dyn Allocations>>,
     /// The in-memory accounts, keys and catalogue that requests are served from.
@@ -215,6 +220,7 @@ impl Control {
             backups: parts.backups,
             scrapes: parts.scrapes,
             telemetry: parts.telemetry,
+            webhooks: parts.webhooks,
             allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,

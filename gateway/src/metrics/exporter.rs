@@ -17,6 +17,7 @@ use crate::ledger::Ledger;
 use crate::memory_budget::MemoryBudget;
 use crate::otlp::{ExportStatus, Signal, SignalCounts};
 use crate::upstream::UpstreamClients;
+use crate::webhooks::Webhooks;
 use domain::health::{BreakerState, CheckState};
 use otlp_proto::metrics::v1::Metric;
 use store::Schema;
@@ -44,6 +45,8 @@ pub struct Sources {
     pub body_memory: Arc<MemoryBudget>,
     /// The memory for copies of long requests and for long answers.
     pub working_memory: Arc<MemoryBudget>,
+    /// The endpoints of webhooks; `None` for none.
+    pub webhooks: Option<Arc<Webhooks>>,
     /// The schema of the database.
     pub schema: Schema,
     /// The directory of the journal.
@@ -109,6 +112,7 @@ impl Exporter {
         self.encode_ledger(encoder);
         self.encode_upstreams(encoder);
         self.encode_export(encoder);
+        self.encode_webhooks(encoder);
     }
 
     fn encode_export(&self, encoder: &mut Encoder<'_>) {
@@ -212,6 +216,23 @@ impl Exporter {
                 .gauge("tollgate_database_bytes", "The size of the SQLite database and its log.")
                 .sample(&[], database_files.iter().map(|file| file_bytes(file)).sum::<u64>());
         }
+    }
+
+    fn encode_webhooks(&self, encoder: &mut Encoder<'_>) {
+        let Some(webhooks) = &self.0.webhooks else { return };
+        let counts = webhooks.counts();
+        encoder
+            .counter("tollgate_webhook_deliveries_total", "Webhooks that an endpoint accepted.")
+            .sample(&[], counts.delivered);
+        encoder
+            .counter("tollgate_webhook_failures_total", "Attempts to send a webhook that failed.")
+            .sample(&[], counts.failed);
+        encoder
+            .counter("tollgate_webhook_drops_total", "Webhooks that were given up.")
+            .sample(&[], counts.dropped);
+        encoder
+            .gauge("tollgate_webhooks_waiting", "Webhooks that wait to be sent.")
+            .sample(&[], counts.waiting);
     }
 
     fn encode_upstreams(&self, encoder: &mut Encoder<'_>) {

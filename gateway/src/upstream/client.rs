@@ -30,6 +30,8 @@ use domain::upstream::{CredentialIndex, Profile, Upstream};
 use domain::wire::error::ReportedError;
 use domain::wire::splice::Payload;
 
+/// The versions of HTTP that are offered to an upstream with TLS, the preferred one first.
+const PROTOCOLS: [Protocol; 2] = [Protocol::Http2, Protocol::Http1];
 /// The maximum length of an error body that is read.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 
@@ -87,8 +89,13 @@ impl UpstreamClient {
             let trust = super::trust(&upstream).map_err(UpstreamError::Misconfigured)?;
             let identity = super::identity(&upstream, secrets);
             let identity = identity.map_err(UpstreamError::Misconfigured)?;
-            let connector =
-                TcpConnector::tls(&chat_completions, proxy()?, &trust, identity.as_ref());
+            let connector = TcpConnector::tls(
+                &chat_completions,
+                proxy()?,
+                &trust,
+                identity.as_ref(),
+                &PROTOCOLS,
+            );
             pool(Box::new(connector.map_err(UpstreamError::Misconfigured)?))
         } else {
             let connector = TcpConnector::plain(&chat_completions, proxy()?);
@@ -443,7 +450,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), UpstreamError> {
 }
 
 /// Returns an address's host, with its port unless that is the scheme's default.
-fn host(address: &Uri) -> Result<HeaderValue, UpstreamError> {
+pub(super) fn host(address: &Uri) -> Result<HeaderValue, UpstreamError> {
     let host = address.host().unwrap_or_default();
     let default_port = if address.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
     let value = match address.port_u16().filter(|&port| port != default_port) {

@@ -68,6 +68,18 @@ pub(super) struct TcpConnector {
 #[derive(Clone)]
 pub struct SimulatorDialer(Arc<dyn Fn() -> io::Result<UnixStream> + Send + Sync>);
 
+// === impl Protocol ===
+
+impl Protocol {
+    /// Returns the name in a TLS handshake.
+    const fn alpn(self) -> &'static [u8] {
+        match self {
+            Self::Http1 => b"http/1.1",
+            Self::Http2 => b"h2",
+        }
+    }
+}
+
 // === impl TcpConnector ===
 
 impl TcpConnector {
@@ -88,8 +100,8 @@ impl TcpConnector {
         Ok(Self { tcp, proxy, address, tls: None })
     }
 
-    /// Creates a connector for a server with TLS, to which HTTP/2 and HTTP/1.1 are offered, and `identity` if it
-    /// asks for a certificate.
+    /// Creates a connector for a server with TLS, to which `protocols` are offered, and `identity` if it asks for a
+    /// certificate.
     ///
     /// # Errors
     /// The host of `address` is neither a DNS name nor an IP address.
@@ -98,6 +110,7 @@ impl TcpConnector {
         proxy: Option<Proxy>,
         trust: &Trust,
         identity: Option<&Identity>,
+        protocols: &[Protocol],
     ) -> Result<Self, String> {
         let host = address.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -107,7 +120,7 @@ impl TcpConnector {
         if let Some(identity) = identity {
             identity.apply(&mut config);
         }
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols.iter().map(|it| it.alpn().to_vec()).collect();
         let tls = Some((TlsConnector::from(Arc::new(config)), name));
         Ok(Self { tls, ..Self::plain(address, proxy)? })
     }

@@ -161,6 +161,11 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.maintenance().reload(v1::ReloadRequest {}).await));
             Rule::Operator
         }
+        "MaintenanceService/TestWebhooks" => {
+            let request = v1::TestWebhooksRequest {};
+            all.push(shown(caller.maintenance().test_webhooks(request).await));
+            Rule::Operator
+        }
         "MaintenanceService/RotateSealKey" => {
             let request = v1::RotateSealKeyRequest {};
             all.push(shown(caller.maintenance().rotate_seal_key(request).await));

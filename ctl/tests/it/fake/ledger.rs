@@ -89,6 +89,24 @@ impl MaintenanceService for FakeGateway {
         answer(Box::pin(tokio_stream::iter(chunks)))
     }
 
+    /// One endpoint accepts the event; with injected problems, another one does not.
+    async fn test_webhooks(
+        &self,
+        request: Request<TestWebhooksRequest>,
+    ) -> Answer<TestWebhooksResponse> {
+        self.record("TestWebhooks", request)?;
+        let result = |endpoint: &str, failure: &str| WebhookTestResult {
+            endpoint: endpoint.to_owned(),
+            failure: failure.to_owned(),
+            elapsed_ms: 12.5,
+        };
+        let mut results = vec![result("https://hooks.example", "")];
+        if self.state.lock().unwrap().has_problems {
+            results.push(result("http://10.0.0.9:8080", "it answered HTTP 500"));
+        }
+        answer(TestWebhooksResponse { results })
+    }
+
     async fn get_version(&self, request: Request<GetVersionRequest>) -> Answer<GetVersionResponse> {
         self.record("GetVersion", request)?;
         answer(GetVersionResponse {

@@ -5,6 +5,7 @@
 
 pub mod account;
 pub mod account_name;
+pub mod alert;
 pub mod allocation;
 pub mod audit;
 pub mod audit_diff;

@@ -2,6 +2,7 @@
 
 use super::codec::{Decode, DecodeError, Encode, Value, invalid_value};
 use domain::account::{AccountStatus, Role};
+use domain::alert::AlertKind;
 use domain::endpoint::Endpoint;
 use domain::key::Translation;
 use domain::model::{Ability, Modality, Routing};
@@ -79,6 +80,12 @@ codes!(PersonRole: &'static str, as_str {
     Member = "member",
     Admin = "admin",
 });
+codes!(AlertKind: &'static str, as_str {
+    BalanceLow = "balance_low",
+    SpendCapNear = "spend_cap_near",
+    KeyExpiring = "key_expiring",
+    UpstreamDown = "upstream_down",
+});
 codes!(Ability: &'static str, as_str {
     Tools = "tools",
     Vision = "vision",
@@ -151,6 +158,7 @@ mod tests {
         round_trips(Role::ALL.as_slice());
         round_trips(domain::audit::AuditAction::ALL);
         round_trips(AccountStatus::ALL);
+        round_trips(AlertKind::ALL);
         round_trips(Ability::ALL);
         round_trips(Modality::ALL);
         round_trips(Routing::ALL);

@@ -4,6 +4,7 @@
 //! be refused. The parts depend on each other and run in the order of [`run`].
 
 mod account_lifecycle;
+mod alerts;
 mod audit;
 mod catalogue;
 pub(crate) mod identities;
@@ -42,6 +43,7 @@ pub(crate) async fn run(store: &dyn Store) {
     people::run(store).await;
     operator_token::run(store).await;
     maintenance::run(store).await;
+    alerts::run(store).await;
     account_lifecycle::run(store).await;
     seal_key_is_replaced(store).await;
 }

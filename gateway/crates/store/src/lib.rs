@@ -29,6 +29,7 @@ use domain::response::{FoundItems, StoredResponse, Turn};
 use domain::upstream::Upstream;
 
 pub mod account_lifecycle;
+pub mod alerts;
 pub mod allocations;
 pub mod audit;
 pub mod claims;
@@ -64,6 +65,7 @@ pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
 pub use schema::{Schema, Upgrade};
 
 pub use account_lifecycle::AccountLifecycle;
+pub use alerts::Alerts;
 pub use allocations::Allocations;
 pub use audit::{AuditFilter, AuditLog};
 pub use claims::IdempotencyClaims;
@@ -111,6 +113,7 @@ pub trait Store:
     + Nodes
     + Changes
     + SealKeys
+    + Alerts
 {
 }
 impl<
@@ -129,7 +132,8 @@ impl<
         + StoreMaintenance
         + Nodes
         + Changes
-        + SealKeys,
+        + SealKeys
+        + Alerts,
 > Store for T
 {
 }

@@ -15,6 +15,7 @@ pub(in super::super) fn finding(view: FindingView) -> v1::DiagnoseResponse {
         Area::Backups => v1::DiagnosticArea::Backups,
         Area::Metrics => v1::DiagnosticArea::Metrics,
         Area::Collector => v1::DiagnosticArea::Collector,
+        Area::Webhooks => v1::DiagnosticArea::Webhooks,
         Area::Ledger => v1::DiagnosticArea::Ledger,
         Area::Upstream => v1::DiagnosticArea::Upstream,
         Area::Tls => v1::DiagnosticArea::Tls,

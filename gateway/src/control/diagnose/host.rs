@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, blocking};
+use crate::webhooks::EndpointStatus;
 
 /// The earliest plausible time, 1 January 2026, in seconds since 1970.
 const MIN_CLOCK_SECONDS: i64 = 1_767_225_600;
@@ -83,6 +84,26 @@ pub(super) fn metrics(last: Option<Timestamp>, now: Timestamp) -> Finding {
     }
 }
 
+/// Returns the finding about the deliveries to an endpoint of webhooks.
+pub(super) fn webhooks(status: &EndpointStatus) -> Finding {
+    let remedy = "see whether the receiver runs, and try `ctl webhook test`";
+    let dropped = match status.dropped {
+        0 => String::new(),
+        dropped => format!("; {dropped} were dropped since the start"),
+    };
+    if let Some((at, failure)) = &status.failure {
+        return Finding::problem(
+            format!("the last attempt, at {at:.0}, failed: {failure}{dropped}"),
+            remedy,
+        );
+    }
+    let text = status.delivered_at.map_or_else(
+        || "nothing was sent since the start".to_owned(),
+        |at| format!("the last delivery was at {at:.0}"),
+    );
+    if status.dropped > 0 { Finding::warning(text + &dropped, remedy) } else { Finding::ok(text) }
+}
+
 fn open_files(open: u64, limit: Option<u64>) -> Finding {
     let Some(limit) = limit else {
         return Finding::ok(format!("{open} files are open, and there is no limit"));
@@ -132,6 +153,25 @@ mod tests {
             let found = metrics(last.map(at), at(105));
             assert_eq!(found.severity, expected, "{last:?}");
             assert_eq!(found.remedy.is_empty(), expected == Ok);
+        }
+    }
+
+    #[test]
+    fn webhooks_that_fail_are_a_problem_and_dropped_ones_a_warning() {
+        let at = Timestamp::from_second(1_795_608_000).unwrap();
+        let delivered = EndpointStatus { delivered_at: Some(at), ..EndpointStatus::default() };
+        let dropped = EndpointStatus { dropped: 2, ..delivered.clone() };
+        let failure = Some((at, "it answered HTTP 500".to_owned()));
+        let failing = EndpointStatus { failure, ..dropped.clone() };
+        for (status, severity, text) in [
+            (EndpointStatus::default(), Ok, "nothing was sent since the start"),
+            (delivered, Ok, "the last delivery was at 2026-11-25T12:00:00Z"),
+            (dropped, Warning, "at 2026-11-25T12:00:00Z; 2 were dropped since the start"),
+            (failing, Problem, "failed: it answered HTTP 500; 2 were dropped"),
+        ] {
+            let found = webhooks(&status);
+            assert_eq!(found.severity, severity, "{found:?}");
+            assert!(found.text.contains(text), "{found:?}");
         }
     }
 

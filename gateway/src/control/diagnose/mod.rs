@@ -45,6 +45,8 @@ pub enum Area {
     Metrics,
     /// The export to an OpenTelemetry collector.
     Collector,
+    /// Deliveries of webhooks to one endpoint.
+    Webhooks,
     /// Consistency of balances with entries, and of records with charges.
     Ledger,
     /// One upstream.
@@ -161,6 +163,10 @@ impl Control {
         if let Some(exporter) = &self.telemetry {
             let address = exporter.status().address().to_owned();
             checks.push(Check::new(Area::Collector, &address, collector::check(exporter.clone())));
+        }
+        for (endpoint, status) in self.webhooks.iter().flat_map(|webhooks| webhooks.statuses()) {
+            let finding = host::webhooks(&status);
+            checks.push(Check::new(Area::Webhooks, &endpoint, async move { vec![finding] }));
         }
         checks.push(Check::long(Area::Ledger, database::ledger(self.clone(), caller.clone())));
         for upstream in self.directory.catalogue().upstreams.values() {

@@ -115,6 +115,7 @@ impl Bench {
             backups: None,
             scrapes: None,
             telemetry: None,
+            webhooks: None,
             allocations: None,
             store,
             directory,

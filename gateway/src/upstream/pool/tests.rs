@@ -23,7 +23,7 @@ use trust::Trust;
 use super::*;
 use crate::journal_barrier::FlushJournal;
 use crate::upstream::SendStatus;
-use crate::upstream::connect::TcpConnector;
+use crate::upstream::connect::{Protocol, TcpConnector};
 use crate::upstream::error::BoxError;
 use crate::upstream::slots::SlotsTable;
 use crate::upstream::tests::entry;
@@ -336,7 +336,9 @@ async fn a_request_that_an_idle_connection_took_before_it_closed_is_sent_again_o
 async fn a_server_that_accepts_but_does_not_greet_is_given_up_at_the_connect_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: Uri = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let pool = pool_of(TcpConnector::tls(&address, None, &Trust::of_host(), None).unwrap());
+    let pool = pool_of(
+        TcpConnector::tls(&address, None, &Trust::of_host(), None, &[Protocol::Http1]).unwrap(),
+    );
     let error = send(&pool, &request).await.unwrap_err();
     assert!(matches!(error, UpstreamError::TimedOut(Phase::Connect)), "{error:?}");
     assert!(error.is_retryable() && error.is_upstream_fault());

@@ -268,6 +268,7 @@ pub(crate) const TABLES: &[Table] = &[
         &["seq", "at", "actor", "action", "object", "account", "details", "address"],
         "FROM audit ORDER BY seq",
     ),
+    Table::same("alerts", &["kind", "subject", "node", "at"], "FROM alerts"),
     Table::same(
         "admin_calls",
         &["actor", "method", "key", "digest", "object", "at"],

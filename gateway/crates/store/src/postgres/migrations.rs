@@ -30,6 +30,7 @@ steps![
     "0008_operators",
     "0009_password_resets",
     "0010_people",
+    "0011_alerts",
 ];
 
 /// The newest schema version.

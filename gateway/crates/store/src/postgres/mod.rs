@@ -7,6 +7,7 @@
 
 mod account_lifecycle;
 mod address;
+mod alerts;
 mod allocation_use;
 mod allocations;
 mod audit;

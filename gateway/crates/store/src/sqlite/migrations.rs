@@ -44,6 +44,7 @@ steps![
     "0025_operators",
     "0026_password_resets",
     "0027_people",
+    "0028_alerts",
 ];
 
 /// The newest schema version.

@@ -6,6 +6,7 @@
 //! with [`SqliteStore::open`], then `commit.rs`, the hot path. Only this module uses rusqlite.
 
 mod account_lifecycle;
+mod alerts;
 mod audit;
 mod background_reads;
 mod calls;
