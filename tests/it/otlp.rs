@@ -205,6 +205,40 @@ async fn a_stream_and_a_refusal_have_spans() {
     assert!(!format!("{spans:?}").contains("quince"));
 }
 
+/// The first deployment is slow, and its attempt is cancelled once the second one has answered.
+#[tokio::test]
+async fn a_cancelled_attempt_is_a_span_without_an_error() {
+    let collector = Collector::start(Behaviour::Accept).await;
+    let product = start(&collector, traces(1.0)).await;
+    let (first, second) = (RawUpstream::start().await, RawUpstream::start().await);
+    let operator = product.operator().await;
+    operator.add_model_on("asked", &[&first.url, &second.url]).await;
+    let hedged = v1::UpdateModelRequest {
+        id: "asked".to_owned(),
+        hedge_after_ms: Some(10),
+        ..Default::default()
+    };
+    operator.models().update_model(hedged).await.unwrap();
+    let key = product.member("alice").await.key().await.secret;
+    let serve = async {
+        let slow = first.call().await;
+        (slow, second.answer(chat_answer()).await)
+    };
+    let (answer, calls) =
+        tokio::join!(product.chat(&key, &question("asked", "hi")).answer(), serve);
+    assert_eq!(answer.status, 200);
+    let spans = collector.requests(1).await;
+    let attempts: Vec<_> = spans.iter().filter(|span| span.kind == 3).collect();
+    let [slow, fast] = attempts[..] else { panic!("{spans:#?}") };
+    assert_eq!(attribute(&slow.attributes, "error.type"), "cancelled");
+    assert_eq!(attribute(&fast.attributes, "error.type"), "");
+    assert!(slow.status.is_none() && fast.status.is_none());
+    for (span, call) in [(slow, &calls.0), (fast, &calls.1)] {
+        let parent = call.header("traceparent").unwrap();
+        assert!(parent.contains(&HEXLOWER.encode(&span.span_id)), "{parent}");
+    }
+}
+
 /// The upstream breaks its stream off.
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_the_error_of_its_attempt() {

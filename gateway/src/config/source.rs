@@ -89,13 +89,15 @@ fn differences(old: &Settings, new: &Settings) -> Result<Vec<String>> {
     let mut names = Vec::new();
     collect_differences("", &table(old)?, &table(new)?, &mut names);
     // Not in the table, because they may contain a password or a token.
-    let secrets: [(_, fn(&Settings) -> &Option<SecretString>); 2] =
-        [("store", |it| &it.store), ("otlp.headers", |it| &it.otlp.headers)];
-    for (name, secret) in secrets {
-        let [old, new] = [old, new].map(|it| secret(it).as_ref().map(ExposeSecret::expose_secret));
-        if old != new {
-            names.push(name.to_owned());
-        }
+    let differ = |old: &Option<SecretString>, new: &Option<SecretString>| {
+        let [old, new] = [old, new].map(|it| it.as_ref().map(ExposeSecret::expose_secret));
+        old != new
+    };
+    if differ(&old.store, &new.store) {
+        names.push("store".to_owned());
+    }
+    if differ(&old.otlp.headers, &new.otlp.headers) {
+        names.push("otlp.headers".to_owned());
     }
     names.sort_unstable();
     Ok(names)

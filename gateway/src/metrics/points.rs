@@ -193,7 +193,9 @@ mod tests {
         encoder.gauge("tollgate_connections", "Open.").sample(&[], 7_usize);
         encoder.gauge("tollgate_empty", "No sample.");
         let mut histogram = Histogram::new(&[0.5, 1.0]);
-        [0.25, 0.75, 2.0].into_iter().for_each(|value| histogram.observe(value));
+        for value in [0.25, 0.75, 2.0] {
+            histogram.observe(value);
+        }
         encoder
             .histogram("gen_ai_server_request_duration_seconds", "Times.")
             .buckets(&[("gen_ai_request_model", "m")], &histogram);

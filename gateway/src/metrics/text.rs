@@ -18,7 +18,7 @@ pub enum Format {
 /// Takes metrics as text.
 pub(super) struct Text {
     format: Format,
-    text: String,
+    encoded: String,
     /// The name of the family whose samples are being written.
     name: &'static str,
 }
@@ -59,15 +59,15 @@ impl Format {
 impl Text {
     /// Creates an empty text.
     pub(super) fn new(format: Format) -> Self {
-        Self { format, text: String::new(), name: "" }
+        Self { format, encoded: String::new(), name: "" }
     }
 
     /// Returns the text.
     pub(super) fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
-            self.text.push_str("# EOF\n");
+            self.encoded.push_str("# EOF\n");
         }
-        self.text
+        self.encoded
     }
 
     /// Writes a sample without the end of its line.
@@ -78,7 +78,7 @@ impl Text {
         more: Option<(&str, &str)>,
         value: impl Display,
     ) {
-        let text = &mut self.text;
+        let text = &mut self.encoded;
         text.push_str(self.name);
         text.push_str(suffix);
         let shown = labels.iter().copied().chain(more).filter(|(_, value)| !value.is_empty());
@@ -98,7 +98,7 @@ impl Text {
     }
 
     fn end_sample(&mut self) {
-        self.text.push('\n');
+        self.encoded.push('\n');
     }
 }
 
@@ -115,7 +115,7 @@ impl Sink for Text {
             Kind::Gauge => "gauge",
             Kind::Histogram => "histogram",
         };
-        _ = writeln!(self.text, "# HELP {family} {help}\n# TYPE {family} {kind_name}");
+        _ = writeln!(self.encoded, "# HELP {family} {help}\n# TYPE {family} {kind_name}");
     }
 
     fn sample(&mut self, labels: Labels<'_>, value: Number) {
@@ -143,7 +143,7 @@ impl Sink for Text {
                 let Exemplar { trace_id, span_id, value, at } = exemplar;
                 let at = at.as_duration().as_secs_f64();
                 _ = write!(
-                    self.text,
+                    self.encoded,
                     " # {{trace_id=\"{trace_id}\",span_id=\"{span_id}\"}} {value:?} {at:.3}"
                 );
             }

@@ -232,11 +232,11 @@ impl OpenRequest {
     pub(super) fn begin_traced_attempt(&mut self) -> Option<Box<AttemptContext>> {
         let headers = self.trace.headers.as_deref();
         let Some(trace) = self.trace.trace.as_deref_mut() else {
-            return headers.map(TraceHeaders::of_attempt);
+            return headers.map(|headers| Box::new(headers.of_attempt()));
         };
         let served_by = self.record.as_ref()?.deployment.clone()?;
         let number = trace.begin_attempt(served_by, self.credential, self.app.clock.monotonic());
-        Some(TraceHeaders::of_traced_attempt(headers, trace, number))
+        Some(Box::new(TraceHeaders::of_traced_attempt(headers, trace, number)))
     }
 
     /// Returns the part of an attempt in the trace; `None` if the request is not sampled.

@@ -120,8 +120,8 @@ impl TraceHeaders {
     }
 
     /// Returns the context of an attempt of a request with this context.
-    pub(super) fn of_attempt(&self) -> Box<AttemptContext> {
-        Box::new(AttemptContext { headers: self.clone(), number: None })
+    pub(super) fn of_attempt(&self) -> AttemptContext {
+        AttemptContext { headers: self.clone(), number: None }
     }
 
     /// Returns the context of an attempt of a sampled request.
@@ -129,12 +129,12 @@ impl TraceHeaders {
         forwarded: Option<&Self>,
         trace: &RequestTrace,
         number: AttemptNumber,
-    ) -> Box<AttemptContext> {
+    ) -> AttemptContext {
         let headers = Self {
             traceparent: header_value(&trace.header(number)),
             tracestate: forwarded.and_then(|headers| headers.tracestate.clone()),
         };
-        Box::new(AttemptContext { headers, number: Some(number) })
+        AttemptContext { headers, number: Some(number) }
     }
 
     /// Adds the headers to a request.

@@ -7,7 +7,6 @@
 /// The generated code, in modules by package.
 #[expect(
     clippy::pedantic,
-    clippy::derive_partial_eq_without_eq,
     missing_docs,
     unreachable_pub,
     reason = "generated from files with comments"

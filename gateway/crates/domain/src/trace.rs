@@ -94,8 +94,7 @@ impl TraceId {
 
     /// Returns the last seven bytes, which are random, as a number below 2⁵⁶.
     pub const fn random_bits(self) -> u64 {
-        let [.., a, b, c, d, e, f, g] = self.0;
-        u64::from_be_bytes([0, a, b, c, d, e, f, g])
+        u64::from_be_bytes(last_half(self.0)) & (u64::MAX >> 8)
     }
 }
 
@@ -110,8 +109,7 @@ impl fmt::Display for TraceId {
 impl SpanId {
     /// Returns the id of the span of a request: the random half of the request's id.
     pub const fn of_request(id: RequestId) -> Self {
-        let [.., a, b, c, d, e, f, g, h] = *id.0.as_bytes();
-        Self([a, b, c, d, e, f, g, h])
+        Self(last_half(*id.0.as_bytes()))
     }
 
     /// Returns the id at a distance from this one, which is as unique within a trace.
@@ -163,6 +161,11 @@ impl TraceParent {
         header[54] = if self.is_sampled { b'1' } else { b'0' };
         header
     }
+}
+
+const fn last_half(bytes: [u8; 16]) -> [u8; 8] {
+    let [_, _, _, _, _, _, _, _, half @ ..] = bytes;
+    half
 }
 
 /// Returns the bytes that lower-case hexadecimal digits stand for; `None` for other characters.

@@ -353,6 +353,7 @@ fn record(n: u64) -> RequestRecord {
         ttft: has(5).then(|| Duration::from_micros(n)),
         notes: if has(9) { vec![] } else { vec!["a \"note\"".into(), "ü".into()] },
         count: NonZeroU32::new(if has(13) { 1 } else { 1_234 }).unwrap(),
+        trace: None,
         idempotency: (!has(8)).then(|| IdempotencyDigest([u8::try_from(n % 251).unwrap(); 32])),
     }
 }
