@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::problem;
 
 /// The timeout for a response.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The reason for the end of a session.
 pub(super) enum SessionError {

@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use proto::client;
 use proto::v1;
 use proto::v1::account_service_client::AccountServiceClient;
+use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::node_service_client::NodeServiceClient;
@@ -103,6 +104,7 @@ async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutco
         | Change::RevokeInvite { .. }
         | Change::RevokeSession { .. }
         | Change::RevokeOtherSessions) => access(AccountServiceClient::new(channel), change).await,
+        Change::TestUpstream { name } => test_upstream(channel, &name).await,
         Change::CancelRequest { id } => {
             let notice = format!("request `{id}` is cancelled");
             let request = v1::CancelRequestRequest { id };
@@ -110,6 +112,28 @@ async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutco
             Ok(notice_only(notice))
         }
         change => account(AccountServiceClient::new(channel), change).await,
+    }
+}
+
+/// Returns what the checks of the upstream find: the worst finding, or the last one if all is well.
+async fn test_upstream(channel: client::Connection, name: &str) -> Result<ChangeOutcome, Status> {
+    let mut diagnostics = DiagnosticsServiceClient::new(channel);
+    let request = v1::DiagnoseRequest { send_requests: false };
+    let mut findings = with_timeout(diagnostics.diagnose(request)).await?;
+    let mut worst: Option<v1::DiagnoseResponse> = None;
+    while let Some(finding) = findings.message().await? {
+        let is_worse = worst.as_ref().is_none_or(|it| it.severity <= finding.severity);
+        if finding.subject == name && is_worse {
+            worst = Some(finding);
+        }
+    }
+    let finding = worst.ok_or_else(|| Status::not_found(format!("no upstream `{name}`")))?;
+    let text = format!("upstream `{name}`: {}", finding.finding);
+    match finding.severity() {
+        v1::Severity::Problem | v1::Severity::Warning => {
+            Err(Status::failed_precondition(format!("{text}: {}", finding.remedy)))
+        }
+        v1::Severity::Ok | v1::Severity::Unspecified => Ok(notice_only(text)),
     }
 }
 

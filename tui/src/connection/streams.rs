@@ -9,7 +9,7 @@ use proto::v1::usage_service_client::UsageServiceClient;
 use tonic::Status;
 
 use super::call::with_timeout;
-use crate::model::log::MAX_LOG_RECORDS;
+use crate::model::log::HISTORY_RECORDS;
 use crate::model::subscription::Scope;
 
 /// The interval between traffic snapshots, in milliseconds.
@@ -27,7 +27,7 @@ pub(super) fn log(
 ) -> ServerStream<v1::TailRequestsResponse> {
     let filter = (!filter.is_empty())
         .then(|| v1::RequestFilter { expression: filter.to_owned(), ..Default::default() });
-    let history = u32::try_from(MAX_LOG_RECORDS).unwrap_or(u32::MAX);
+    let history = u32::try_from(HISTORY_RECORDS).unwrap_or(u32::MAX);
     let request = v1::TailRequestsRequest { filter, cursor: cursor.to_owned(), history };
     let open =
         async move { with_timeout(UsageServiceClient::new(channel).tail_requests(request)).await };

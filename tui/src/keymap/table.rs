@@ -12,7 +12,7 @@ use crate::model::Action::{
     Credit, Detail, Field, First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move, New,
     NextModel, Open, OpenRecord, Page, Password, Pause, Quit, Range, Refresh, Remove, RemoveOthers,
     Rename, Reset, ResetPassword, Reverse, Rotate, SaveFilter, Scroll, SetPlan, Shift, Sideways,
-    SignOut, Sort, Submit, Suspend, Tab, Theme, ToggleDraining, ToggleRegistration,
+    SignOut, Sort, Submit, Suspend, Tab, TestUpstream, Theme, ToggleDraining, ToggleRegistration,
     ToggleSuspension, ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
@@ -47,7 +47,7 @@ const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
 /// All screens of a signed-in account.
 const SCREENS: &[Focus] = &[
     OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES,
-    SESSIONS,
+    SESSIONS, IN_FLIGHT,
 ];
 /// Every focus.
 const EVERYWHERE: &[Focus] = &[
@@ -82,7 +82,7 @@ const EVERYWHERE: &[Focus] = &[
 /// Screens with a row cursor.
 const LISTS: &[Focus] = &[
     KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS,
-    IN_FLIGHT,
+    IN_FLIGHT, IN_FLIGHT,
 ];
 /// Lists in which the arrows at the side go to what belongs to a row, and back.
 const SIDEWAYS: &[Focus] =
@@ -206,6 +206,7 @@ pub const TABLE: &[Binding] = &[
     row(&[UPSTREAMS], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
     row(&[UPSTREAMS, PLANS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[UPSTREAMS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
+    row(&[UPSTREAMS], &[(NONE, Char('t'))], TestUpstream, "test whether it can be reached").hint("test").command("test"),
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
     row(&[NODES], &[(NONE, Char('d'))], ToggleDraining, "drain it, or end that").hint("drain").command("drain"),
     row(&[NODES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),

@@ -124,6 +124,8 @@ pub enum Action {
     CopyAgent,
     /// Copies the `ctl` command that makes the change of the form or the question.
     CopyCommand,
+    /// Tests whether the selected upstream can be reached.
+    TestUpstream,
     /// Moves this many form fields forward; negative is backward.
     Field(isize),
     /// Switches between the sign-in form and the registration form.
@@ -156,6 +158,7 @@ impl Action {
                 | Self::Remove
                 | Self::RemoveOthers
                 | Self::Rename
+                | Self::TestUpstream
                 | Self::ResetPassword
                 | Self::Credit
                 | Self::ToggleSuspension

@@ -159,6 +159,11 @@ pub enum Change {
         /// The upstream's name.
         name: String,
     },
+    /// Tests whether an upstream can be reached and has its models. Nothing changes.
+    TestUpstream {
+        /// The upstream's name.
+        name: String,
+    },
     /// Sets whether a node drains.
     DrainNode {
         /// The node's name.

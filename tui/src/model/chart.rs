@@ -165,6 +165,7 @@ pub fn by_model(measure: Measure, usage: &Usage) -> Vec<(String, Vec<u64>)> {
     let sum = |values: &[u64]| values.iter().fold(0_u64, |sum, it| sum.saturating_add(*it));
     let mut models: Vec<_> =
         models.into_iter().map(|(model, values)| (model.to_owned(), values)).collect();
+    models.retain(|(_, values)| sum(values) > 0);
     models.sort_by_key(|(_, values)| std::cmp::Reverse(sum(values)));
     models
 }

@@ -88,6 +88,8 @@ pub fn arguments(change: &Change) -> Option<Vec<String>> {
             line.upstream(draft);
         }
         Change::RemoveUpstream { name } => line.words(&["upstream", "remove", name]),
+        // It tests all of them.
+        Change::TestUpstream { .. } => line.words(&["doctor"]),
         Change::DrainNode { name, is_draining } => {
             line.words(&["node", "drain", name]);
             line.flag("--undo", !is_draining);

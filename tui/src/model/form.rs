@@ -27,6 +27,8 @@ pub struct Form {
     pub problem: Option<String>,
     /// The `ctl` command that does the same, while the fields are valid.
     pub command: Option<String>,
+    /// What the change would mean, as far as that is known.
+    pub preview: Option<String>,
 }
 
 /// The operation that submitting a form performs.
@@ -111,6 +113,7 @@ impl Form {
             is_submitting: false,
             problem: None,
             command: None,
+            preview: None,
         }
     }
 

@@ -7,6 +7,8 @@ use super::table::TableState;
 
 use std::collections::{HashSet, VecDeque};
 
+/// The number of records that the stream begins with. Over a link of 20 KB/s, they take two seconds.
+pub const HISTORY_RECORDS: usize = 250;
 /// The maximum number of records in the log while it follows the newest one, and of records
 /// buffered while it is paused.
 pub const MAX_LOG_RECORDS: usize = 1_000;
@@ -229,7 +231,7 @@ impl RequestLog {
     pub fn newest(&self) -> (Vec<&Record>, bool) {
         let dropped = self.arrived_while_paused > self.buffered.len() as u64;
         let records = self.records.iter().filter(|_| !dropped);
-        let is_complete = !dropped && self.records.len() < MAX_LOG_RECORDS;
+        let is_complete = !dropped && self.records.len() < HISTORY_RECORDS;
         (self.buffered.iter().chain(records).collect(), is_complete)
     }
 
@@ -266,7 +268,7 @@ impl RequestLog {
     fn want_older(&mut self) {
         let received =
             if self.filter.words.is_empty() { self.records.len() } else { self.searched };
-        let has_more = (MAX_LOG_RECORDS..MAX_LOADED_RECORDS).contains(&received)
+        let has_more = (HISTORY_RECORDS..MAX_LOADED_RECORDS).contains(&received)
             && self.fetch == FetchState::Ready
             && !self.older.is_complete;
         if has_more && !self.is_fetching_older() {

@@ -1,5 +1,8 @@
 //! Arithmetic on amounts, for estimates only. Displayed amounts keep the server's text.
 
+use super::catalogue::Price;
+use super::record::Tokens;
+
 /// Parses an exact decimal with at most nine fractional digits into billionths. Returns `None` for
 /// any other notation.
 pub fn parse_nanos(amount: &str) -> Option<i128> {
@@ -28,6 +31,26 @@ pub fn tokens_for(balance: &str, price: &str) -> Option<u64> {
         return None;
     }
     u64::try_from(balance.max(0).checked_mul(1_000_000)? / price).ok()
+}
+
+/// Returns the cost of tokens at a price in billionths of a US dollar, for an estimate. Without a price
+/// of cached input, that of input applies. Returns `None` if a count or a price is unknown.
+pub fn cost_at(tokens: &Tokens, price: &Price) -> Option<u64> {
+    let nanos = |price: &Option<String>| match price {
+        None => Some(0),
+        Some(price) => parse_nanos(price),
+    };
+    let (input, cached) = (i128::from(tokens.input?), i128::from(tokens.cached.unwrap_or(0)));
+    let output = i128::from(tokens.output?);
+    let input_price = nanos(&price.input_usd)?;
+    let cached_price = price.cached_usd.as_ref().map_or(Some(input_price), |it| parse_nanos(it))?;
+    let parts = [
+        (input.saturating_sub(cached).checked_mul(input_price)?),
+        cached.checked_mul(cached_price)?,
+        output.checked_mul(nanos(&price.output_usd)?)?,
+    ];
+    let sum = parts.into_iter().try_fold(0_i128, i128::checked_add)?;
+    u64::try_from(sum / 1_000_000).ok()
 }
 
 /// Formats billionths of a US dollar in at most eight columns: `$1,234`, `$12.34`, `$0.00123`.
@@ -90,5 +113,26 @@ mod tests {
         ] {
             assert_eq!(short_dollars(nanos), text);
         }
+    }
+
+    #[test]
+    fn cached_input_costs_its_own_price_or_that_of_input() {
+        let tokens = Tokens {
+            input: Some(3_000_000),
+            cached: Some(1_000_000),
+            output: Some(1_000_000),
+            reasoning: None,
+        };
+        let price = |input: &str, cached: Option<&str>, output: Option<&str>| Price {
+            input_usd: Some(input.to_owned()),
+            cached_usd: cached.map(str::to_owned),
+            output_usd: output.map(str::to_owned),
+            version: 1,
+        };
+        let dollars = |price: Price| cost_at(&tokens, &price).map(|it| it / 1_000_000_000);
+        assert_eq!(dollars(price("1", Some("0"), Some("4"))), Some(6));
+        assert_eq!(dollars(price("1", None, None)), Some(3));
+        assert_eq!(dollars(price("much", None, None)), None);
+        assert_eq!(cost_at(&Tokens::default(), &price("1", None, None)), None);
     }
 }

@@ -10,6 +10,7 @@ use crate::model::change::{Change, CredentialDraft, KeyEnd, UpstreamDraft};
 use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form, FormKind};
 use crate::model::keys::Key;
+use crate::model::money::{cost_at, short_dollars};
 use crate::model::overlay::Overlay;
 use crate::model::plans::{Limits, Plan};
 use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
@@ -41,6 +42,7 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
         action => {
             edit(&mut form, action);
             form.command = command(&form);
+            form.preview = price_preview(model, &form);
             Vec::new()
         }
     };
@@ -54,6 +56,21 @@ fn command(form: &Form) -> Option<String> {
         Ok(Effect::Change(change)) => command_line(&change),
         _ => None,
     }
+}
+
+/// Returns what the requests of the last 30 days would cost at the prices in the form, if these
+/// differ from the current ones.
+fn price_preview(model: &Model, form: &Form) -> Option<String> {
+    let FormKind::EditModel(before) = &form.kind else { return None };
+    let after = catalogue_model(form, CatalogueModel::clone(before)).ok()?;
+    if after.price == before.price {
+        return None;
+    }
+    let month = model.data.overview.month.value.as_ref()?;
+    let (_, totals) = month.by_model.iter().find(|(id, _)| *id == before.id)?;
+    let [now, then] = [&before.price, &after.price].map(|price| cost_at(&totals.tokens, price));
+    let (now, then) = (short_dollars(now?), short_dollars(then?));
+    Some(format!("the last 30 days at these prices: {then} instead of {now}"))
 }
 
 /// Moves between fields and edits the focused one. Does nothing while the form is submitting.

@@ -25,6 +25,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             let name = Field::fixed("name", upstream.name.as_str());
             form("Edit upstream", kind, name, &upstream)
         }
+        (Action::TestUpstream, Some(upstream)) => {
+            model.set_success(format!("testing `{}`…", upstream.name));
+            return vec![Effect::Change(Change::TestUpstream { name: upstream.name })];
+        }
         (Action::Remove, Some(upstream)) => {
             model.overlay = Some(Overlay::Confirm(Confirm {
                 question: format!("Remove upstream `{}`?", upstream.name),

@@ -45,7 +45,8 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
             let size = Constraint::Max(rows.saturating_add(6));
             let place = body.centered(Constraint::Max(72), size);
             let command = open.command.as_deref().map(|it| format!("= {it}")).unwrap_or_default();
-            let remark = Text::styled(command, model.theme.faint());
+            let mut remark = Text::styled(command, model.theme.faint());
+            remark.extend(open.preview.iter().map(|it| Line::styled(it, model.theme.warning())));
             form(model.theme, open, remark, buffer, place);
         }
         Some(Overlay::Choose(choice)) => choose(model.theme, choice, buffer, body),

@@ -10,7 +10,7 @@ use tui::message::{Loaded, Message};
 use tui::model::ConnectionState;
 use tui::model::change::{Change, ChangeOutcome};
 use tui::model::fetched::FetchState;
-use tui::model::log::MAX_LOG_RECORDS;
+use tui::model::log::HISTORY_RECORDS;
 use tui::model::plans::Limits;
 use tui::model::record::LogBatch;
 use tui::model::subscription::{Scope, Subscription, Topic};
@@ -133,7 +133,7 @@ fn models(batch: &LogBatch) -> Vec<&str> {
 #[test]
 fn sends_the_account_the_history_and_new_records() {
     let backend = Backend::new();
-    let names: Vec<_> = (0..MAX_LOG_RECORDS + 10).map(|number| format!("old-{number}")).collect();
+    let names: Vec<_> = (0..HISTORY_RECORDS + 10).map(|number| format!("old-{number}")).collect();
     backend.record_all(names.clone());
     let gateway = Gateway::start(&backend);
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
@@ -334,7 +334,7 @@ fn ends_when_the_token_is_rejected() {
 #[test]
 fn older_pages_follow_each_other_until_the_last_one() {
     let backend = Backend::new();
-    backend.record_all((0..2_500).map(|row| format!("row-{row}")));
+    backend.record_all((0..600).map(|row| format!("row-{row}")));
     let gateway = Gateway::start(&backend);
     let mut client = Client::connect(gateway.url(), TOKEN, &[]);
     let mut pages = Vec::new();
@@ -345,7 +345,7 @@ fn older_pages_follow_each_other_until_the_last_one() {
             _ => None,
         }));
     }
-    assert_eq!(pages, [(1_000, false), (1_000, false), (500, true)]);
+    assert_eq!(pages, [(250, false), (250, false), (100, true)]);
 }
 
 #[test]

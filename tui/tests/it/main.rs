@@ -12,6 +12,8 @@ mod fake;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod overlays;
+#[cfg(test)]
 mod picture;
 #[cfg(test)]
 mod sample;

@@ -1,6 +1,7 @@
 //! Sample models: empty, normal, with errors, and with oversized values.
 
 mod data;
+mod usage;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -76,10 +77,10 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     load(model, Loaded::Limits(data::limits(state)));
     for range in [Range::Day, Range::Month] {
         let filter = model.data.usage.filter.clone();
-        load(model, Loaded::Usage { range, filter, usage: data::usage(state, range) });
+        load(model, Loaded::Usage { range, filter, usage: usage::usage(state, range) });
     }
     let (range, filter) = (model.data.usage.range, model.data.usage.filter.clone());
-    load(model, Loaded::UsageBefore { range, filter, usage: data::usage(state, range) });
+    load(model, Loaded::UsageBefore { range, filter, usage: usage::usage(state, range) });
     load(model, Loaded::Keys(many.clone().map(|it| key(it, state)).collect()));
     load(model, Loaded::Models(many.clone().map(|it| data::catalogue_model(it, state)).collect()));
     let accounts = many.clone().map(|it| account(it, Role::Member, state)).collect();

@@ -20,7 +20,7 @@ use crate::sample::{
     NOW, Sample, account, act, connecting, draw, fill, open, record, sign_in, signed_in, write,
 };
 
-fn check(name: &str, model: &mut Model) {
+pub(crate) fn check(name: &str, model: &mut Model) {
     for (width, height) in [(80, 24), (160, 50)] {
         update(model, Message::Resized(width, height));
         let screen = draw(model, (width, height));
@@ -97,75 +97,6 @@ fn a_model_is_tried() {
     let problem = "HTTP 429: the balance is spent (insufficient_quota)".to_owned();
     update(&mut model, Message::Trial(2, TrialEvent::Failed(problem)));
     check("trial_failed", &mut model);
-}
-
-#[test]
-fn the_chart_shows_each_measure_with_the_values_under_the_cursor() {
-    for state in [Sample::Empty, Sample::Normal, Sample::Full] {
-        let mut model = open(Screen::Usage, state);
-        act(&mut model, Action::Chart);
-        for name in ["tokens", "requests", "cost", "latency"] {
-            act(&mut model, Action::Move(-5));
-            check(&format!("chart_{name}_{state:?}").to_lowercase(), &mut model);
-            act(&mut model, Action::Measure(1));
-        }
-    }
-    let mut model = open(Screen::Usage, Sample::Normal);
-    act(&mut model, Action::Chart);
-    act(&mut model, Action::Range(2));
-    fill(&mut model, Sample::Normal);
-    act(&mut model, Action::Move(-3));
-    check("chart_month", &mut model);
-    act(&mut model, Action::Submit);
-    fill(&mut model, Sample::Normal);
-    check("requests_of_period", &mut model);
-    assert_eq!(model.data.usage.filter, "since:2026-11-15T00:00:00Z until:2026-11-16T00:00:00Z");
-    act(&mut model, Action::Back);
-    assert_eq!((model.screen, model.data.usage.filter.as_str()), (Screen::Usage, ""));
-}
-
-#[test]
-fn choices_of_columns_values_and_themes() {
-    let mut model = open(Screen::Keys, Sample::Normal);
-    act(&mut model, Action::Columns);
-    act(&mut model, Action::Move(3));
-    act(&mut model, Action::Mark);
-    act(&mut model, Action::Shift(-1));
-    check("columns", &mut model);
-    act(&mut model, Action::Back);
-    act(&mut model, Action::CopyValue);
-    check("values", &mut model);
-    act(&mut model, Action::Back);
-    act(&mut model, Action::Theme);
-    check("themes", &mut model);
-    act(&mut model, Action::Back);
-    act(&mut model, Action::Filter);
-    write(&mut model, "state:");
-    act(&mut model, Action::Complete);
-    check("filter_completion", &mut model);
-    act(&mut model, Action::Submit);
-    act(&mut model, Action::Filter);
-    act(&mut model, Action::SaveFilter);
-    act(&mut model, Action::Move(-1));
-    check("filter_recalled", &mut model);
-}
-
-/// Every column that a table shows can be chosen.
-#[test]
-fn tables_show_the_columns_that_can_be_chosen() {
-    for screen in Screen::openable() {
-        let mut model = open(screen, Sample::Normal);
-        act(&mut model, Action::Columns);
-        let Some(Overlay::Columns(choice)) = &model.overlay else { continue };
-        let titles = choice.titles.clone();
-        act(&mut model, Action::Back);
-        let drawn = draw(&model, (400, 40)).to_string();
-        let header =
-            drawn.lines().find(|line| line.contains(titles[0]) && line.contains(titles[1]));
-        for title in titles {
-            assert!(header.unwrap().contains(title), "{title} is not in {header:?}");
-        }
-    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Areas<'_> {
         let line: Vec<_> = (0..dots)
             .map(|dot| {
                 let (_, values) = self.line?;
-                let value = values.get(dot * count / dots)?;
+                let value = values.get(dot * count / dots).filter(|value| **value > 0)?;
                 Some(self.height(u128::from(*value), area.height).saturating_sub(1))
             })
             .collect();

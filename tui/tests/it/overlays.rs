@@ -1,0 +1,84 @@
+//! Snapshots of the chart and of choices from a list.
+
+use tui::model::overlay::Overlay;
+use tui::model::{Action, Screen};
+
+use crate::sample::{Sample, act, draw, fill, open, write};
+use crate::screens::check;
+
+#[test]
+fn the_chart_shows_each_measure_with_the_values_under_the_cursor() {
+    for state in [Sample::Empty, Sample::Normal, Sample::Full] {
+        let mut model = open(Screen::Usage, state);
+        act(&mut model, Action::Chart);
+        for name in ["tokens", "requests", "cost", "latency"] {
+            act(&mut model, Action::Move(-5));
+            check(&format!("chart_{name}_{state:?}").to_lowercase(), &mut model);
+            act(&mut model, Action::Measure(1));
+        }
+    }
+    let mut model = open(Screen::Usage, Sample::Normal);
+    act(&mut model, Action::Chart);
+    act(&mut model, Action::Range(2));
+    fill(&mut model, Sample::Normal);
+    act(&mut model, Action::Move(-3));
+    check("chart_month", &mut model);
+    act(&mut model, Action::Submit);
+    fill(&mut model, Sample::Normal);
+    check("requests_of_period", &mut model);
+    assert_eq!(model.data.usage.filter, "since:2026-11-15T00:00:00Z until:2026-11-16T00:00:00Z");
+    act(&mut model, Action::Back);
+    assert_eq!((model.screen, model.data.usage.filter.as_str()), (Screen::Usage, ""));
+}
+
+#[test]
+fn another_price_shows_what_it_would_have_cost() {
+    let mut model = open(Screen::Models, Sample::Normal);
+    act(&mut model, Action::Modify);
+    act(&mut model, Action::Field(5));
+    write(&mut model, "5");
+    check("form_prices", &mut model);
+    let Some(Overlay::Form(form)) = &model.overlay else { panic!("no form") };
+    assert!(form.preview.as_ref().unwrap().contains("instead of"), "{:?}", form.preview);
+}
+
+#[test]
+fn choices_of_columns_values_and_themes() {
+    let mut model = open(Screen::Keys, Sample::Normal);
+    act(&mut model, Action::Columns);
+    act(&mut model, Action::Move(3));
+    act(&mut model, Action::Mark);
+    act(&mut model, Action::Shift(-1));
+    check("columns", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::CopyValue);
+    check("values", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Theme);
+    check("themes", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Filter);
+    write(&mut model, "state:");
+    act(&mut model, Action::Complete);
+    check("filter_completion", &mut model);
+    act(&mut model, Action::Submit);
+    act(&mut model, Action::Filter);
+    act(&mut model, Action::SaveFilter);
+    act(&mut model, Action::Move(-1));
+    check("filter_recalled", &mut model);
+}
+
+/// Every column that a table shows can be chosen.
+#[test]
+fn tables_show_the_columns_that_can_be_chosen() {
+    for screen in Screen::openable() {
+        let mut model = open(screen, Sample::Normal);
+        act(&mut model, Action::Columns);
+        let Some(Overlay::Columns(choice)) = &model.overlay else { continue };
+        let titles = choice.titles.clone();
+        act(&mut model, Action::Back);
+        let drawn = draw(&model, (400, 40)).to_string();
+        let has_all = |line: &str| titles.iter().all(|title| line.contains(title));
+        assert!(drawn.lines().any(has_all), "{titles:?} are not all in\n{drawn}");
+    }
+}
