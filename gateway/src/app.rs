@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::backend::Backend;
+pub use self::backend::check;
 pub use self::migrate::migrate;
 pub use self::operator_token::enable_operator_token;
 pub use self::restore::restore;
@@ -260,6 +261,7 @@ pub async fn run(
     let retention_settings = Arc::new(ArcSwap::from_pointee(RetentionSettings {
         records: config.records,
         responses: config.responses.retention,
+        unused_keys: config.unused_keys,
     }));
     let response_store = config.responses.retention.map(|_| {
         // As for limits and balances, only a database that gateways share has others.
@@ -571,7 +573,7 @@ fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Output = ()>> {
     Ok(async move {
         while hangup.recv().await.is_some() {
             service_manager::reloading();
-            if let Err(error) = control.reload_files().await {
+            if let Err(error) = control.reload_files(None).await {
                 tracing::warn!(event = "reload_failed", %error, "the reload failed");
             }
             service_manager::ready();

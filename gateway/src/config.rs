@@ -155,6 +155,7 @@ pub struct Settings {
     /// Origins whose web pages may use the API (CORS), such as `https://app.example`, or `*` for all; repeatable
     /// [default: none]
     #[arg(long, value_name = "ORIGIN", env = "TOLLGATE_CORS_ORIGINS", value_delimiter = ',')]
+    #[serde(deserialize_with = "address::deserialize_origins")]
     pub cors_origins: Option<Vec<String>>,
     /// Which callers may register accounts [default: open if the admin plane is on a loopback address, else
     /// invite]
@@ -208,6 +209,9 @@ pub struct Settings {
     /// Maximum number of request records to keep; the oldest are deleted first. 0 for no limit [default: 0]
     #[arg(long, value_name = "N", env = "TOLLGATE_RECORDS_MAX_ROWS")]
     pub records_max_rows: Option<u64>,
+    /// Days to keep revoked keys that were never used; 0 for no limit. Keys with requests are always kept [default: 0]
+    #[arg(long, value_name = "DAYS", env = "TOLLGATE_UNUSED_KEYS_KEEP_DAYS")]
+    pub unused_keys_keep_days: Option<u32>,
     /// Time between two backups of the SQLite database, such as `6h`; 0 for none [default: 0]
     #[arg(long, value_name = "TIME", env = "TOLLGATE_BACKUP_EVERY")]
     pub backup_every: Option<String>,
@@ -306,6 +310,8 @@ pub struct Config {
     pub connections: ConnectionLimits,
     /// The retention of request records.
     pub records: RecordRetention,
+    /// How long revoked keys are kept that were never used; `None` for no limit.
+    pub unused_keys: Option<Duration>,
     /// The scheduled backups; `None` for none.
     pub backups: Option<BackupSettings>,
     /// The durability of request records.
@@ -376,6 +382,7 @@ impl Settings {
                 .or(lower.max_connections_per_address),
             records_keep_days: self.records_keep_days.or(lower.records_keep_days),
             records_max_rows: self.records_max_rows.or(lower.records_max_rows),
+            unused_keys_keep_days: self.unused_keys_keep_days.or(lower.unused_keys_keep_days),
             backup_every: self.backup_every.or(lower.backup_every),
             backup_keep: self.backup_keep.or(lower.backup_keep),
             backup_dir: self.backup_dir.or(lower.backup_dir),
@@ -543,6 +550,7 @@ impl Settings {
                 )
                 .filter(|&limit| limit > 0),
             },
+            unused_keys: self.unused_keys_keep_days.filter(|&days| days > 0).map(|days| DAY * days),
             records: RecordRetention {
                 keep_for: self.records_keep_days.filter(|&days| days > 0).map(|days| DAY * days),
                 max_rows: self.records_max_rows.filter(|&rows| rows > 0),

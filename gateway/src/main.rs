@@ -11,12 +11,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use gateway::app::{self, InheritedSockets, Listeners, Seams};
 use gateway::clock::SystemEntropy;
-use gateway::config::{Config, MigrateArgs, RestoreArgs, Settings, SettingsSource, listen_address};
+use gateway::config::{MigrateArgs, RestoreArgs, Settings, SettingsSource, listen_address};
 use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
 use gateway::programs::Programs;
 use gateway::telemetry::{LogEvents, LogFormat};
-use gateway::tls::ServerTls;
 use gateway::{telemetry, welcome};
 use simulator::{Simulator, TruthLog};
 use tokio::runtime::{Builder, Runtime};
@@ -54,7 +53,7 @@ struct Cli {
 enum Command {
     /// Serve the API and the admin plane (the default without a command)
     Serve(Box<ServeCommand>),
-    /// Validate the settings and read the certificate, without starting
+    /// Validate the settings, the certificate, and the database with its key, without starting
     Check(Box<ServeArgs>),
     /// Demonstrate the gateway with the built-in simulator, then keep serving
     Demo(DemoArgs),
@@ -173,7 +172,7 @@ async fn run() -> Result<()> {
             app::run(&config, listeners, seams, shutdown).await
         }
         Some(Command::Serve(command)) => serve(command.args, seams, shutdown).await,
-        Some(Command::Check(args)) => check(*args),
+        Some(Command::Check(args)) => check(*args).await,
         Some(Command::Demo(args)) => {
             Box::pin(demo::run(args, &programs(), &mut std::io::stdout(), shutdown)).await
         }
@@ -238,13 +237,10 @@ fn inherited_sockets() -> Result<InheritedSockets> {
     InheritedSockets::from_service_manager(std::env::var("LISTEN_FDNAMES").ok().as_deref())
 }
 
-/// Validates the settings that `serve` would use with the same arguments, and says so.
-fn check(args: ServeArgs) -> Result<()> {
-    let Config { tls, admin_client_ca, .. } = args.source().resolve()?;
-    let has_certificate = tls.is_some();
-    tls.map(|files| ServerTls::read(files, admin_client_ca)).transpose()?;
-    let certificate = if has_certificate { ", and the certificate can be used" } else { "" };
-    Ok(writeln!(std::io::stdout(), "the settings are valid{certificate}")?)
+/// Validates what `serve` would use with the same arguments, and says so.
+async fn check(args: ServeArgs) -> Result<()> {
+    let found = app::check(&args.source().resolve()?).await?;
+    Ok(writeln!(std::io::stdout(), "{found}")?)
 }
 
 /// Returns the programs for printed hints. Only `cargo run` sets `CARGO_PKG_NAME`.

@@ -1,4 +1,4 @@
-//! Deletes request records that are too old or too many, expired responses, expired claims of idempotency keys,
+//! Deletes request records that are too old or too many, revoked keys that were never used, expired responses, expired claims of idempotency keys,
 //! old changes of the directory, and the admin plane's idempotency keys after a day.
 //!
 //! If several gateways share the database, the store lets one of them delete at a time; a sweep of another one
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use self::trusted_time::{Event, TrustedTime};
 use crate::clock::Clock;
 use crate::control::account_lifecycle::settled_before;
-use store::{IdempotencyClaims, RequestFilter, RetentionCutoff, Store, StoreError};
+use store::{IdempotencyClaims, RequestFilter, RetentionCutoff, RetentionTime, Store, StoreError};
 
 /// The number of records deleted per step, which takes some milliseconds of the writer's time.
 const MAX_ROWS_PER_STEP: usize = 1_000;
@@ -27,8 +27,8 @@ const STEP_PAUSE: Duration = Duration::from_millis(20);
 const MAX_RESPONSES_PER_STEP: u32 = 256;
 /// The interval between sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
-/// The number of sweeps per sweep of responses, whose age is counted in days.
-const RESPONSES_EVERY: u64 = 60;
+/// The number of sweeps per sweep of responses and keys.
+const RARE_SWEEPS: u64 = 60;
 /// Records that ended more recently are never deleted: a record that is written again after a crash must be found
 /// to exist.
 const MIN_RECORD_AGE: SignedDuration = SignedDuration::from_mins(10);
@@ -65,6 +65,8 @@ pub struct RetentionSettings {
     pub records: RecordRetention,
     /// The settings for responses; `None` if responses are not stored.
     pub responses: Option<ResponseRetention>,
+    /// How long revoked keys are kept that were never used; `None` for no limit.
+    pub unused_keys: Option<Duration>,
 }
 
 /// The background work. Must be run until it returns.
@@ -107,10 +109,11 @@ impl RetentionTask {
             for sweep in 0_u64.. {
                 minutes.tick().await;
                 let (now, event) = time.observe(self.clock.now(), self.clock.monotonic());
-                let is_confirmed = event == Some(Event::Confirmed);
+                let is_confirmed = matches!(event, Some(Event::Confirmed | Event::Advanced(_)));
                 report(event);
-                self.store_time(now).await;
-                let RetentionSettings { records, responses } = **self.settings.load();
+                self.store_time(RetentionTime { trusted: now, unconfirmed: time.unconfirmed() })
+                    .await;
+                let RetentionSettings { records, responses, unused_keys } = **self.settings.load();
                 if !records.keeps_all() {
                     self.sweep_records(records, now).await;
                 }
@@ -126,10 +129,14 @@ impl RetentionTask {
                     })
                     .await;
                 }
-                if let Some(keep) = responses
-                    && (sweep.is_multiple_of(RESPONSES_EVERY) || is_confirmed)
-                {
-                    self.sweep_responses(keep, now).await;
+                // Their ages are counted in days.
+                if sweep.is_multiple_of(RARE_SWEEPS) || is_confirmed {
+                    if let Some(keep) = responses {
+                        self.sweep_responses(keep, now).await;
+                    }
+                    if let Some(keep_for) = unused_keys {
+                        self.sweep_keys(keep_for, now).await;
+                    }
                 }
             }
         };
@@ -141,17 +148,21 @@ impl RetentionTask {
     /// yet. A database of an earlier version has no such time, but the newest record. Without either, or if they cannot be
     /// read, the clock is trusted.
     async fn start_time(&self) -> TrustedTime {
-        let stored = self.store.trusted_time().await.ok().flatten();
-        let known = if stored.is_some() { stored } else { self.newest_record().await };
+        let stored = self.store.retention_time().await.ok().flatten();
+        let unconfirmed = stored.and_then(|stored| stored.unconfirmed);
+        let known = match stored {
+            Some(stored) => Some(stored.trusted),
+            None => self.newest_record().await,
+        };
         let (wall, monotonic) = (self.clock.now(), self.clock.monotonic());
-        let (time, event) = TrustedTime::start(wall, monotonic, known);
+        let (time, event) = TrustedTime::start(wall, monotonic, known, unconfirmed);
         if let Some(Event::Jumped(ahead)) = event {
             let seconds = ahead.as_secs();
             tracing::info!(
                 event = "clock_unconfirmed",
                 seconds,
                 "the last trusted time is more than an hour away from the clock: retention continues from it until the \
-                 gateway has run for an hour"
+                 gateway has run for an hour, in one run or in several"
             );
         }
         time
@@ -162,8 +173,8 @@ impl RetentionTask {
         Some(newest.first()?.1.started_at)
     }
 
-    async fn store_time(&self, now: Timestamp) {
-        if let Err(error) = self.store.set_trusted_time(now).await {
+    async fn store_time(&self, time: RetentionTime) {
+        if let Err(error) = self.store.set_retention_time(time).await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "cannot store the time of retention");
         }
@@ -201,6 +212,13 @@ impl RetentionTask {
         }
     }
 
+    async fn sweep_keys(&self, keep_for: Duration, now: Timestamp) {
+        let keep_for = SignedDuration::try_from(keep_for).unwrap_or(SignedDuration::MAX);
+        let Ok(before) = now.checked_sub(keep_for) else { return };
+        let step = || self.store.delete_unused_keys(before, MAX_ROWS_PER_STEP);
+        in_steps("revoked keys that were never used", step).await;
+    }
+
     async fn sweep_calls(&self, now: Timestamp) {
         let Ok(before) = now.checked_sub(IDEMPOTENCY_RETENTION) else { return };
         in_steps("old idempotency keys", || self.store.delete_old_calls(before, MAX_ROWS_PER_STEP))
@@ -219,6 +237,11 @@ fn report(event: Option<Event>) {
         Some(Event::Confirmed) => tracing::info!(
             event = "clock_confirmed",
             "the time was in force for an hour; retention uses it"
+        ),
+        Some(Event::Advanced(to)) => tracing::info!(
+            event = "clock_confirmed",
+            %to,
+            "the clock has been past this time for an hour, in several runs of the gateway; retention continues from it"
         ),
         None => {}
     }
@@ -321,7 +344,8 @@ mod tests {
             };
             let mut time = task.start_time().await;
             let trusted = time.observe(task.clock.now(), task.clock.monotonic()).0;
-            task.store_time(trusted).await;
+            let unconfirmed = time.unconfirmed();
+            task.store_time(RetentionTime { trusted, unconfirmed }).await;
             trusted.as_second()
         };
         assert_eq!(start(NOW).await, NOW, "nothing is known");

@@ -33,6 +33,8 @@ use crate::listeners::{Listeners, SocketFile, UnixSocket};
 
 /// The name of the Unix socket in the data directory.
 const SOCKET: &str = "take-over.sock";
+/// The maximum length of the path of a Unix socket.
+const MAX_SOCKET_PATH_BYTES: usize = 107;
 /// Sent by the new process when it can start.
 const GO: u8 = b'g';
 /// The answer of the old process, which stops now.
@@ -53,6 +55,23 @@ struct Hello {
     owns_admin_file: bool,
 }
 
+/// Returns the path of the Unix socket in the data directory `dir`.
+///
+/// # Errors
+/// It is longer than a socket's path can be.
+fn socket_path(dir: &Path) -> io::Result<PathBuf> {
+    let path = dir.join(SOCKET);
+    if path.as_os_str().len() <= MAX_SOCKET_PATH_BYTES {
+        return Ok(path);
+    }
+    let message = format!(
+        "the path `{}` of the socket for `--take-over` has more than {MAX_SOCKET_PATH_BYTES} bytes; use a data directory \
+         with a shorter path",
+        path.display()
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
 /// The offer of a running gateway to pass on its listening sockets. While it exists, the queues of the sockets stay
 /// open, so it must be dropped when a shutdown begins.
 pub(crate) struct Offer {
@@ -69,10 +88,10 @@ impl Offer {
     /// `drain` is how long a shutdown takes at most.
     ///
     /// # Errors
-    /// The Unix socket cannot be bound; its path may be too long.
+    /// The Unix socket cannot be bound, or its path is too long.
     pub(crate) fn new(dir: &Path, listeners: &Listeners, drain: Duration) -> io::Result<Self> {
         Ok(Self {
-            socket: UnixSocket::bind(&dir.join(SOCKET))?,
+            socket: UnixSocket::bind(&socket_path(dir)?)?,
             listening: listeners.duplicate()?,
             admin_file: listeners.admin.file(),
             drain,
@@ -129,5 +148,18 @@ impl Offer {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it speaks another protocol"));
         }
         connection.write_u8(STOPPING).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_too_long_for_a_socket_is_named() {
+        let fitting = "d".repeat(MAX_SOCKET_PATH_BYTES - SOCKET.len() - 1);
+        assert!(socket_path(Path::new(&fitting)).is_ok());
+        let error = socket_path(Path::new(&format!("{fitting}d"))).unwrap_err().to_string();
+        assert!(error.contains("107 bytes") && error.contains("take-over.sock"), "{error}");
     }
 }

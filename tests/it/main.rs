@@ -33,6 +33,7 @@ mod filter;
 mod fleet;
 mod fleet_clocks;
 mod fleet_idempotency;
+mod fleet_people;
 mod fleet_responses;
 mod health_check;
 mod hedging;

@@ -196,7 +196,38 @@ async fn registration_and_cors_change_without_a_restart() {
     assert_eq!(reloaded["need_restart"], serde_json::json!([]));
     assert_eq!(allowed_origin().await, None);
     assert!(register("bob").await.unwrap().into_inner().trial_credit_withheld);
+    let id = gateway.id().to_string();
+    let sent = tokio::process::Command::new("sh").args(["-c", "kill -HUP $0", &id]).status().await;
+    assert!(sent.unwrap().success());
+    let by_signal = async {
+        loop {
+            let entries = reloads(&gateway, dir.path()).await;
+            if entries.len() > 2 {
+                return entries;
+            }
+        }
+    };
+    let entries = with_timeout("the entry of the signal", by_signal).await;
+    let expected = [
+        ("", "", "by SIGHUP; nothing changed"),
+        ("operator", "127.0.0.1", "changed `cors_origins`, `registration`, `trial_daily_usd`"),
+        (
+            "operator",
+            "127.0.0.1",
+            "changed `cors_origins`, `registration`; `workers` need a restart",
+        ),
+    ];
+    let found: Vec<_> = entries.iter().map(|it| (&*it.actor, &*it.address, &*it.details)).collect();
+    assert_eq!(found, expected);
     gateway.stop().await;
+}
+
+/// Returns the audit entries of reloads, newest first.
+async fn reloads(gateway: &Gateway, data: &Path) -> Vec<v1::AuditEntry> {
+    let operator = tests::drill::rig::operator(gateway, data).await;
+    let list = operator.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap();
+    let entries = list.into_inner().entries.into_iter();
+    entries.filter(|entry| entry.action == "gateway.reload").collect()
 }
 
 #[tokio::test]

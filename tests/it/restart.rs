@@ -109,7 +109,7 @@ async fn a_restart_with_an_inherited_socket_refuses_no_request() {
 }
 
 /// Starts a gateway that must not start, and returns what it prints.
-async fn refusal(mut command: Command, data: &Path, arguments: &[&str]) -> String {
+pub(crate) async fn refusal(mut command: Command, data: &Path, arguments: &[&str]) -> String {
     command.arg("serve").arg("--data-dir").arg(data).args(arguments);
     let output = with_timeout("its end", command.output()).await.unwrap();
     assert!(!output.status.success());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proto::v1;
-use tests::{Home, ManualClock, Product, Session};
+use tests::{Home, ManualClock, Product, Session, question};
 
 use crate::ledger::{proof, send_requests};
 
@@ -37,6 +37,39 @@ async fn retention_removes_old_records_and_keeps_sums_and_money() {
     assert_eq!((proof.ok, proof.requests, proof.charges), (true, 2, 6), "{proof:?}");
     send_requests(&product, &alice, 1).await;
     assert_eq!(left().await, 3);
+}
+
+#[tokio::test]
+async fn revoked_keys_are_removed_after_a_time_if_they_were_never_used() {
+    let clock = ManualClock::at("2026-11-20T10:30:00Z");
+    let mut home = Home::new(|setup| setup.clock = Arc::new(clock.clone()));
+    let product = home.start().await;
+    let alice = product.member("alice").await;
+    let (used, unused, usable) = (alice.key().await, alice.key().await, alice.key().await);
+    let asked = product.chat(&used.secret, &question("sim-chat", "hi")).answer().await;
+    assert_eq!(asked.status, 200);
+    for id in [&used.id, &unused.id] {
+        let request = v1::RevokeKeyRequest { id: id.clone() };
+        alice.keys().revoke_key(request).await.unwrap();
+    }
+    product.stop().await;
+    clock.advance(Duration::from_hours(25));
+    trust(&home, "2026-11-21T11:30:00Z");
+
+    home.setup.config.unused_keys = Some(Duration::from_hours(24));
+    let product = home.start().await;
+    let alice = Session::sign_in(&product.admin, "alice").await;
+    let ids = async || -> Vec<String> {
+        let keys = alice.keys().list_keys(v1::ListKeysRequest::default()).await.unwrap();
+        let mut ids: Vec<_> = keys.into_inner().keys.into_iter().map(|key| key.id).collect();
+        ids.sort();
+        ids
+    };
+    tests::with_timeout("the removal of the key", async { while ids().await.len() > 2 {} }).await;
+    let mut left = [used.id, usable.id];
+    left.sort();
+    assert_eq!(ids().await, left);
+    assert!(proof(&product).await.ok);
 }
 
 /// Has a stopped gateway trust the time `at`, as if it had run until then: after a jump of the clock, retention waits for

@@ -202,3 +202,29 @@ async fn the_key_of_several_gateways_is_rotated_by_the_only_one() {
     gateway.stop().await;
     database.remove().await;
 }
+
+#[tokio::test]
+async fn a_wrong_key_is_found_by_a_check_and_before_a_take_over() {
+    let (setup, gateway) = Setup::start(&[]).await;
+    let right = setup.keys().remove(0);
+    let check = async || {
+        let mut check = command("gateway");
+        let output = check.arg("check").arg("--data-dir").arg(setup.path()).output().await.unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(text).unwrap())
+    };
+    let (is_valid, text) = check().await;
+    assert!(is_valid && text.contains("the key of its secrets can be used"), "{text}");
+    setup.write_keys(&["0123456789abcdef".repeat(4).as_str()]);
+    let (is_valid, text) = check().await;
+    assert!(!is_valid && text.contains("seal.key") && text.contains("is another key"), "{text}");
+    let port = gateway.http.to_string();
+    let admin = gateway.admin.replace("http://", "");
+    let take_over = ["--take-over", "--listen", &port, "--admin-listen", &admin];
+    let text = crate::restart::refusal(command("gateway"), setup.path(), &take_over).await;
+    assert!(text.contains("is another key"), "{text}");
+    setup.check(&gateway).await;
+    setup.write_keys(&[&right]);
+    assert!(check().await.0);
+    gateway.stop().await;
+}

@@ -1,9 +1,10 @@
-//! A year of a team on one gateway, within seconds: accounts come and go, keys and certificates rotate, months end,
-//! the database is upgraded, backed up, restored and swept, and the clock is wrong once. Nothing is lost, and the
-//! audit log says who did each step.
+//! A year of a team on one gateway, within seconds: accounts and their people come and go, keys and certificates rotate,
+//! months end, the database is upgraded twice, backed up, restored and swept, the clock is wrong once, and the disk is full
+//! once. Nothing is lost, and the audit log says who did each step.
 
 mod first_schema;
 mod operations;
+mod people;
 mod proofs;
 mod team;
 
@@ -22,6 +23,7 @@ async fn the_ledger_the_usage_and_the_audit_log_of_a_year_agree() {
         year.rotate_the_founders_key().await;
         year.welcome(month).await;
         year.part(month).await;
+        year.share_accounts(month).await;
         match month {
             2 => year.grant_deputy().await,
             3 | 9 => year.rotate_certificate().await,
@@ -40,6 +42,7 @@ async fn the_ledger_the_usage_and_the_audit_log_of_a_year_agree() {
         }
         year.advance_to_the_next_month();
     }
+    let year = Box::pin(year.fill_the_disk()).await;
     assert_eq!(year.actor, OPERATOR);
     year.check_sums().await;
     year.check_audit().await;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -95,6 +96,15 @@ impl Gateway {
     /// If it has exited.
     pub fn id(&self) -> u32 {
         self.process.child.id().unwrap()
+    }
+
+    /// Limits the size of the files that the process can write, which stands for a full disk; `None` for no limit.
+    ///
+    /// # Panics
+    /// If it has exited.
+    pub fn limit_file_size(&self, bytes: Option<u64>) {
+        let id = Pid::from_raw(self.id().cast_signed());
+        prlimit(id, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
     }
 
     /// Kills the process with `SIGKILL`.

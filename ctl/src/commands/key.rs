@@ -116,8 +116,21 @@ fn chosen(flags: &TranslationFlags) -> Option<Translation> {
 async fn rotate(shell: &mut Shell<'_>, input: Rotate) -> Result<(), Failure> {
     let overlap_seconds = u64::try_from(input.overlap.as_secs()).unwrap_or_default();
     let mut client = KeyServiceClient::new(shell.connect().await?);
-    let request = RotateKeyRequest { id: input.id, overlap_seconds };
-    let answer = client.rotate_key(request).await?.into_inner();
+    let request = RotateKeyRequest { id: input.id.clone(), overlap_seconds };
+    let answer = client.rotate_key(request).await.map_err(|status| {
+        let is_refused = status.code() == Code::PermissionDenied;
+        let failure = Failure::from(status);
+        // No role of the gateway permits it, so an operator cannot help.
+        if is_refused {
+            let id = &input.id;
+            failure.advise(format!(
+                "`ctl key revoke {id}` revokes it; its owner rotates it or makes another one"
+            ))
+        } else {
+            failure
+        }
+    })?;
+    let answer = answer.into_inner();
     print_new_key(shell, answer.key, answer.secret)
 }
 

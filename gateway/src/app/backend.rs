@@ -11,10 +11,12 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::upgrade;
-use crate::clock::{Clock, Entropy};
+use crate::clock::{Clock, Entropy, SystemEntropy};
 use crate::config::{Config, StoreConfig};
+use crate::control::bootstrap::{self, BootstrapError};
 use crate::data_dir::{self, DATABASE};
 use crate::secrets::file;
+use crate::tls::ServerTls;
 use domain::node::{NodeId, NodeName};
 use store::fleet::JoiningNode;
 use store::postgres::{PostgresAddress, PostgresStore};
@@ -130,6 +132,54 @@ pub(super) async fn check_schema(config: &Config) -> Result<()> {
         StoreConfig::Postgres(address) => PostgresStore::upgrade(address).await.map(drop)?,
     }
     Ok(())
+}
+
+/// Checks the database and the secrets of a gateway that has run with the configuration, without changing them: the
+/// schema is supported, the secret files can be read, and the key of stored secrets is the one that encrypted them.
+///
+/// # Errors
+/// One of them is not usable.
+pub(super) async fn check_state(config: &Config) -> Result<()> {
+    check_schema(config).await?;
+    let (dir, source) = (&config.data_dir, &config.seal_key);
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    let keys = bootstrap::check_secrets(dir, source, &entropy).await?;
+    let is_right = match &config.store {
+        StoreConfig::Sqlite => {
+            let sealed = SqliteStore::sealed_secrets(&dir.join(DATABASE))?;
+            // One that is damaged does not say that the key is wrong.
+            sealed.is_empty() || sealed.iter().any(|sealed| keys.opens(sealed))
+        }
+        StoreConfig::Postgres(address) => {
+            let claimed = PostgresStore::seal_fingerprint(address).await?;
+            claimed.is_none_or(|claimed| keys.preferring(&claimed).is_some())
+        }
+    };
+    let key = || source.describe(dir);
+    if is_right { Ok(()) } else { Err(BootstrapError::WrongSealKey { key: key() }.into()) }
+}
+
+/// Validates what a start with the configuration would use: the settings, the certificate and, if the gateway has run
+/// before, its database and its secrets. Returns what was found, for the user.
+///
+/// # Errors
+/// One of them is not usable.
+pub async fn check(config: &Config) -> Result<String> {
+    let mut found = "the settings are valid".to_owned();
+    if let Some(files) = config.tls.clone() {
+        ServerTls::read(files, config.admin_client_ca.clone())?;
+        found.push_str(", and the certificate can be used");
+    }
+    // A gateway with PostgreSQL has its secrets there, too.
+    let has_run = match &config.store {
+        StoreConfig::Sqlite => config.data_dir.join(DATABASE).exists(),
+        StoreConfig::Postgres(_) => config.data_dir.join(NODE_FILE).exists(),
+    };
+    if has_run {
+        check_state(config).await?;
+        found.push_str("; the database and the key of its secrets can be used");
+    }
+    Ok(found)
 }
 
 async fn open_postgres(

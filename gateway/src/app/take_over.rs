@@ -9,10 +9,8 @@ use anyhow::{Context, Result, ensure};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
-use super::backend::check_schema;
-use crate::clock::{Entropy, SystemEntropy};
+use super::backend::check_state;
 use crate::config::{AdminAddress, Config, SettingsSource};
-use crate::control::bootstrap;
 use crate::listeners::Listeners;
 use crate::take_over::{Offer, RunningGateway};
 use crate::tls::ServerTls;
@@ -40,9 +38,7 @@ pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)
     ensure_same_addresses(&config, &taken)?;
     let Config { tls, admin_client_ca, .. } = taken.clone();
     tls.map(|files| ServerTls::read(files, admin_client_ca)).transpose()?;
-    check_schema(&taken).await?;
-    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-    bootstrap::check_secrets(&taken.data_dir, &taken.seal_key, &entropy).await?;
+    check_state(&taken).await?;
     let listeners = Listeners::bind_rest(sockets, taken.listen, taken.admin_listen.clone())?;
     let owns_admin_file = running.stop().await?;
     if let Some(file) = listeners.admin.file() {

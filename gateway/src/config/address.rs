@@ -67,6 +67,23 @@ where
     listen_address(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
+/// Deserializes origins: a list, or one text with commas, as on the command line.
+pub(super) fn deserialize_origins<'de, D>(input: D) -> Result<Option<Vec<String>>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "`cors_origins` must be a list of origins, or \"*\"")]
+    enum Origins {
+        Text(String),
+        List(Vec<String>),
+    }
+    Ok(Some(match Origins::deserialize(input)? {
+        Origins::Text(text) => text.split(',').map(|origin| origin.trim().to_owned()).collect(),
+        Origins::List(list) => list,
+    }))
+}
+
 /// Validates the origins whose pages may use the API. An empty list means none.
 ///
 /// # Errors

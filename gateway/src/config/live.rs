@@ -17,7 +17,7 @@ pub struct LiveSettings {
     pub trial_daily: Nanos,
     /// The origins whose pages may use the API; `None` turns CORS off.
     pub cors: Option<CorsOrigins>,
-    /// The retention of request records and responses.
+    /// The retention of request records, responses and revoked keys.
     pub retention: RetentionSettings,
 }
 
@@ -33,6 +33,7 @@ impl LiveSettings {
             retention: RetentionSettings {
                 records: config.records,
                 responses: config.responses.retention,
+                unused_keys: config.unused_keys,
             },
         }
     }
@@ -50,6 +51,7 @@ impl Settings {
             registration: new.registration,
             registrations_per_hour: new.registrations_per_hour,
             trial_daily_usd: new.trial_daily_usd,
+            unused_keys_keep_days: new.unused_keys_keep_days,
             responses: ResponsesSettings {
                 account_mib: new.responses.account_mib,
                 retention_days: new.responses.retention_days,

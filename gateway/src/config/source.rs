@@ -189,6 +189,7 @@ mod tests {
             registration: Some(RegistrationMode::Closed),
             registrations_per_hour: Some(1),
             trial_daily_usd: Some(1),
+            unused_keys_keep_days: Some(1),
             responses: ResponsesSettings {
                 account_mib: Some(1),
                 retention_days: Some(1),
@@ -206,6 +207,7 @@ mod tests {
             "responses.account_mib",
             "responses.retention_days",
             "trial_daily_usd",
+            "unused_keys_keep_days",
         ];
         assert_eq!(differences(&old, &old.clone().with_live(&new)).unwrap(), names);
     }

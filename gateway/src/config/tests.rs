@@ -60,7 +60,15 @@ fn origins_have_a_scheme_and_a_host() {
         Settings { data_dir: Some("d".into()), ..settings }.resolve().map(|config| config.cors)
     };
     assert_eq!(resolve("[]").unwrap(), None);
-    assert_eq!(resolve("[\"*\"]").unwrap(), Some(CorsOrigins::Any));
+    for all in ["[\"*\"]", "\"*\""] {
+        assert_eq!(resolve(all).unwrap(), Some(CorsOrigins::Any));
+    }
+    assert_eq!(
+        resolve("\"https://a, https://b\"").unwrap(),
+        resolve("[\"https://a\", \"https://b\"]").unwrap()
+    );
+    let error = parse("cors_origins = 7").unwrap_err().to_string();
+    assert!(error.contains("must be a list of origins"), "{error}");
     let listed = resolve("[\"https://App.example\", \"http://localhost:5173/\"]").unwrap();
     let expected = ["https://app.example", "http://localhost:5173"];
     let expected = expected.map(http::HeaderValue::from_static).to_vec();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{operator_token, passwords, token};
 use crate::clock::{Clock, Entropy};
-use crate::secrets::seal::{KEY_FILE, Sealer};
+use crate::secrets::seal::{KEY_FILE, SealKeys, Sealer};
 use crate::secrets::{SealKeySource, file};
 use domain::account::{Account, AccountStatus, OPERATOR, Role};
 use domain::audit::{AuditAction, AuditEntry};
@@ -86,6 +86,16 @@ pub enum BootstrapError {
         /// The names of the upstreams with sealed credentials.
         upstreams: String,
     },
+    /// The secrets of the store were encrypted with another key.
+    #[error(
+        "{key} is another key than the one that encrypted the credentials in the database; put back the key that belongs \
+         to it, or, if that is lost, set the credentials again (`ctl upstream update NAME --key-stdin`) while the \
+         gateway runs with this one"
+    )]
+    WrongSealKey {
+        /// What the source of the key is.
+        key: String,
+    },
     /// Other gateways use the store, and have another key.
     #[error(
         "{key} {problem}; copy `seal.key` from the data directory of another gateway of this \
@@ -103,7 +113,7 @@ pub enum BootstrapError {
 }
 
 /// Checks that the secrets of a gateway that has run with the data directory `dir` can be read, as
-/// [`prepare`] will, without changing anything. Whether the key is the right one shows only with the store.
+/// [`prepare`] will, without changing anything. Returns the keys of stored secrets.
 ///
 /// # Errors
 /// A secret file is malformed, or the key cannot be read.
@@ -111,12 +121,12 @@ pub async fn check_secrets(
     dir: &Path,
     seal_key: &SealKeySource,
     entropy: &Arc<dyn Entropy>,
-) -> Result<(), BootstrapError> {
+) -> Result<SealKeys, BootstrapError> {
     let key_error = |source| BootstrapError::SealKey { key: seal_key.describe(dir), source };
     if *seal_key == SealKeySource::DataDir && !dir.join(KEY_FILE).exists() {
         return Err(key_error(io::ErrorKind::NotFound.into()));
     }
-    seal_key.read(dir, entropy).await.map_err(key_error)?;
+    let keys = seal_key.read(dir, entropy).await.map_err(key_error)?;
     match std::fs::read_to_string(dir.join(TOKEN_FILE)) {
         Ok(text) if token::is_whole(&text.trim().into()) => Ok(()),
         Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "it holds no token")),
@@ -124,7 +134,8 @@ pub async fn check_secrets(
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
-    .map_err(|source| BootstrapError::File { path: dir.join(TOKEN_FILE), source })
+    .map_err(|source| BootstrapError::File { path: dir.join(TOKEN_FILE), source })?;
+    Ok(keys)
 }
 
 /// Creates missing secrets in the data directory `dir` and missing objects in `store`, then loads

@@ -164,8 +164,9 @@ impl Control {
         let Some(call) = &caller.call else { return Ok(None) };
         let done = self.store.find_call(caller.id(), call).await?;
         if done.as_ref().is_some_and(|done| done.digest != call.digest) {
-            let message = "the idempotency key belongs to another call, which asked for something \
-                else; use a new key";
+            let message = "the idempotency key belongs to another call: it asked for something else, or was made \
+                before the key of stored secrets was replaced (`ctl seal rotate`), so that it cannot be compared; see \
+                what it did with `ctl audit list`, and use a new key";
             return Err(ValidationError::new("idempotency-key", message).into());
         }
         Ok(done)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::access::Permission;
 use super::{Caller, Control, ControlError};
 use crate::config::RereadSettings;
+use domain::audit::{AuditAction, AuditEntry};
 use domain::id::UpstreamName;
 
 /// What a reload has found.
@@ -20,6 +21,31 @@ pub struct Reloaded {
     pub need_restart: Vec<String>,
 }
 
+impl Reloaded {
+    /// Returns the details of the audit entry.
+    fn describe(&self, is_by_signal: bool) -> String {
+        let list = |names: &[String]| {
+            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        };
+        let rotated: Vec<_> = self.rotated.iter().map(ToString::to_string).collect();
+        let parts = [
+            is_by_signal.then(|| "by SIGHUP".to_owned()),
+            (!self.applied.is_empty()).then(|| format!("changed {}", list(&self.applied))),
+            self.certificate_changed.then(|| "another certificate".to_owned()),
+            (!rotated.is_empty()).then(|| format!("other credentials of {}", list(&rotated))),
+            (!self.need_restart.is_empty())
+                .then(|| format!("{} need a restart", list(&self.need_restart))),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        let has_changes = parts.len() > usize::from(is_by_signal);
+        if has_changes {
+            parts.join("; ")
+        } else {
+            [parts, vec!["nothing changed".to_owned()]].concat().join("; ")
+        }
+    }
+}
+
 impl Control {
     /// Does what [`reload_files`](Self::reload_files) does, for an operator.
     ///
@@ -27,16 +53,17 @@ impl Control {
     /// [`ControlError::Forbidden`] for members, and those of [`reload_files`](Self::reload_files).
     pub async fn reload(&self, caller: &Caller) -> Result<Reloaded, ControlError> {
         caller.require(Permission::ReloadFiles)?;
-        self.reload_files().await
+        self.reload_files(Some(caller)).await
     }
 
     /// Validates the settings as they are now, applies those that need no restart, uses a new certificate for new connections, and resolves the
-    /// credentials of upstreams again.
+    /// credentials of upstreams again. The audit log gets the names of what changed, never values. `caller` is
+    /// `None` for SIGHUP.
     ///
     /// # Errors
     /// [`ControlError::Configuration`] if a setting or the certificate is invalid, and nothing has changed; or if
     /// an upstream can no longer be used because its credential cannot be read.
-    pub async fn reload_files(&self) -> Result<Reloaded, ControlError> {
+    pub async fn reload_files(&self, caller: Option<&Caller>) -> Result<Reloaded, ControlError> {
         let _no_other_change = self.write_lock.lock().await;
         let (in_use, tls) = (self.settings_in_use.load_full(), self.tls.clone());
         let read = move || {
@@ -51,8 +78,11 @@ impl Control {
             read.map_err(|error| ControlError::Configuration(format!("{error:#}")))?;
         let (applied, need_restart) =
             reread.map_or_else(Default::default, |reread| self.apply(reread));
-        let rotated = self.refresh_credentials([]).await;
-        for upstream in &rotated {
+        let changed = self.refresh_credentials([]).await;
+        let rotated = changed.iter().map(|upstream| upstream.name.clone()).collect();
+        let reloaded = Reloaded { certificate_changed, rotated, applied, need_restart };
+        self.record_reload(caller, &reloaded).await;
+        for upstream in &changed {
             if let Some(problem) = self.credentials.unusable(upstream) {
                 let name = &upstream.name;
                 return Err(ControlError::Configuration(format!(
@@ -60,16 +90,33 @@ impl Control {
                 )));
             }
         }
-        let rotated: Vec<_> = rotated.iter().map(|upstream| upstream.name.clone()).collect();
         tracing::info!(
             event = "reloaded",
             certificate_changed,
-            rotated = ?rotated.iter().map(UpstreamName::as_str).collect::<Vec<_>>(),
-            ?applied,
-            ?need_restart,
+            rotated = ?reloaded.rotated.iter().map(UpstreamName::as_str).collect::<Vec<_>>(),
+            applied = ?reloaded.applied,
+            need_restart = ?reloaded.need_restart,
             "read the settings, certificates and credentials again"
         );
-        Ok(Reloaded { certificate_changed, rotated, applied, need_restart })
+        Ok(reloaded)
+    }
+
+    /// Adds an entry to the audit log. If that fails, the reload has happened nevertheless.
+    async fn record_reload(&self, caller: Option<&Caller>, reloaded: &Reloaded) {
+        let entry = AuditEntry {
+            at: self.clock.now(),
+            actor: caller.map(Caller::id),
+            address: caller.map(|caller| caller.address),
+            action: AuditAction::GatewayReload,
+            object: "settings".to_owned(),
+            account: None,
+            details: reloaded.describe(caller.is_none()),
+            call: None,
+        };
+        if let Err(error) = self.store.add_audit(&entry).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::error!(error, "cannot write an entry of the audit log");
+        }
     }
 
     /// Applies the settings that need no restart. Returns the names of the changed ones, and of those that need one.

@@ -102,6 +102,11 @@ impl SealKeys {
         self
     }
 
+    /// Returns whether one of the keys has encrypted a stored secret.
+    pub fn opens(&self, sealed: &[u8]) -> bool {
+        self.open_sealed(sealed).is_ok()
+    }
+
     /// Encrypts a secret with the first key and a random nonce.
     fn seal(&self, secret: &SecretString, entropy: &dyn Entropy) -> Vec<u8> {
         let mut nonce = [0; NONCE_BYTES];

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::{CHECK_TIMEOUT, GO, Hello, MAX_HELLO_BYTES, SOCKET, STOPPING};
+use super::{CHECK_TIMEOUT, GO, Hello, MAX_HELLO_BYTES, STOPPING, socket_path};
 use crate::listeners::InheritedSockets;
 
 /// How long the old process may take to end after its requests have: it writes records and closes the store.
@@ -30,9 +30,9 @@ impl RunningGateway {
     /// Connects to the gateway that uses `dir`, and receives its sockets. Returns `None` if there is no gateway.
     ///
     /// # Errors
-    /// The connection fails, or the gateway speaks another protocol.
+    /// The path of the socket is too long, the connection fails, or the gateway speaks another protocol.
     pub(crate) async fn find(dir: &Path) -> Result<Option<(Self, InheritedSockets)>> {
-        let path = dir.join(SOCKET);
+        let path = socket_path(dir)?;
         let connection = match UnixStream::connect(&path).await {
             Ok(connection) => connection,
             Err(error) if is_absent(&error) => return Ok(None),

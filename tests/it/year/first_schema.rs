@@ -1,4 +1,4 @@
-//! A data directory as the first released version of the gateway would have left it.
+//! A data directory that the first released version of the gateway made, and a later one upgraded.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(super) const FOUNDER: &str = "founder";
 /// The number of its requests.
 pub(super) const REQUESTS: u64 = 3;
 
-/// Returns a data directory with the first schema, with the accounts, the money and the records that a present gateway
+/// Returns a data directory with the data of the first schema, upgraded in part, with the accounts, the money and the records that a present gateway
 /// has made, and a key of the founder.
 pub(super) async fn home(
     clock: &ManualClock,
@@ -35,8 +35,21 @@ pub(super) async fn home(
     for name in ["operator.token", "seal.key"] {
         std::fs::copy(present.data_dir().join(name), home.data_dir().join(name)).unwrap();
     }
-    copy_rows(&present.data_dir().join("tollgate.db"), &home.data_dir().join("tollgate.db"));
+    let database = home.data_dir().join("tollgate.db");
+    copy_rows(&present.data_dir().join("tollgate.db"), &database);
+    upgrade_in_part(&database);
     (home, key)
+}
+
+/// Upgrades the database as an earlier version would have, to a schema between the first and the present one.
+fn upgrade_in_part(path: &Path) {
+    let database = Connection::open(path).unwrap();
+    let migrations = migrations();
+    let part = migrations.len() / 2;
+    for (_, sql) in &migrations[1..part] {
+        database.execute_batch(&format!("BEGIN; {sql}; COMMIT;")).unwrap();
+    }
+    database.pragma_update(None, "user_version", i64::try_from(part).unwrap()).unwrap();
 }
 
 /// Creates a database with the first schema, and copies the columns that it has.

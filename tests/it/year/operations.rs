@@ -9,10 +9,13 @@ use jiff::SignedDuration;
 use proto::v1;
 use serde_json::json;
 use tests::http::Request;
+use tests::process::Gateway;
 use tests::{Certificate, Home, chunk, question, stream_head, with_timeout};
 
 use super::team::Year;
 
+/// The size of the largest file on a full disk. The journal soon needs more.
+const FULL_DISK_BYTES: u64 = 64 * 1024;
 const PIECE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
 const END: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\
                    \"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n";
@@ -85,6 +88,29 @@ impl Year {
         moved.setup.config.data_dir = moved.scratch().join("moved");
         self.restore(newest, &moved).await;
         Box::pin(self.restart(|home| *home = moved)).await
+    }
+
+    /// The disk fills up while the gateway serves, and gets room again. In another process, because the limit on file sizes
+    /// that stands for a full disk holds for a whole process.
+    pub(super) async fn fill_the_disk(self) -> Self {
+        let (secret, mut sent) = (self.key.secret.clone(), self.sent);
+        let home = self.product.stop().await;
+        let gateway = Gateway::start(home.data_dir(), |_| {}).await;
+        let mut ask = async || {
+            sent += 1;
+            let request = Request::post(gateway.http, "/v1/chat/completions").bearer(&secret);
+            request.json(&question("sim-chat", "hi")).answer().await.status
+        };
+        assert_eq!(ask().await, 200);
+        gateway.limit_file_size(Some(FULL_DISK_BYTES));
+        let refused = async { while ask().await != 503 {} };
+        with_timeout("a refusal on the full disk", refused).await;
+        gateway.limit_file_size(None);
+        let served = async { while ask().await != 200 {} };
+        with_timeout("an answer with room on the disk", served).await;
+        gateway.stop().await;
+        crate::retention::trust(&home, &self.clock.right_time().to_string());
+        Self { product: home.start().await, sent, ..self }
     }
 
     /// Starts the gateway while the wall clock is wrong, then corrects it. No record is deleted.

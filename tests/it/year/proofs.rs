@@ -109,7 +109,7 @@ impl Year {
     /// The newest backups are kept, of the last months, and can be read.
     pub(super) async fn check_backups(&self) {
         let dir = self.product.home.scratch().join("copies");
-        let kept = ["20261001", "20261101", "20261201"]
+        let kept = ["20261101", "20261201", "20270101"]
             .map(|day| dir.join(format!("tollgate-{day}T090000Z.db")));
         // The last one may still be made, and the oldest be deleted.
         let complete = async {

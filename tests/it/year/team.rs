@@ -36,8 +36,12 @@ pub(super) struct Year {
     pub(super) steps: Vec<(String, &'static str)>,
     /// Who acts as operator.
     pub(super) actor: &'static str,
+    /// The key of a person of the founder's account.
+    pub(super) key_of_member: Option<NewKey>,
+    /// The id of the guest of an account.
+    pub(super) guest_id: String,
     /// The key of the last newcomer, whose quota of that month is used up.
-    newcomer: Option<NewKey>,
+    pub(super) newcomer: Option<NewKey>,
 }
 
 impl Year {
@@ -71,6 +75,8 @@ impl Year {
             sent: first_schema::REQUESTS,
             steps: steps.into(),
             actor: OPERATOR,
+            key_of_member: None,
+            guest_id: String::new(),
             newcomer: None,
         }
     }

@@ -7,7 +7,6 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use gateway::clock::{Clock, SystemClock};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::process::Command;
 
 use super::client::{Client, ObservedResponse, Shape};
@@ -120,7 +119,7 @@ impl DiskFull {
     /// If it cannot be filled.
     pub fn fill(&self) {
         match self.disk {
-            Disk::Limited => self.limit(Some(FILE_BYTES)),
+            Disk::Limited => self.rig.gateway().limit_file_size(Some(FILE_BYTES)),
             Disk::Small(_) => {
                 let mut ballast = File::create(self.ballast()).unwrap();
                 for size in [64 * 1024, 4 * 1024] {
@@ -136,15 +135,9 @@ impl DiskFull {
     /// If the ballast cannot be removed.
     pub fn clear(&self) {
         match self.disk {
-            Disk::Limited => self.limit(None),
+            Disk::Limited => self.rig.gateway().limit_file_size(None),
             Disk::Small(_) => std::fs::remove_file(self.ballast()).unwrap(),
         }
-    }
-
-    fn limit(&self, bytes: Option<u64>) {
-        let id = Pid::from_raw(self.rig.gateway().id().cast_signed());
-        let limit = Rlimit { current: bytes, maximum: None };
-        prlimit(id, Resource::Fsize, limit).unwrap();
     }
 }
 

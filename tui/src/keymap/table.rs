@@ -82,7 +82,7 @@ const EVERYWHERE: &[Focus] = &[
 /// Screens with a row cursor.
 const LISTS: &[Focus] = &[
     KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS,
-    IN_FLIGHT, IN_FLIGHT,
+    IN_FLIGHT,
 ];
 /// Lists in which the arrows at the side go to what belongs to a row, and back.
 const SIDEWAYS: &[Focus] =

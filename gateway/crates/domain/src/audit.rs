@@ -125,6 +125,8 @@ actions! {
     UpstreamUpdate = "upstream.update",
     /// An upstream was removed.
     UpstreamRemove = "upstream.remove",
+    /// The settings, the certificate and the credentials were read again.
+    GatewayReload = "gateway.reload",
     /// The key of stored secrets was replaced.
     SealRotate = "seal.rotate",
     /// Whether a node drains was changed.

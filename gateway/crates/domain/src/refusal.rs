@@ -139,7 +139,7 @@ pub enum Refusal {
     /// The rest of the key's spending cap does not cover the request. Not retryable.
     #[error(
         "what is left of the {cap} dollars that this key may spend does not pay for this request; \
-         make another one with `ctl key create`"
+         raise its cap with `ctl key set ID --spend-cap USD`, or make another key with `ctl key create`"
     )]
     KeyCapSpent {
         /// The spending cap.

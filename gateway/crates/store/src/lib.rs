@@ -61,7 +61,9 @@ pub use error::{DiskFault, StoreError};
 pub use fleet::{ChangeSeq, Changes, Nodes, SealKeys};
 pub use invites::Invites;
 pub use ledger::LedgerEntries;
-pub use maintenance::{RetentionCutoff, StoreCopy, StoreMaintenance};
+pub use maintenance::{
+    RetentionCutoff, RetentionTime, StoreCopy, StoreMaintenance, UnconfirmedTime,
+};
 pub use schema::{Schema, Upgrade};
 
 pub use account_lifecycle::AccountLifecycle;

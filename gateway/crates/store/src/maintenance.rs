@@ -1,6 +1,7 @@
 //! Maintenance of the stored data: copies, checks, and deletion of old records.
 
 use std::fs::File;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,6 +11,29 @@ use domain::record::RequestRecord;
 
 /// The name of the row of `meta` with the time that retention trusts.
 pub(crate) const TRUSTED_TIME: &str = "trusted_time";
+
+/// The name of the row of `meta` with an [`UnconfirmedTime`].
+pub(crate) const UNCONFIRMED_TIME: &str = "unconfirmed_time";
+
+/// A wall clock that retention does not trust yet, over one or several runs of the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnconfirmedTime {
+    /// The wall clock when it was first observed. It was never behind since.
+    pub first: Timestamp,
+    /// The wall clock when it was last observed.
+    pub last: Timestamp,
+    /// How long the gateway has run with it.
+    pub uptime: Duration,
+}
+
+/// What retention has stored about the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetentionTime {
+    /// The last time that it trusted.
+    pub trusted: Timestamp,
+    /// The wall clock, while it is not trusted.
+    pub unconfirmed: Option<UnconfirmedTime>,
+}
 
 /// Maintains the stored data.
 #[async_trait]
@@ -28,10 +52,17 @@ pub trait StoreMaintenance: Send + Sync {
     /// # Cancel safety
     /// Dropping the future cancels the check.
     async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError>;
-    /// Returns the time that retention trusted last; `None` before the first.
-    async fn trusted_time(&self) -> Result<Option<Timestamp>, StoreError>;
+    /// Returns what retention stored last; `None` before the first.
+    async fn retention_time(&self) -> Result<Option<RetentionTime>, StoreError>;
     /// Stores the time that retention trusts.
-    async fn set_trusted_time(&self, at: Timestamp) -> Result<(), StoreError>;
+    async fn set_retention_time(&self, time: RetentionTime) -> Result<(), StoreError>;
+    /// Deletes up to `limit` keys that were revoked before `revoked_before` and have no requests. Their entries in the
+    /// audit log stay. Returns the number of deleted keys; zero while another gateway deletes old rows.
+    async fn delete_unused_keys(
+        &self,
+        revoked_before: Timestamp,
+        limit: usize,
+    ) -> Result<u64, StoreError>;
     /// Deletes up to `limit` of the oldest request records that `cutoff` selects. Keeps sums and
     /// charges, and the newest record, because cursors continue from it. Returns the number of
     /// deleted records; zero while another gateway deletes old rows.
@@ -72,5 +103,23 @@ impl RetentionCutoff {
         let ended = record.started_at.saturating_add(record.duration).ok();
         ended.is_some_and(|ended| ended < self.ended_before)
             && (cursor.0 <= surplus || self.before.is_some_and(|time| record.started_at < time))
+    }
+}
+
+impl UnconfirmedTime {
+    /// Returns the value of the row of `meta`.
+    pub(crate) fn encode(&self) -> String {
+        format!("{} {} {}", self.first, self.last, self.uptime.as_secs())
+    }
+
+    /// Reads the value of the row of `meta`; `None` if it is malformed.
+    pub(crate) fn decode(text: &str) -> Option<Self> {
+        let mut parts = text.split(' ');
+        let mut next = || parts.next();
+        Some(Self {
+            first: next()?.parse().ok()?,
+            last: next()?.parse().ok()?,
+            uptime: Duration::from_secs(next()?.parse().ok()?),
+        })
     }
 }

@@ -144,3 +144,24 @@ async fn an_account_makes_no_more_keys_than_its_plan_allows() {
     assert!(matches!(&refused, ControlError::InUse(text) if text.contains("--overlap 0s")));
     rotate(&sixth, Duration::ZERO).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_call_from_before_a_rotation_of_the_seal_key_is_refused_with_what_to_do() {
+    let bench = Bench::new(Registration::Open).await;
+    let ann = bench.member("ann").await;
+    let create = async || {
+        let call =
+            bench.control.with_idempotency_key(ann.clone(), "CreateKey", "once", b"a request");
+        let key = NewKey { label: "ci".to_owned(), ..NewKey::default() };
+        bench.control.create_key(&call.unwrap(), key).await
+    };
+    create().await.unwrap();
+    assert!(matches!(create().await, Err(ControlError::Exists(_))), "recognized");
+    bench.control.rotate_seal_key(&bench.operator).await.unwrap();
+    let refused = create().await.unwrap_err().to_string();
+    assert!(
+        refused.contains("`ctl seal rotate`") && refused.contains("`ctl audit list`"),
+        "{refused}"
+    );
+    assert_eq!(bench.control.list_keys(&ann, KeyScope::Caller).await.unwrap().len(), 1);
+}

@@ -8,8 +8,8 @@ use super::audit::rows;
 use super::codec::{ReadColumn, parameters};
 use super::transaction::Transaction;
 use super::{PostgresStore, sums};
-use crate::codec::Count;
-use crate::maintenance::TRUSTED_TIME;
+use crate::codec::{At, Count};
+use crate::maintenance::{RetentionTime, TRUSTED_TIME, UNCONFIRMED_TIME, UnconfirmedTime};
 use crate::records::{self, REQUEST};
 use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
 use domain::record::RequestRecord;
@@ -37,23 +37,62 @@ impl StoreMaintenance for PostgresStore {
         Ok((failures > 0).then(finding).into_iter().collect())
     }
 
-    async fn trusted_time(&self) -> Result<Option<Timestamp>, StoreError> {
+    async fn retention_time(&self) -> Result<Option<RetentionTime>, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.view().await?;
-        let sql = "SELECT value FROM meta WHERE name = $1";
-        let Some(row) = tx.query_opt(sql, parameters![TRUSTED_TIME]).await? else {
-            return Ok(None);
+        let find = async |name: &str| -> Result<Option<String>, StoreError> {
+            let sql = "SELECT value FROM meta WHERE name = $1";
+            tx.query_opt(sql, parameters![name]).await?.map(|row| row.column(0)).transpose()
         };
-        Ok(row.column::<String>(0)?.parse().ok())
+        let (trusted, unconfirmed) = (find(TRUSTED_TIME).await?, find(UNCONFIRMED_TIME).await?);
+        let unconfirmed = unconfirmed.and_then(|text| UnconfirmedTime::decode(&text));
+        let trusted = trusted.and_then(|text| text.parse().ok());
+        Ok(trusted.map(|trusted| RetentionTime { trusted, unconfirmed }))
     }
 
-    async fn set_trusted_time(&self, at: Timestamp) -> Result<(), StoreError> {
+    async fn set_retention_time(&self, time: RetentionTime) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
         let sql = "INSERT INTO meta (name, value) VALUES ($1, $2) \
             ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        tx.execute(sql, parameters![TRUSTED_TIME, at.to_string()]).await?;
+        tx.execute(sql, parameters![TRUSTED_TIME, time.trusted.to_string()]).await?;
+        match time.unconfirmed {
+            Some(unconfirmed) => {
+                tx.execute(sql, parameters![UNCONFIRMED_TIME, unconfirmed.encode()]).await?
+            }
+            None => {
+                let sql = "DELETE FROM meta WHERE name = $1";
+                tx.execute(sql, parameters![UNCONFIRMED_TIME]).await?
+            }
+        };
         tx.commit().await
+    }
+
+    async fn delete_unused_keys(
+        &self,
+        revoked_before: Timestamp,
+        limit: usize,
+    ) -> Result<u64, StoreError> {
+        let condition = "revoked_at < $1 AND last_used_at IS NULL";
+        let mut connection = self.connection().await?;
+        // Avoids a write transaction without changes.
+        let sql = format!("SELECT EXISTS (SELECT FROM keys WHERE {condition})");
+        let view = connection.view().await?;
+        if !view.query_one("keys", &sql, parameters![At(revoked_before)]).await?.column(0)? {
+            return Ok(0);
+        }
+        drop(view);
+        let tx = connection.begin(self.epoch).await?;
+        if !tx.try_claim_retention().await? {
+            return Ok(0);
+        }
+        let sql = format!(
+            "DELETE FROM keys WHERE id IN (SELECT id FROM keys WHERE {condition} LIMIT $2)"
+        );
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let deleted = tx.execute(&sql, parameters![At(revoked_before), limit]).await?;
+        tx.commit().await?;
+        Ok(deleted)
     }
 
     async fn delete_old_requests(

@@ -125,6 +125,24 @@ impl PostgresStore {
         find.await.map_err(|source| StoreError::Unopened { location: address.to_string(), source })
     }
 
+    /// Returns the fingerprint of the key that all gateways of the database have, without joining them; `None` if
+    /// none has started yet.
+    ///
+    /// # Errors
+    /// [`StoreError::Unopened`] if the server cannot be reached or refuses.
+    pub async fn seal_fingerprint(address: &PostgresAddress) -> Result<Option<String>, StoreError> {
+        let find = async {
+            let mut connection = Connection::of(&create_pool(address, 1)?).await.map_err(cause)?;
+            let tx = connection.view().await?;
+            let exists = "SELECT to_regclass('meta') IS NOT NULL";
+            if !tx.query_one("pg_class", exists, &[]).await?.column(0)? {
+                return Ok(None);
+            }
+            Ok(seal_keys::find(&tx).await?)
+        };
+        find.await.map_err(|source| StoreError::Unopened { location: address.to_string(), source })
+    }
+
     async fn try_open(
         address: &PostgresAddress,
         node: &JoiningNode,

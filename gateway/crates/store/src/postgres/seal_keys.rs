@@ -50,7 +50,7 @@ impl SealKeys for PostgresStore {
     }
 }
 
-async fn find(tx: &Transaction<'_>) -> Result<Option<String>, StoreError> {
+pub(super) async fn find(tx: &Transaction<'_>) -> Result<Option<String>, StoreError> {
     let row = tx.query_opt("SELECT value FROM meta WHERE name = 'seal_key'", &[]).await?;
     row.map(|row| row.column(0)).transpose()
 }

@@ -11,9 +11,11 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::codec::{ReadColumn, parameters};
 use super::{SqliteStore, commit, copy, filter, integrity, spans, sums};
-use crate::maintenance::TRUSTED_TIME;
+use crate::codec::At;
+use crate::maintenance::{RetentionTime, TRUSTED_TIME, UNCONFIRMED_TIME, UnconfirmedTime};
 use crate::records::{self, REQUEST};
 use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
+use domain::id::KeyId;
 use domain::record::RequestRecord;
 
 #[async_trait]
@@ -28,21 +30,65 @@ impl StoreMaintenance for SqliteStore {
         self.background_reads.run(integrity::quick_check).await
     }
 
-    async fn trusted_time(&self) -> Result<Option<Timestamp>, StoreError> {
+    async fn retention_time(&self) -> Result<Option<RetentionTime>, StoreError> {
         self.read(|tx| {
             let mut select = tx.prepare_cached("SELECT value FROM meta WHERE name = ?")?;
-            let found = select.query_row(parameters![TRUSTED_TIME], |row| row.column(0));
-            Ok(found.optional()?.and_then(|text: String| text.parse().ok()))
+            let mut find = |name: &str| -> rusqlite::Result<Option<String>> {
+                select.query_row(parameters![name], |row| row.column(0)).optional()
+            };
+            let (trusted, unconfirmed) = (find(TRUSTED_TIME)?, find(UNCONFIRMED_TIME)?);
+            let unconfirmed = unconfirmed.and_then(|text| UnconfirmedTime::decode(&text));
+            let trusted = trusted.and_then(|text| text.parse().ok());
+            Ok(trusted.map(|trusted| RetentionTime { trusted, unconfirmed }))
         })
         .await
     }
 
-    async fn set_trusted_time(&self, at: Timestamp) -> Result<(), StoreError> {
+    async fn set_retention_time(&self, time: RetentionTime) -> Result<(), StoreError> {
         self.write(move |tx| {
             let sql = "INSERT INTO meta (name, value) VALUES (?, ?) \
                 ON CONFLICT DO UPDATE SET value = excluded.value";
-            tx.prepare_cached(sql)?.execute(parameters![TRUSTED_TIME, at.to_string()])?;
+            let mut set = tx.prepare_cached(sql)?;
+            set.execute(parameters![TRUSTED_TIME, time.trusted.to_string()])?;
+            match time.unconfirmed {
+                Some(unconfirmed) => {
+                    set.execute(parameters![UNCONFIRMED_TIME, unconfirmed.encode()])?
+                }
+                None => tx
+                    .prepare_cached("DELETE FROM meta WHERE name = ?")?
+                    .execute(parameters![UNCONFIRMED_TIME])?,
+            };
             Ok(())
+        })
+        .await
+    }
+
+    async fn delete_unused_keys(
+        &self,
+        revoked_before: Timestamp,
+        limit: usize,
+    ) -> Result<u64, StoreError> {
+        let found = move |tx: &Connection| -> Result<Vec<KeyId>, StoreError> {
+            let sql = "SELECT id FROM keys WHERE revoked_at < ? AND last_used_at IS NULL \
+                LIMIT ?";
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let mut select = tx.prepare_cached(sql)?;
+            let rows =
+                select.query_map(parameters![At(revoked_before), limit], |row| row.column(0))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        };
+        // Avoids a write transaction without changes.
+        if self.read(move |tx| found(tx)).await?.is_empty() {
+            return Ok(0);
+        }
+        self.write(move |tx| {
+            // Found again: a request may have used one since.
+            let unused = found(tx)?;
+            let mut delete = tx.prepare_cached("DELETE FROM keys WHERE id = ?")?;
+            for key in &unused {
+                delete.execute(parameters![key])?;
+            }
+            Ok(unused.len() as u64)
         })
         .await
     }

@@ -122,6 +122,18 @@ impl SqliteStore {
             .map_err(|source| StoreError::Unopened { location: path.display().to_string(), source })
     }
 
+    /// Returns the encrypted secrets of the database at `path`; none if it does not exist. Changes nothing, also while
+    /// a gateway uses the database. Blocks on IO.
+    ///
+    /// # Errors
+    /// [`StoreError::Unopened`] if the file cannot be read or is not a database.
+    pub fn sealed_secrets(path: &Path) -> Result<Vec<Vec<u8>>, StoreError> {
+        upgrade::sealed_secrets(path).map_err(|source| StoreError::Unopened {
+            location: path.display().to_string(),
+            source: source.into(),
+        })
+    }
+
     /// Copies the database at `path`, with its write-ahead log, into the new file `target`, checks
     /// the copy and syncs it to the disk. Returns its size in bytes. Blocks on IO.
     ///

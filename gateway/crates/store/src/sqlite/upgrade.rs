@@ -28,6 +28,29 @@ pub(super) fn find(
     Ok(Some(Upgrade { from, to: migrations::VERSION, migrations: missing, bytes }))
 }
 
+/// The secrets that may be encrypted. A database with an older schema lacks some of these columns.
+const SEALED: [&str; 4] = [
+    "SELECT credential FROM upstreams WHERE credential_kind = 'sealed'",
+    "SELECT credential FROM further_credentials WHERE kind = 'sealed'",
+    "SELECT proxy_password FROM upstreams WHERE proxy_password_kind = 'sealed'",
+    "SELECT client_key FROM upstreams WHERE client_key IS NOT NULL",
+];
+
+/// Returns the encrypted secrets of the database at `path`, which another process may use; none if it does not exist.
+pub(super) fn sealed_secrets(path: &Path) -> rusqlite::Result<Vec<Vec<u8>>> {
+    let mut secrets = Vec::new();
+    if !path.exists() {
+        return Ok(secrets);
+    }
+    let database = connect_read_only(path)?;
+    for sql in SEALED {
+        let Ok(mut select) = database.prepare(sql) else { continue };
+        let found = select.query_map([], |row| row.get(0))?;
+        secrets.extend(found.collect::<Result<Vec<Vec<u8>>, _>>()?);
+    }
+    Ok(secrets)
+}
+
 /// Copies the database at `path` into the new file `target`, checks the copy and syncs it.
 pub(super) fn copy_file(path: &Path, target: &Path) -> Result<u64, StoreError> {
     let copy = copy::copy_into(&mut connect_read_only(path)?, target, &CancelHandle::default())?;
