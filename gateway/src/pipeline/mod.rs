@@ -20,6 +20,7 @@ mod choices;
 pub mod count;
 mod coverage;
 mod drain;
+mod event_pattern;
 pub mod failed_request;
 pub mod forward;
 pub mod forwarded_request;
