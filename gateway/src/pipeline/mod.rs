@@ -24,7 +24,6 @@ mod event_pattern;
 pub mod failed_request;
 pub mod forward;
 pub mod forwarded_request;
-mod idle_timeout;
 pub mod meter;
 pub mod open_request;
 pub mod outcome;

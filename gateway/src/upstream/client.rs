@@ -15,7 +15,7 @@ use super::connect::{Protocol, SimulatorDialer, TcpConnector};
 use super::credential::{Credential, REQUEST_ID};
 use super::credential_states::TriedCredentials;
 use super::environment_proxies::EnvironmentProxies;
-use super::error::{Phase, UpstreamError, convert_retry_date};
+use super::error::{UpstreamError, convert_retry_date};
 use super::hedge_budget::HedgeBudget;
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
@@ -350,17 +350,10 @@ impl UpstreamClient {
         };
         // The deadline of the upstream begins once it may get the request.
         let slot = self.pool.slot(account).await?;
-        let deadline = self.upstream.deadlines.total.map(|total| Instant::now() + total);
-        let mut http2 = None;
-        let sent = self.pool.send(&request, send_status, &mut http2);
-        let sent = tokio::time::timeout(first_byte, sent).await;
+        let now = Instant::now();
+        let deadline = self.upstream.deadlines.total.map(|total| now + total);
+        let sent = self.pool.send(&request, send_status, now + first_byte).await;
         let response = sent
-            .unwrap_or_else(|_| {
-                if let Some(id) = http2 {
-                    self.pool.retire_http2(id);
-                }
-                Err(UpstreamError::TimedOut(Phase::FirstByte))
-            })
             .map_err(|error| match error {
                 // HTTP/2 does not report why a body was not sent.
                 UpstreamError::Unreachable(error) if send_status.is_kept_back() => {
