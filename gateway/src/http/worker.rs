@@ -236,9 +236,10 @@ impl Server {
                 requests.set_large_body(is_large);
             }
             let (handler, shutdown) = (handler.clone(), handler.shutdown());
+            let (head, body) = request.into_parts();
             // Boxed, so that a stream does not hold the memory of everything before its first event.
             Box::pin(async move {
-                let response = handler.serve(request).await?;
+                let response = handler.serve(&head, body).await;
                 let progress = StreamProgress::current();
                 Ok::<_, Infallible>(
                     response.map(|reply| ClientBody::new(reply, shutdown, progress, guard)),

@@ -86,13 +86,14 @@ impl Arrival {
 // === impl OpenRequest ===
 
 impl OpenRequest {
-    /// Opens a request of `principal`.
+    /// Opens a request of `principal`. It is boxed because each phase is passed it by value: the future of every request
+    /// would have to hold it several times.
     pub fn new(
         app: Arc<AppState>,
         arrival: Arrival,
         principal: &Principal,
         endpoint: Endpoint,
-    ) -> Self {
+    ) -> Box<Self> {
         let record = Box::new(RequestRecord {
             id: arrival.id,
             account: principal.account.id,
@@ -116,7 +117,7 @@ impl OpenRequest {
             idempotency: None,
             count: NonZeroU32::MIN,
         });
-        Self {
+        Box::new(Self {
             app,
             arrival,
             record: Some(record),
@@ -125,7 +126,7 @@ impl OpenRequest {
             head_sent: None,
             client_disconnected: None,
             drop_outcome: DropOutcome::default(),
-        }
+        })
     }
 
     /// Returns the request id.
@@ -257,7 +258,7 @@ impl OpenRequest {
     }
 
     /// Settles the request.
-    pub fn close(mut self, outcome: RequestOutcome) {
+    pub fn close(mut self: Box<Self>, outcome: RequestOutcome) {
         self.settle(outcome);
     }
 
