@@ -9,7 +9,8 @@
 //!   quotas. [`state`] stores responses, and [`retention`] deletes old records.
 //! - [`directory`] and [`secrets`] hold the in-memory data that requests read: keys, accounts, the catalogue and
 //!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
-//! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO.
+//! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO, and `timers` has
+//!   their timeouts.
 //! - [`cancellation`] ends single requests early, and wakes the tasks of all for it.
 //! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log; [`otlp`] exports both, and
 //!   spans, to an OpenTelemetry collector.
@@ -53,6 +54,7 @@ mod service_manager;
 pub mod shared_pool;
 mod take_over;
 pub mod telemetry;
+mod timers;
 pub mod tls;
 pub mod webhooks;
 pub mod welcome;

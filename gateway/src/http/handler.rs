@@ -1,6 +1,5 @@
 //! Serves one HTTP request, and converts its outcome to a response.
 
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -12,7 +11,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{Request, Response, StatusCode, Uri, Version};
+use http::{Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use serde_json::json;
 
@@ -101,19 +100,13 @@ impl Handler {
     }
 
     /// Answers one request. A panic is answered as well, and its drop settles the request.
-    ///
-    /// # Errors
-    /// None; hyper requires a type.
-    pub async fn serve(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-    ) -> Result<Response<Reply>, Infallible> {
+    pub async fn serve(&self, head: &Parts, body: Incoming) -> Response<Reply> {
         let arrival = Arrival::now(&self.app);
         let cors = self.edge.cors.load();
-        let permitted = cors.as_ref().map(|origins| origins.permitted(request.headers()));
+        let permitted = cors.as_ref().map(|origins| origins.permitted(&head.headers));
         // Not held while the request is served: a thread has few slots for such guards, and others cost more.
         drop(cors);
-        let outcome = AssertUnwindSafe(self.dispatch(arrival, request)).catch_unwind().await;
+        let outcome = AssertUnwindSafe(self.dispatch(arrival, head, body)).catch_unwind().await;
         let mut response = outcome.unwrap_or_else(|_| {
             tracing::error!(event = "request_panicked", request_id = %arrival.id, "a request panicked");
             respond::error(ErrorReply::internal())
@@ -122,12 +115,16 @@ impl Handler {
         if let Some((permitted, origins)) = permitted.zip(self.edge.cors.load().as_ref()) {
             origins.add_headers(permitted, response.headers_mut());
         }
-        Ok(response)
+        response
     }
 
-    async fn dispatch(&self, arrival: Arrival, request: Request<Incoming>) -> Response<Reply> {
-        let (head, incoming) = request.into_parts();
-        if let Some(message) = ambiguity(&head) {
+    async fn dispatch(
+        &self,
+        arrival: Arrival,
+        head: &Parts,
+        incoming: Incoming,
+    ) -> Response<Reply> {
+        if let Some(message) = ambiguity(head) {
             let refusal = Refusal::invalid(RequestFault::InvalidValue, None, message);
             let mut response = respond::error(ErrorReply::from(&refusal));
             // What follows could be meant as a part of the body.
@@ -137,10 +134,10 @@ impl Handler {
             return response;
         }
         if let Some(origins) = &*self.edge.cors.load()
-            && cors::is_preflight(&head)
+            && cors::is_preflight(head)
             && origins.permitted(&head.headers).is_some()
         {
-            return cors::preflight(&head);
+            return cors::preflight(head);
         }
         let path = head.uri.path();
         match path {
@@ -154,7 +151,7 @@ impl Handler {
         let target = target(&head.method, path, &head.headers);
         let principal = match authenticate(&self.app, &head.headers) {
             Ok(principal) => principal,
-            Err(_) if grpc::is_call(&head) => return grpc::refuse(),
+            Err(_) if grpc::is_call(head) => return grpc::refuse(),
             Err(_) if matches!(target, Target::Local(LocalTarget::Unknown)) => {
                 let refusal = Refusal::UnknownUrl { path: shown(path) };
                 return respond::error(ErrorReply::from(&refusal));
@@ -170,7 +167,7 @@ impl Handler {
         open.set_trace_context(&head.headers);
         let drop_outcome = open.drop_outcome();
         let served = {
-            let mut serving = pin!(self.serve_target(&principal, target, &head, incoming, open));
+            let mut serving = pin!(self.serve_target(&principal, target, head, incoming, open));
             let next = poll_fn(|context| match serving.as_mut().poll(context) {
                 Poll::Ready(served) => Poll::Ready(Ok(served)),
                 // What ends it early wakes the task.
@@ -227,7 +224,7 @@ impl Handler {
         target: Target<'_>,
         head: &Parts,
         incoming: Incoming,
-        open: OpenRequest,
+        open: Box<OpenRequest>,
     ) -> Result<Response<Reply>, Box<FailedRequest>> {
         if let Err(refusal) = principal.check(open.arrived_at()) {
             return Err(FailedRequest::before_forwarding(open, refusal));

@@ -20,6 +20,7 @@ use super::lingering_close::LingeringClose;
 use super::shutdown::Shutdown;
 use super::small_frames::SmallFrames;
 use crate::connections::Activity;
+use crate::timers::IdleTimeout;
 
 /// The most bytes that are read in one poll of a connection; other connections of the worker come before more. A
 /// frame of HTTP/2 has nine bytes or more, and takes a tenth of a microsecond or more.
@@ -49,15 +50,15 @@ pub(super) struct ProtocolIo<S, R> {
     render: R,
     /// The longest head, in bytes.
     max_head_bytes: usize,
-    /// The time between two requests of HTTP/1, to the end of the head of the second.
-    head_timeout: Duration,
     protocol: Protocol,
     /// Whether bytes were read after the last write.
     has_unanswered: bool,
     /// Whether `stream` accepted all of the last write.
     is_accepted: bool,
-    /// The time at which the next head must be complete, and the number of requests before it.
-    deadline: Option<(Pin<Box<Sleep>>, u64)>,
+    /// The time for the next head.
+    next_head: IdleTimeout,
+    /// The number of requests before that head.
+    seen: u64,
     /// The part of an error that is not written yet.
     reply: Bytes,
     /// The number of requests that hyper has polled: it polls a request, then flushes.
@@ -94,7 +95,8 @@ enum Protocol {
 }
 
 impl<S, R> ProtocolIo<S, R> {
-    /// Wraps a new connection, whose requests are reported to `activity`.
+    /// Wraps a new connection, whose requests are reported to `activity`. `head_timeout` is the time between two requests
+    /// of HTTP/1, to the end of the head of the second.
     pub(super) fn new(
         stream: S,
         activity: Arc<Activity>,
@@ -108,12 +110,12 @@ impl<S, R> ProtocolIo<S, R> {
             activity,
             shutdown,
             render,
-            head_timeout,
             max_head_bytes,
             protocol: Protocol::Unknown,
             has_unanswered: false,
             is_accepted: true,
-            deadline: None,
+            next_head: IdleTimeout::new(head_timeout),
+            seen: 0,
             reply: Bytes::new(),
             polled_requests: 0,
             unrequested: Unrequested::default(),
@@ -130,13 +132,11 @@ impl<S, R> ProtocolIo<S, R> {
         if self.protocol != Protocol::Http1 || !self.activity.is_idle() {
             return Poll::Pending;
         }
-        let (started, timeout) = (self.activity.started(), self.head_timeout);
-        let (timer, seen) =
-            self.deadline.get_or_insert_with(|| (Box::pin(sleep(timeout)), started));
-        if std::mem::replace(seen, started) != started {
-            timer.as_mut().reset(Instant::now() + timeout);
+        let started = self.activity.started();
+        if std::mem::replace(&mut self.seen, started) != started {
+            self.next_head.reset();
         }
-        timer.as_mut().poll(context)
+        self.next_head.poll_elapsed(context)
     }
 
     /// Returns whether the connection has no request and gets none, because the gateway shuts down, and the client

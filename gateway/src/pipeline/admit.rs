@@ -57,7 +57,7 @@ pub fn usable_models<'a>(
 /// A request whose possible cost is held and that has a place under each limit. Dropping it releases both.
 pub struct AdmittedRequest {
     /// The request.
-    pub open: OpenRequest,
+    pub open: Box<OpenRequest>,
     /// The reservation under the limits.
     pub(super) permit: Permit,
     /// The hold of its possible cost; `None` if the model is free.
@@ -77,7 +77,7 @@ pub struct RefusedRequest {
     /// The reason.
     pub refusal: Refusal,
     /// The request.
-    pub request: OpenRequest,
+    pub request: Box<OpenRequest>,
 }
 
 /// The resources that let a request in.
@@ -134,7 +134,7 @@ enum Remedy {
 pub async fn admit(
     app: &AppState,
     asked: AdmissionRequest<'_>,
-    mut open: OpenRequest,
+    mut open: Box<OpenRequest>,
 ) -> Result<AdmittedRequest, RefusedRequest> {
     let admission = match try_admit(app, asked, None, &mut open) {
         Ok(admission) => Ok(admission),

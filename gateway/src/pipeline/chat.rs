@@ -57,7 +57,7 @@ pub async fn chat(
     app: &Arc<AppState>,
     principal: &Principal,
     body: Bytes,
-    mut open: OpenRequest,
+    mut open: Box<OpenRequest>,
 ) -> Result<Answer, Box<FailedRequest>> {
     let Prepared { request, model, ignored, size } = match prepare(app, principal, &body, &mut open)
     {

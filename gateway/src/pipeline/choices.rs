@@ -3,7 +3,6 @@
 //! A choice ends with its first `finish_reason`. Later chunks, such as the usage chunk of some servers, which
 //! repeats choice 0, do not reopen it.
 
-use domain::wire::chunk::ChoiceView;
 use domain::wire::finish::FinishReason;
 
 /// OpenAI allows `n` up to 128. Higher indices share one slot, so that an upstream cannot grow the table.
@@ -30,14 +29,14 @@ enum ChoiceState {
 }
 
 impl Choices {
-    /// Updates the state from a choice of a chunk or of a plain answer.
-    pub(super) fn observe(&mut self, choice: &ChoiceView<'_>) {
-        let index = usize::try_from(choice.index).unwrap_or(usize::MAX).min(MAX_CHOICES.into());
+    /// Updates the state of the choice `index` from a chunk or a plain answer, which ends it if there is a `finish`.
+    pub(super) fn observe(&mut self, index: u32, finish: Option<FinishReason>) {
+        let index = usize::try_from(index).unwrap_or(usize::MAX).min(MAX_CHOICES.into());
         if self.states.len() <= index {
             self.states.resize(index + 1, ChoiceState::Absent);
         }
         let state = &mut self.states[index];
-        *state = match (*state, choice.finish()) {
+        *state = match (*state, finish) {
             (ChoiceState::Ended, _) => ChoiceState::Ended,
             (_, None) => ChoiceState::Open,
             (_, Some(FinishReason::Empty)) => ChoiceState::Unnamed,
@@ -81,7 +80,7 @@ mod tests {
         for chunk in chunks {
             let json = format!(r#"{{"choices":[{chunk}]}}"#);
             let view = ChunkView::parse(&json).unwrap();
-            view.choices().iter().for_each(|choice| choices.observe(choice));
+            view.choices().iter().for_each(|choice| choices.observe(choice.index, choice.finish()));
         }
         let seen = (choices.is_finished(1), choices.is_finished_by_marker());
         assert_eq!(seen, finished, "{chunks:?}");
@@ -104,7 +103,7 @@ mod tests {
     fn an_answer_whose_choices_have_not_all_come_has_not_ended() {
         let mut choices = Choices::default();
         let view = ChunkView::parse(r#"{"choices":[{"finish_reason":"stop"}]}"#).unwrap();
-        choices.observe(&view.choices()[0]);
+        choices.observe(0, view.choices()[0].finish());
         assert!(choices.is_finished(1) && !choices.is_finished(3));
         assert!(choices.is_finished_by_marker(), "some servers give one answer, whatever `n` is");
     }
@@ -126,7 +125,7 @@ mod tests {
         let mut choices = Choices::default();
         for index in [u32::MAX, 4_000_000_000, 1 << 20] {
             let json = format!(r#"{{"choices":[{{"index":{index}}}]}}"#);
-            choices.observe(&ChunkView::parse(&json).unwrap().choices()[0]);
+            choices.observe(ChunkView::parse(&json).unwrap().choices()[0].index, None);
         }
         assert_eq!(choices.states.len(), usize::from(MAX_CHOICES) + 1);
         assert!(!choices.is_finished(1));

@@ -17,13 +17,13 @@ pub struct FailedRequest {
 
 /// A request in the phase in which it failed.
 enum UnansweredRequest {
-    Open(OpenRequest),
+    Open(Box<OpenRequest>),
     Forwarded(Box<ForwardedRequest>),
 }
 
 impl FailedRequest {
     /// Creates the failure of a request before it is forwarded.
-    pub fn before_forwarding(request: OpenRequest, fault: impl Into<Fault>) -> Box<Self> {
+    pub fn before_forwarding(request: Box<OpenRequest>, fault: impl Into<Fault>) -> Box<Self> {
         Box::new(Self { fault: fault.into(), request: UnansweredRequest::Open(request) })
     }
 

@@ -35,7 +35,7 @@ const CONNECTION_LOST: &str = "connection_lost";
 /// A request that is forwarded. It exists before the first attempt, and possibly no upstream can be tried. If
 /// it is dropped, it is charged only if it has left the gateway, for the input and what was received.
 pub struct ForwardedRequest {
-    pub(super) open: OpenRequest,
+    pub(super) open: Box<OpenRequest>,
     pub(super) coverage: Coverage,
     pub(super) price: Price,
     usage_bound: UsageBound,

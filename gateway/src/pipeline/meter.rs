@@ -10,9 +10,9 @@ use super::choices::{Choices, MAX_CHOICES};
 use super::count::{TextTokens, UncountedText, tokens};
 use super::pending_text::PendingText;
 use crate::upstream::UpstreamError;
-use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView};
+use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView, OnlyText};
 use domain::wire::finish::FinishReason;
-use domain::wire::piece::PieceView;
+use domain::wire::piece::{PieceView, TextKind};
 use domain::wire::text::{FieldKind, Strings, strings_in};
 use domain::wire::usage::UsageReport;
 
@@ -111,10 +111,10 @@ impl Meter {
     /// Observes a chunk or a plain answer.
     pub fn observe(&mut self, view: &ChunkView<'_>, form: AnswerForm) {
         for choice in view.choices() {
-            if let Some(index) = self.choice(choice) {
+            if let Some(index) = self.choice(choice.index) {
                 self.add(index, choice, form);
-                self.choices.observe(choice);
                 let finish = choice.finish();
+                self.choices.observe(choice.index, finish);
                 self.is_truncated |=
                     matches!(finish, Some(FinishReason::Length | FinishReason::Filter));
                 self.has_failed |= finish == Some(FinishReason::Failed);
@@ -124,6 +124,19 @@ impl Meter {
             self.reported = Some(reported);
             self.reported_bytes = self.produced_bytes();
         }
+    }
+
+    /// Observes a chunk that has nothing else to observe than a text.
+    pub fn observe_text(&mut self, text: &OnlyText<'_>) {
+        let Some(index) = self.choice(text.index) else { return };
+        let strings = strings_in(FieldKind::Text, text.raw);
+        let added = match text.kind {
+            TextKind::Content => self.add_strings(index, &strings),
+            TextKind::Reasoning => self.add_reasoning(index, &strings),
+        };
+        self.texts[index].bytes += added.bytes;
+        self.note(added);
+        self.choices.observe(text.index, None);
     }
 
     /// Returns whether more of the answer followed the last report, which is then a lower bound.
@@ -246,12 +259,12 @@ impl Meter {
     }
 
     /// Returns the slot of the choice's text; `None` if the choice was not requested.
-    fn choice(&mut self, view: &ChoiceView<'_>) -> Option<usize> {
-        if view.index >= self.requested_choices.max(MAX_CHOICES.into()) {
-            self.stray_choice = Some(view.index);
+    fn choice(&mut self, index: u32) -> Option<usize> {
+        if index >= self.requested_choices.max(MAX_CHOICES.into()) {
+            self.stray_choice = Some(index);
             return None;
         }
-        let index = usize::try_from(view.index).ok()?;
+        let index = usize::try_from(index).ok()?;
         if self.texts.len() <= index {
             self.texts.resize_with(index + 1, ChoiceText::default);
         }
@@ -286,9 +299,7 @@ impl Meter {
     fn add_piece(&mut self, index: usize, piece: &PieceView<'_>, form: AnswerForm) -> AddedBytes {
         let mut added = AddedBytes::default();
         for strings in piece.reasoning_strings() {
-            let bytes = self.texts[index].reasoning.push_escaped(&strings.text);
-            added += AddedBytes { bytes, received: strings.text.len() };
-            added += self.add_data(strings.data_bytes);
+            added += self.add_reasoning(index, &strings);
         }
         for strings in piece.content_strings() {
             added += self.add_strings(index, &strings);
@@ -317,6 +328,13 @@ impl Meter {
 
     fn add_strings(&mut self, index: usize, strings: &Strings<'_>) -> AddedBytes {
         let bytes = self.texts[index].content.push_escaped(&strings.text);
+        let mut added = AddedBytes { bytes, received: strings.text.len() };
+        added += self.add_data(strings.data_bytes);
+        added
+    }
+
+    fn add_reasoning(&mut self, index: usize, strings: &Strings<'_>) -> AddedBytes {
+        let bytes = self.texts[index].reasoning.push_escaped(&strings.text);
         let mut added = AddedBytes { bytes, received: strings.text.len() };
         added += self.add_data(strings.data_bytes);
         added

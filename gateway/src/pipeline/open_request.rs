@@ -89,13 +89,14 @@ impl Arrival {
 // === impl OpenRequest ===
 
 impl OpenRequest {
-    /// Opens a request of `principal`.
+    /// Opens a request of `principal`. It is boxed because each phase is passed it by value: the future of every request
+    /// would have to hold it several times.
     pub fn new(
         app: Arc<AppState>,
         arrival: Arrival,
         principal: &Principal,
         endpoint: Endpoint,
-    ) -> Self {
+    ) -> Box<Self> {
         let record = Box::new(RequestRecord {
             id: arrival.id,
             account: principal.account.id,
@@ -120,7 +121,7 @@ impl OpenRequest {
             count: NonZeroU32::MIN,
             trace: None,
         });
-        Self {
+        Box::new(Self {
             app,
             arrival,
             record: Some(record),
@@ -130,7 +131,7 @@ impl OpenRequest {
             client_disconnected: None,
             drop_outcome: DropOutcome::default(),
             trace: TraceContext::default(),
-        }
+        })
     }
 
     /// Takes the trace context from the headers of the client.
@@ -288,7 +289,7 @@ impl OpenRequest {
     }
 
     /// Settles the request.
-    pub fn close(mut self, outcome: RequestOutcome) {
+    pub fn close(mut self: Box<Self>, outcome: RequestOutcome) {
         self.settle(outcome);
     }
 

@@ -3,16 +3,20 @@
 //!
 //! It maps bytes to bytes without IO. The output does not depend on how the input is split.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
 
+use super::event_pattern::EventPattern;
 use super::meter::Meter;
 use super::stream_memory::EVENT_COPIES;
 use crate::upstream::UpstreamError;
 use domain::wire::chunk::{AnswerForm, ChunkView, LENGTH_LIMIT_CHUNK};
 use domain::wire::error::ReportedError;
-use domain::wire::parse_error;
 use domain::wire::splice::splice_into;
 use domain::wire::sse::{self, Fields, Splitter};
+use domain::wire::{parse_error, range_in};
 
 /// Sent to the client for an event without data.
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
@@ -31,6 +35,7 @@ struct EventRewriter {
     keep_usage: bool,
     /// The end marker, once it was received: it is sent after the request is settled.
     end: Option<Bytes>,
+    pattern: EventPattern,
 }
 
 impl ChatPassthrough {
@@ -38,7 +43,12 @@ impl ChatPassthrough {
     pub fn new(model: String, keep_usage: bool) -> Self {
         Self {
             splitter: Splitter::default(),
-            rewriter: EventRewriter { model, keep_usage, end: None },
+            rewriter: EventRewriter {
+                model,
+                keep_usage,
+                end: None,
+                pattern: EventPattern::default(),
+            },
         }
     }
 
@@ -149,6 +159,11 @@ impl EventRewriter {
         meter: &mut Meter,
         out: &mut BytesMut,
     ) -> Result<(), UpstreamError> {
+        if let Some(text) = self.pattern.text_in(event) {
+            meter.observe_text(&text);
+            self.pattern.append(&text, out);
+            return Ok(());
+        }
         let Fields { data, is_error } = sse::fields(event);
         if is_error {
             return Err(UpstreamError::Reported(ReportedError::parse(&data.unwrap_or_default())));
@@ -187,14 +202,24 @@ impl EventRewriter {
         if view.is_usage_only() && !self.keep_usage {
             return Ok(());
         }
-        match view.model_other_than(json, &self.model) {
-            None => out.extend_from_slice(event),
-            Some(range) if let std::borrow::Cow::Borrowed(line) = data => {
-                let start = line.as_ptr() as usize - event.as_ptr() as usize;
-                let range = range.start + start..range.end + start;
-                splice_into(out, event, range, self.model.as_bytes());
+        let renamed = view.model_other_than(json, &self.model);
+        if let Cow::Borrowed(line) = data {
+            let start = line.as_ptr() as usize - event.as_ptr() as usize;
+            let in_event = |range: Range<usize>| range.start + start..range.end + start;
+            let renamed = renamed.map(in_event);
+            match &renamed {
+                None => out.extend_from_slice(event),
+                Some(range) => splice_into(out, event, range.clone(), self.model.as_bytes()),
             }
-            // Data over several lines, which no known server sends: joining the lines does not change JSON.
+            if let Some(text) = view.only_text() {
+                let range = in_event(range_in(json, text.raw.get()));
+                self.pattern.learn(event, &text, range, renamed, &self.model);
+            }
+            return Ok(());
+        }
+        // Data over several lines, which no known server sends: joining the lines does not change JSON.
+        match renamed {
+            None => out.extend_from_slice(event),
             Some(range) => {
                 out.extend_from_slice(b"data: ");
                 let joined = json.replace('\n', " ");
@@ -207,156 +232,4 @@ impl EventRewriter {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use domain::usage::Tokens;
-
-    const STREAM: &str = concat!(
-        ": hello\n\n",
-        "data: {\"id\":\"c\",\"model\":\"up\",\"x\":[1],\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n",
-        "event: chunk\r\ndata: {\"model\":\"mine\",\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\r\n\r\n",
-        "data: {\"model\":\"up\",\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\n",
-        "data: [DONE]\n\n",
-    );
-
-    fn relay(pieces: &[&str], keep_usage: bool) -> (String, Meter, Result<(), UpstreamError>) {
-        let mut stream = ChatPassthrough::new("\"mine\"".to_owned(), keep_usage);
-        let (mut meter, mut out) = (Meter::default(), BytesMut::new());
-        let outcome = pieces
-            .iter()
-            .try_for_each(|piece| stream.push(piece.as_bytes(), &mut meter, &mut out))
-            .and_then(|()| stream.finish_input(&mut meter, &mut out))
-            .and_then(|()| stream.check_finished(&meter))
-            .map(|()| stream.write_done(&mut out));
-        (String::from_utf8(out.to_vec()).unwrap(), meter, outcome)
-    }
-
-    #[test]
-    fn only_the_model_is_rewritten() {
-        let (out, mut meter, outcome) = relay(&[STREAM], true);
-        outcome.unwrap();
-        assert_eq!(out, STREAM.replace("\"up\"", "\"mine\""));
-        let used = meter.reported.unwrap().complete().unwrap().usage;
-        assert_eq!(used.total(), Tokens(5));
-        assert_eq!(meter.take_uncounted().output, ["ab"]);
-        assert!(meter.is_finished() && !meter.is_truncated);
-    }
-
-    #[test]
-    fn the_usage_chunk_is_kept_from_who_did_not_ask() {
-        let (out, meter, _) = relay(&[STREAM], false);
-        assert!(!out.contains("usage"));
-        assert!(out.ends_with("}\r\n\r\ndata: [DONE]\n\n"));
-        assert!(meter.reported.is_some());
-    }
-
-    #[test]
-    fn any_split_gives_the_same_bytes() {
-        let whole = relay(&[STREAM], true).0;
-        for at in 0..=STREAM.len() {
-            assert_eq!(relay(&[&STREAM[..at], &STREAM[at..]], true).0, whole);
-        }
-    }
-
-    #[test]
-    fn no_cut_stream_passes_for_a_whole_one() {
-        let finished = STREAM.find("data: {\"model\":\"up\",\"choices\":[]").unwrap();
-        for at in 0..finished {
-            let (out, _, outcome) = relay(&[&STREAM[..at]], true);
-            let last_event_is_whole = STREAM[at..].trim_start().len() < STREAM.len() - finished + 1;
-            if !last_event_is_whole && !STREAM[..at].trim_end().ends_with("\"stop\"}]}") {
-                assert!(matches!(outcome, Err(UpstreamError::CutOff)), "{at}: {outcome:?}");
-                assert!(!out.contains("[DONE]"));
-            }
-        }
-        let (out, _, outcome) = relay(&[&STREAM[..finished]], true);
-        outcome.unwrap();
-        assert!(
-            out.ends_with("data: [DONE]\n\n"),
-            "a finished answer gets the end that was forgotten"
-        );
-    }
-
-    #[test]
-    fn an_answer_with_one_of_two_choices_open_is_not_whole() {
-        let open = "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"a\"}}]}\n\n";
-        let ended =
-            "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-        assert!(matches!(relay(&[open, ended], true).2, Err(UpstreamError::CutOff)));
-        let other = ended.replace(":0,", ":1,");
-        assert!(relay(&[open, ended, &other], true).2.is_ok());
-    }
-
-    #[test]
-    fn trouble_in_the_stream_is_an_error() {
-        let check = |event: &str, expected: &str| {
-            let error = relay(&[event], true).2.unwrap_err().to_string();
-            assert!(error.contains(expected), "{event}: {error}");
-        };
-        check("data: {\"error\":{\"message\":\"out of memory\"}}\n\n", "out of memory");
-        check("data: {\"error\":\"out of memory\"}\n\n", "out of memory");
-        check("data: <html>\n\n", "not a chat chunk");
-        check(": ping\n\n", "closed the answer early");
-        check("data: [DONE]\n\n", "without a `finish_reason`");
-        check("event: error\ndata: {\"message\":\"out of memory\"}\n\n", "out of memory");
-        check("event: error\ndata: out of memory\n\n", "out of memory");
-        check("data: {\"object\":\"error\",\"message\":\"out of memory\"}\n\n", "out of memory");
-        check(
-            "data: {\"choices\":[{\"finish_reason\":\"abort\"}]}\n\ndata: [DONE]\n\n",
-            "broke its answer off",
-        );
-    }
-
-    #[test]
-    fn an_end_in_other_words_is_an_end() {
-        let ended =
-            "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-        for end in ["data: [DONE] \n\n", "data:[DONE]\r\n\r\n", "data: [DONE]\t\r\r\n"] {
-            let (out, _, outcome) = relay(&[ended, "data:\n\n", "data: \n\n", end], true);
-            outcome.unwrap();
-            assert!(out.starts_with(ended) && out.contains("[DONE]"), "{out:?}");
-            assert!(!out.contains("data: \n") && !out.contains("data:\n"), "{out:?}");
-            let last = out.split_inclusive("\n\n").last().unwrap();
-            assert_eq!(sse::data(last.as_bytes()).as_deref(), Some(sse::DONE), "{out:?}");
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_no_text_are_not_relayed() {
-        for bytes in [&b"\x1f\x8b\x08\x00"[..], b": \xff\xfe\n\n", b"data: \xff\n\n", b"\xff\n\n"] {
-            let mut stream = ChatPassthrough::new("\"mine\"".to_owned(), true);
-            let mut out = BytesMut::new();
-            let outcome = stream.push(bytes, &mut Meter::default(), &mut out);
-            assert!(matches!(outcome, Err(UpstreamError::Invalid(_))), "{bytes:?}: {outcome:?}");
-            assert!(out.is_empty());
-        }
-    }
-
-    #[test]
-    fn a_stream_that_is_cut_short_ends_as_at_a_limit() {
-        let mut stream = ChatPassthrough::new("\"mine\"".to_owned(), false);
-        let (mut meter, mut out) = (Meter::default(), BytesMut::new());
-        stream.cut_short(&mut meter, &mut out);
-        stream.push(STREAM.as_bytes(), &mut meter, &mut out).unwrap();
-        stream.finish_input(&mut meter, &mut out).unwrap();
-        stream.check_finished(&meter).unwrap();
-        stream.write_done(&mut out);
-        let text = std::str::from_utf8(&out).unwrap();
-        assert!(text.starts_with("data: {\"model\":\"mine\",\"object\":"), "{text}");
-        assert!(text.ends_with("\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n"), "{text}");
-        assert!(meter.is_truncated && meter.is_ended_by_gateway && stream.is_done());
-    }
-
-    #[test]
-    fn nothing_follows_the_end() {
-        let (out, _, outcome) = relay(&[STREAM, "data: {\"late\":1}\n\n"], true);
-        outcome.unwrap();
-        assert!(out.ends_with("data: [DONE]\n\n"));
-    }
-
-    #[test]
-    fn data_over_several_lines_is_joined() {
-        let (out, _, _) = relay(&["data: {\"model\":\"up\",\ndata: \"choices\":[]}\n\n"], true);
-        assert_eq!(out, "data: {\"model\":\"mine\", \"choices\":[]}\n\n");
-    }
-}
+mod tests;

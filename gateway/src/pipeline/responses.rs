@@ -106,7 +106,7 @@ pub async fn responses(
     principal: &Principal,
     client: ClientKind,
     body: Bytes,
-    mut open: OpenRequest,
+    mut open: Box<OpenRequest>,
 ) -> Result<Answer, Box<FailedRequest>> {
     let prepared = match prepare(app, principal, &body, &mut open).await {
         Ok(prepared) => prepared,

@@ -39,7 +39,7 @@ pub async fn serve(
     endpoint: ModelEndpoint,
     headers: &HeaderMap,
     body: Bytes,
-    mut open: OpenRequest,
+    mut open: Box<OpenRequest>,
 ) -> Result<Answer, Box<FailedRequest>> {
     let attempt =
         replay::begin(app, principal, endpoint.endpoint(), headers, &body, &mut open).await;
@@ -72,7 +72,7 @@ fn draining(
     endpoint: ModelEndpoint,
     body: Bytes,
     recorder: Option<Box<AnswerRecorder>>,
-    mut open: OpenRequest,
+    mut open: Box<OpenRequest>,
     limit: Duration,
 ) -> (Drain, Work) {
     let (app, principal) = (app.clone(), principal.clone());
@@ -88,7 +88,7 @@ async fn answer(
     endpoint: ModelEndpoint,
     body: Bytes,
     recorder: Option<Box<AnswerRecorder>>,
-    open: OpenRequest,
+    open: Box<OpenRequest>,
 ) -> Result<Answer, Box<FailedRequest>> {
     let mut answer = match endpoint {
         ModelEndpoint::Chat => chat::chat(app, principal, body, open).await?,

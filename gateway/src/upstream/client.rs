@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Buf;
 use futures_util::FutureExt;
-use hyper::header::{CONTENT_ENCODING, HOST, HeaderMap, HeaderValue, LOCATION};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, LOCATION};
 use hyper::http::uri::Scheme;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use jiff::Timestamp;
@@ -15,7 +16,7 @@ use super::connect::{Protocol, SimulatorDialer, TcpConnector};
 use super::credential::{Credential, REQUEST_ID};
 use super::credential_states::TriedCredentials;
 use super::environment_proxies::EnvironmentProxies;
-use super::error::{Phase, UpstreamError, convert_retry_date};
+use super::error::{UpstreamError, convert_retry_date};
 use super::hedge_budget::HedgeBudget;
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
@@ -342,6 +343,7 @@ impl UpstreamClient {
         let request = |protocol| {
             let mut headers = credential.headers.clone();
             let (body, request_id) = body_and_id(&mut headers);
+            let length = body.remaining();
             let body = Outbound::new(body, self.flush_journal.clone(), send_status.clone());
             let mut request = Request::new(body);
             *request.method_mut() = target.method.clone();
@@ -354,21 +356,19 @@ impl UpstreamClient {
                 }
             };
             request.headers_mut().insert(REQUEST_ID, request_id);
+            if length > 0 {
+                request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+            } else {
+                request.headers_mut().remove(CONTENT_LENGTH);
+            }
             request
         };
         // The deadline of the upstream begins once it may get the request.
         let slot = self.pool.slot(account, send_status).await?;
-        let deadline = self.upstream.deadlines.total.map(|total| Instant::now() + total);
-        let mut http2 = None;
-        let sent = self.pool.send(&request, send_status, &mut http2);
-        let sent = tokio::time::timeout(first_byte, sent).await;
+        let now = Instant::now();
+        let deadline = self.upstream.deadlines.total.map(|total| now + total);
+        let sent = self.pool.send(&request, send_status, now + first_byte).await;
         let response = sent
-            .unwrap_or_else(|_| {
-                if let Some(id) = http2 {
-                    self.pool.retire_http2(id);
-                }
-                Err(UpstreamError::TimedOut(Phase::FirstByte))
-            })
             .map_err(|error| match error {
                 // HTTP/2 does not report why a body was not sent.
                 UpstreamError::Unreachable(error) if send_status.is_kept_back() => {

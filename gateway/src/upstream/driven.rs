@@ -15,9 +15,11 @@ use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::SendRequest;
 use hyper::{Request, Response};
 use tokio::task::coop;
+use tokio::time::Instant;
 
 use super::head_limit::HeadLimit;
 use super::outbound::Outbound;
+use crate::timers::LazyTimer;
 
 /// How often one poll of the request polls a connection that wakes itself meanwhile. Beyond this, the task yields.
 const MAX_POLLS: usize = 4;
@@ -27,6 +29,8 @@ pub(super) struct DrivenConnection {
     sender: SendRequest<Outbound>,
     driver: Driver,
     head_limit: HeadLimit,
+    /// The deadline of the head of an answer.
+    deadline: LazyTimer,
 }
 
 /// Polls the connection's IO.
@@ -70,23 +74,29 @@ impl DrivenConnection {
             sender,
             driver: Driver { connection: Some(Box::pin(connection)), wake_state, waker },
             head_limit,
+            deadline: LazyTimer::default(),
         }
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its answer; `None` if there is none at the `deadline`.
     ///
     /// # Errors
     /// The connection broke; the error has the request if the connection did not begin to send it.
     pub(super) async fn send(
         &mut self,
         request: Request<Outbound>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Outbound>>> {
+        deadline: Instant,
+    ) -> Option<Result<Response<Incoming>, TrySendError<Request<Outbound>>>> {
         // With a cooperative budget, the channel of the head could be pending although the head is in it.
         let mut response = pin!(coop::unconstrained(self.sender.try_send_request(request)));
-        let driver = &mut self.driver;
+        let Self { driver, deadline: timer, .. } = self;
         self.head_limit.set();
-        let sent =
-            poll_fn(|context| driver.poll(context, |context| response.as_mut().poll(context)));
+        let sent = poll_fn(|context| {
+            match driver.poll(context, |context| response.as_mut().poll(context)) {
+                Poll::Ready(response) => Poll::Ready(Some(response)),
+                Poll::Pending => timer.poll_until(deadline, context).map(|()| None),
+            }
+        });
         let response = sent.await;
         self.head_limit.clear();
         response

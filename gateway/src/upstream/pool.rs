@@ -13,7 +13,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::runtime::Handle;
 use tokio::task::coop;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answer_body::AnswerBody;
 use super::connect::{Connect, Connected, Protocol};
@@ -80,7 +80,7 @@ enum Connection {
 
 /// Identifies an HTTP/2 connection of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Http2Id(u64);
+struct Http2Id(u64);
 
 /// An HTTP/2 connection. It closes once all handles and requests are dropped.
 #[derive(Clone)]
@@ -91,11 +91,16 @@ struct SharedConnection {
 }
 
 /// Why a connection gave no answer.
-struct Failure {
-    error: hyper::Error,
-    /// Whether the connection took the request; it may have been sent.
-    was_accepted: bool,
-    is_connection_loss: bool,
+enum Failure {
+    /// The deadline of the head has passed.
+    TimedOut,
+    /// The connection broke, or the server ended the request.
+    Broken {
+        error: hyper::Error,
+        /// Whether the connection took the request; it may have been sent.
+        was_accepted: bool,
+        is_connection_loss: bool,
+    },
 }
 
 /// An HTTP/1.1 connection in use. Dropping it closes the connection.
@@ -147,11 +152,11 @@ impl Pool {
     }
 
     /// Sends the request that `request` builds for the connection's protocol, and waits for the head of the
-    /// answer.
+    /// answer until `deadline`.
     ///
     /// A connection may close while it is idle, and a request may be sent before that is known. So a request that
     /// fails on a connection which had served others is sent again: on any connection if it has not left, and on
-    /// a new one otherwise, which `send_status` records. `http2` is set to the HTTP/2 connection that has the request.
+    /// a new one otherwise, which `send_status` records.
     ///
     /// # Errors
     /// There is no connection in time, or it broke before the head.
@@ -159,14 +164,14 @@ impl Pool {
         &self,
         request: &impl Fn(Protocol) -> Request<Outbound>,
         send_status: &SendStatus,
-        http2: &mut Option<Http2Id>,
+        deadline: Instant,
     ) -> Result<Response<AnswerBody>, UpstreamError> {
         while let Some(connection) = self.idle.take() {
             let began_at = Instant::now();
-            match self.send_on(connection, request, http2).await {
+            match self.send_on(connection, request, deadline).await {
                 Ok(response) => return Ok(response),
-                Err(Failure { was_accepted: false, .. }) => {}
-                Err(Failure { is_connection_loss: true, .. }) => {
+                Err(Failure::Broken { was_accepted: false, .. }) => {}
+                Err(Failure::Broken { is_connection_loss: true, .. }) => {
                     send_status.set_lost(began_at.elapsed());
                     break;
                 }
@@ -174,46 +179,47 @@ impl Pool {
             }
         }
         // Boxed because it is rare: the future of every request would have to hold it.
-        let connecting = timeout(self.connect_timeout, Box::pin(self.connect()));
-        let connection =
-            connecting.await.map_err(|_| UpstreamError::TimedOut(Phase::Connect))??;
-        Ok(self.send_on(connection, request, http2).await?)
-    }
-
-    /// Gives no more requests to an HTTP/2 connection. Must be called when a request on it was not answered in time: the
-    /// connection may be what fails, and an idle one would be kept although its server floods it. Its other requests
-    /// continue, and so does a connection that has replaced it.
-    pub(super) fn retire_http2(&self, id: Http2Id) {
-        self.idle.forget(id);
+        let connection = Box::pin(self.connect_until(deadline)).await?;
+        Ok(self.send_on(connection, request, deadline).await?)
     }
 
     async fn send_on(
         &self,
         connection: Connection,
         request: &impl Fn(Protocol) -> Request<Outbound>,
-        http2: &mut Option<Http2Id>,
+        deadline: Instant,
     ) -> Result<Response<AnswerBody>, Failure> {
-        *http2 = connection.http2_id();
         match connection {
             Connection::Http1(mut connection) => {
-                let sent = connection.send(request(Protocol::Http1)).await;
-                let response = sent.map_err(Failure::new)?;
+                let sent = connection.send(request(Protocol::Http1), deadline).await;
+                let response = sent.ok_or(Failure::TimedOut)?.map_err(Failure::broken)?;
                 let (idle, max_idle) = (self.idle.clone(), max_idle(response.headers()));
                 let connection = PooledConnection { connection, idle, max_idle };
                 Ok(response.map(|body| AnswerBody::with_connection(connection, body)))
             }
             Connection::Http2(SharedConnection { mut sender, id, .. }) => {
-                let sent = sender.try_send_request(request(Protocol::Http2)).await;
-                let response = sent.map_err(|failed| {
-                    let failure = Failure::new(failed);
-                    if failure.is_connection_loss {
-                        self.idle.forget(id);
-                    }
-                    failure
-                })?;
-                Ok(response.map(AnswerBody::with_task))
+                // Boxed: the future of a request over HTTP/1.1 would have to hold it.
+                let sent = Box::pin(sender.try_send_request(request(Protocol::Http2)));
+                let failure = match timeout_at(deadline, sent).await {
+                    Ok(Ok(response)) => return Ok(response.map(AnswerBody::with_task)),
+                    Ok(Err(failed)) => Failure::broken(failed),
+                    Err(_) => Failure::TimedOut,
+                };
+                if failure.may_be_of_connection() {
+                    // Its other requests continue, and so does a connection that has replaced it.
+                    self.idle.forget(id);
+                }
+                Err(failure)
             }
         }
+    }
+
+    /// Opens a connection within the connect timeout and until `deadline`.
+    async fn connect_until(&self, deadline: Instant) -> Result<Connection, UpstreamError> {
+        let connecting = timeout(self.connect_timeout, self.connect());
+        let connected = timeout_at(deadline, connecting).await;
+        let connected = connected.map_err(|_| UpstreamError::TimedOut(Phase::FirstByte))?;
+        connected.map_err(|_| UpstreamError::TimedOut(Phase::Connect))?
     }
 
     async fn connect(&self) -> Result<Connection, UpstreamError> {
@@ -257,30 +263,31 @@ impl Pool {
     }
 }
 
-// === impl Connection ===
-
-impl Connection {
-    fn http2_id(&self) -> Option<Http2Id> {
-        match self {
-            Self::Http1(_) => None,
-            Self::Http2(shared) => Some(shared.id),
-        }
-    }
-}
-
 // === impl Failure ===
 
 impl Failure {
-    fn new(mut failed: TrySendError<Request<Outbound>>) -> Self {
+    fn broken(mut failed: TrySendError<Request<Outbound>>) -> Self {
         let was_accepted = failed.take_message().is_none();
         let error = failed.into_error();
-        Self { was_accepted, is_connection_loss: is_connection_loss(&error), error }
+        Self::Broken { was_accepted, is_connection_loss: is_connection_loss(&error), error }
+    }
+
+    /// Returns whether other requests on the connection may fail as well. After a timeout, the connection may be what
+    /// fails, and an idle one would be kept although its server floods it.
+    fn may_be_of_connection(&self) -> bool {
+        match self {
+            Self::TimedOut => true,
+            Self::Broken { is_connection_loss, .. } => *is_connection_loss,
+        }
     }
 }
 
 impl From<Failure> for UpstreamError {
     fn from(failure: Failure) -> Self {
-        Self::Unreachable(failure.error.into())
+        match failure {
+            Failure::TimedOut => Self::TimedOut(Phase::FirstByte),
+            Failure::Broken { error, .. } => Self::Unreachable(error.into()),
+        }
     }
 }
 

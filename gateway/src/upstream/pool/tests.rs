@@ -102,7 +102,12 @@ async fn send(
     pool: &Pool,
     request: &impl Fn(Protocol) -> Request<Outbound>,
 ) -> Result<Response<AnswerBody>, UpstreamError> {
-    pool.send(request, &SendStatus::default(), &mut None).await
+    pool.send(request, &SendStatus::default(), deadline()).await
+}
+
+/// Returns a deadline that no test reaches.
+fn deadline() -> Instant {
+    Instant::now() + Duration::from_hours(1)
 }
 
 async fn ask(pool: &Pool) {
@@ -319,14 +324,14 @@ async fn a_request_that_an_idle_connection_took_before_it_closed_is_sent_again_o
         closes_unanswered(&mut far).await;
         answer(&mut dialer.accept().await, 1).await;
     };
-    let (send_status, mut http2) = (SendStatus::default(), None);
-    let (response, ()) = tokio::join!(pool.send(&request, &send_status, &mut http2), second);
+    let send_status = SendStatus::default();
+    let (response, ()) = tokio::join!(pool.send(&request, &send_status, deadline()), second);
     assert_eq!(response.unwrap().into_body().collect().await.unwrap().to_bytes(), "hi");
     assert!(send_status.take_lost().is_some() && send_status.take_lost().is_none());
     // A new connection was not closed for being idle.
     let failing = async { closes_unanswered(&mut dialer.accept().await).await };
     pool.idle.lock().http1.clear();
-    let (response, ()) = tokio::join!(pool.send(&request, &send_status, &mut http2), failing);
+    let (response, ()) = tokio::join!(pool.send(&request, &send_status, deadline()), failing);
     assert!(matches!(response, Err(UpstreamError::Unreachable(_))), "{response:?}");
     assert_eq!(send_status.take_lost(), None, "it was sent once");
     assert!(dialer.0.lock().unwrap().is_empty());
@@ -491,23 +496,50 @@ async fn requests_share_an_http2_connection_and_a_lost_one_is_replaced() {
 
 /// Regression test: a request that was not answered in time took new requests away from the connection that had
 /// replaced its own.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_the_http2_connection_of_a_late_request_is_retired() {
     let server = Http2Server::default();
     let pool = pool_of(server.clone());
-    let ask = async || {
-        let mut used = None;
-        let sent = pool.send(&http2_request, &SendStatus::default(), &mut used).await;
-        assert_eq!(sent.unwrap().into_body().collect().await.unwrap().to_bytes(), "hi");
-        used.unwrap()
+    let connections = async || {
+        let response = send(&pool, &http2_request).await.unwrap();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hi");
+        server.connections.lock().unwrap().len()
     };
-    let first = ask().await;
-    assert_eq!(ask().await, first);
-    pool.retire_http2(first);
-    let second = ask().await;
-    assert_ne!(second, first);
-    pool.retire_http2(first);
-    assert_eq!(ask().await, second);
+    assert_eq!((connections().await, connections().await), (1, 1));
+    server.is_silent.store(true, Ordering::Relaxed);
+    let (start, send_status) = (Instant::now(), SendStatus::default());
+    let late = |seconds| {
+        let deadline = start + Duration::from_secs(seconds);
+        Box::pin(pool.send(&http2_request, &send_status, deadline))
+    };
+    let (mut first, mut second) = (late(1), late(2));
+    assert!(futures_util::poll!(&mut first).is_pending());
+    assert!(futures_util::poll!(&mut second).is_pending());
+    let timed_out = |sent| matches!(sent, Err(UpstreamError::TimedOut(Phase::FirstByte)));
+    assert!(timed_out(first.await));
+    server.is_silent.store(false, Ordering::Relaxed);
+    assert_eq!(connections().await, 2);
+    assert!(timed_out(second.await));
+    assert_eq!(connections().await, 2);
+}
+
+/// Regression test for the timer that requests on one connection share.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_not_answered_in_time_ends_at_its_own_deadline() {
+    let dialer = Dialer::default();
+    let pool = pool_of(dialer.clone());
+    let serve = async {
+        let mut far = dialer.accept().await;
+        answer(&mut far, 1).await;
+        far
+    };
+    let ((), far) = tokio::join!(ask(&pool), serve);
+    let start = Instant::now();
+    let sent = pool.send(&request, &SendStatus::default(), start + Duration::from_secs(3)).await;
+    assert!(matches!(sent, Err(UpstreamError::TimedOut(Phase::FirstByte))), "{sent:?}");
+    assert_eq!(start.elapsed(), Duration::from_secs(3));
+    assert!(pool.idle.lock().is_empty(), "its connection is closed");
+    drop(far);
 }
 
 #[tokio::test(start_paused = true)]

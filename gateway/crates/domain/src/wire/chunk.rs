@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::error::ReportedError;
 use super::fields::{Unknown, view_fields};
 use super::finish::FinishReason;
-use super::piece::{PieceView, add_unknown};
+use super::piece::{PieceView, TextKind, add_unknown};
 use super::range_in;
 use super::text::{Strings, is_label};
 
@@ -52,6 +52,17 @@ pub struct ChunkView<'a> {
     /// The choices; empty in a usage-only chunk.
     #[serde(borrow, default, deserialize_with = "read_choices")]
     pub choices: Option<Vec<ChoiceView<'a>>>,
+}
+
+/// The text of a chunk that has nothing else to observe.
+#[derive(Clone, Copy, Debug)]
+pub struct OnlyText<'a> {
+    /// The index of its choice.
+    pub index: u32,
+    /// What the text is.
+    pub kind: TextKind,
+    /// The text, a JSON string.
+    pub raw: &'a RawValue,
 }
 
 /// A view of one choice.
@@ -120,6 +131,16 @@ impl<'a> ChunkView<'a> {
         (is_error || error.message.is_some()).then_some(error)
     }
 
+    /// Returns the text of a chunk that has one choice, which has not ended, and whose other fields have the same
+    /// meaning whatever the text is.
+    pub fn only_text(&self) -> Option<OnlyText<'a>> {
+        let [choice] = self.choices() else { return None };
+        if self.usage.is_some() || self.error.is_some() {
+            return None;
+        }
+        choice.only_text()
+    }
+
     /// Returns the choices; empty if the field is missing.
     pub fn choices(&self) -> &[ChoiceView<'a>] {
         self.choices.as_deref().unwrap_or_default()
@@ -174,6 +195,16 @@ impl<'a> ChoiceView<'a> {
     /// Returns the delta or the message.
     pub fn piece(&self) -> Option<&PieceView<'a>> {
         self.delta.as_ref().or(self.message.as_ref())
+    }
+
+    fn only_text(&self) -> Option<OnlyText<'a>> {
+        let Self { index, delta, message, finish_reason, error, logprobs, unknown } = self;
+        let others = [finish_reason, error, logprobs];
+        if others.iter().any(|raw| raw.is_some()) || message.is_some() || !unknown.is_empty() {
+            return None;
+        }
+        let (kind, raw) = delta.as_ref()?.only_text()?;
+        Some(OnlyText { index: *index, kind, raw })
     }
 
     /// Returns the message of a choice that also has a delta. Some servers repeat the complete text
@@ -231,6 +262,44 @@ mod tests {
         assert!(piece.calls().unwrap().is_empty());
         assert!(piece.reasonings().iter().all(Option::is_none));
         assert!(view.choices()[0].finish().is_none());
+    }
+
+    #[test]
+    fn a_chunk_with_only_a_text_is_recognised() {
+        let text = |json: &str| {
+            let view = ChunkView::parse(json).unwrap();
+            view.only_text().map(|text| (text.index, text.kind, text.raw.get().to_owned()))
+        };
+        let of =
+            |delta: &str| text(&format!(r#"{{"usage":null,"choices":[{{"delta":{delta}}}]}}"#));
+        let check = |delta: &str, kind, raw: &str| {
+            assert_eq!(of(delta), Some((0, kind, raw.to_owned())), "{delta}");
+        };
+        check(r#"{"content":"a"}"#, TextKind::Content, r#""a""#);
+        let empty = r#"{"role":"assistant","content":"","reasoning":"r","tool_calls":[]}"#;
+        check(empty, TextKind::Reasoning, r#""r""#);
+        for delta in [
+            "{}",
+            r#"{"content":""}"#,
+            r#"{"content":["a"]}"#,
+            r#"{"content":"a","content":"b"}"#,
+            r#"{"content":"a","reasoning_content":"b"}"#,
+            r#"{"content":"a","refusal":"b"}"#,
+            r#"{"content":"a","tool_calls":[{}]}"#,
+            r#"{"content":"a","other":"b"}"#,
+        ] {
+            assert_eq!(of(delta), None, "{delta}");
+        }
+        for json in [
+            r#"{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}"#,
+            r#"{"choices":[{"delta":{"content":"a"},"logprobs":{}}]}"#,
+            r#"{"choices":[{"delta":{"content":"a"},"message":{}}]}"#,
+            r#"{"choices":[{"delta":{"content":"a"}},{}]}"#,
+            r#"{"choices":[{"delta":{"content":"a"}}],"usage":{}}"#,
+            r#"{"choices":[]}"#,
+        ] {
+            assert_eq!(text(json), None, "{json}");
+        }
     }
 
     #[test]

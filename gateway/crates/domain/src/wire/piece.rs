@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 
 use super::call::CallPiece;
 use super::fields::Unknown;
-use super::parse_error;
 use super::text::{FieldKind, Strings, strings_in, text_of};
+use super::{first_byte, parse_error};
 
 /// A view of a message or a delta, with raw JSON values: strings, and an array for tool calls.
 #[derive(Debug, Default)]
@@ -36,6 +36,15 @@ pub struct PieceView<'a> {
     pub annotations: Option<&'a RawValue>,
     /// Other fields, which may contain text.
     unknown: Vec<Unknown<'a>>,
+}
+
+/// What a text is to its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextKind {
+    /// The answer.
+    Content,
+    /// Reasoning.
+    Reasoning,
 }
 
 /// The fields of [`PieceView`].
@@ -182,6 +191,22 @@ impl<'a> PieceView<'a> {
             }
         }
         found
+    }
+
+    /// Returns the text of a piece that has nothing else to observe: a string that is not empty.
+    pub(super) fn only_text(&self) -> Option<(TextKind, &'a RawValue)> {
+        let has_calls = self.tool_calls.is_some_and(|raw| raw.get() != "[]");
+        let has_annotations = self.annotations.is_some_and(|raw| raw.get() != "[]");
+        let is_other = has_calls || has_annotations || !self.unknown.is_empty();
+        if is_other || self.function_call.is_some() || self.refusal.is_some() {
+            return None;
+        }
+        let content = self.content.map(|raw| (TextKind::Content, raw)).into_iter();
+        let reasonings = self.reasonings().into_iter().flatten();
+        let texts = content.chain(reasonings.map(|raw| (TextKind::Reasoning, raw)));
+        let mut texts = texts.filter(|(_, raw)| raw.get() != r#""""#);
+        let only = texts.next().filter(|_| texts.next().is_none())?;
+        (first_byte(only.1) == b'"').then_some(only)
     }
 
     /// Returns the strings of content and refusal.

@@ -44,23 +44,43 @@ impl UsageReport {
     /// first one present is used (rule R-7 of the crate `translate`). An invalid count, such as a negative number, is
     /// unknown and does not invalidate the others.
     pub fn parse(raw: &RawValue) -> Option<Self> {
-        let wire: Wire<'_> = serde_json::from_str(raw.get()).ok()?;
-        let input_details: InputDetails<'_> = object(wire.prompt_tokens_details);
-        let output_details: OutputDetails<'_> = object(wire.completion_tokens_details);
-        let first = |names: &[Option<&RawValue>]| names.iter().find_map(|raw| count((*raw)?));
-        let mut report = Self {
-            input: first(&[wire.prompt_tokens, wire.input_tokens]),
-            cached: first(&[input_details.cached_tokens, wire.prompt_cache_hit_tokens]),
-            output: first(&[wire.completion_tokens, wire.output_tokens]),
-            reasoning: first(&[output_details.reasoning_tokens]),
-            cache_write: first(&[
-                input_details.cache_write_tokens,
-                input_details.cache_creation_tokens,
-            ]),
-            total: first(&[wire.total_tokens]),
+        // Nearly all counts are plain numbers, which are read in one pass; other values are read one by one.
+        let plain =
+            serde_json::from_str::<Wire<u64, InputDetails<u64>, OutputDetails<u64>>>(raw.get());
+        let mut report = if let Ok(mut wire) = plain {
+            let input_details = wire.prompt_tokens_details.take().unwrap_or_default();
+            let output_details = wire.completion_tokens_details.take().unwrap_or_default();
+            Self::of(&wire, &input_details, &output_details, |&tokens| Some(Tokens(tokens)))
+        } else {
+            let wire: Wire<&RawValue, &RawValue, &RawValue> =
+                serde_json::from_str(raw.get()).ok()?;
+            let input_details = object(wire.prompt_tokens_details);
+            let output_details = object(wire.completion_tokens_details);
+            Self::of(&wire, &input_details, &output_details, |raw| count(raw))
         };
         report.output = report.output.map(|output| report.with_reasoning(output));
         (!report.is_empty()).then_some(report)
+    }
+
+    /// Takes the first count of each meaning that `count` accepts.
+    fn of<N, I, O>(
+        wire: &Wire<N, I, O>,
+        input_details: &InputDetails<N>,
+        output_details: &OutputDetails<N>,
+        count: impl Fn(&N) -> Option<Tokens>,
+    ) -> Self {
+        let first = |names: &[&Option<N>]| names.iter().find_map(|it| count(it.as_ref()?));
+        Self {
+            input: first(&[&wire.prompt_tokens, &wire.input_tokens]),
+            cached: first(&[&input_details.cached_tokens, &wire.prompt_cache_hit_tokens]),
+            output: first(&[&wire.completion_tokens, &wire.output_tokens]),
+            reasoning: first(&[&output_details.reasoning_tokens]),
+            cache_write: first(&[
+                &input_details.cache_write_tokens,
+                &input_details.cache_creation_tokens,
+            ]),
+            total: first(&[&wire.total_tokens]),
+        }
     }
 
     /// Adds reasoning tokens to an output that lacks them: some servers include them only in the
@@ -132,42 +152,43 @@ fn object<'a, T: Default + Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
+/// A `usage` object with counts of the type `N` and details of the types `I` and `O`.
 #[derive(Deserialize)]
-struct Wire<'a> {
-    #[serde(borrow)]
-    prompt_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    completion_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    output_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    total_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    prompt_tokens_details: Option<&'a RawValue>,
-    #[serde(borrow)]
-    completion_tokens_details: Option<&'a RawValue>,
+struct Wire<N, I, O> {
+    prompt_tokens: Option<N>,
+    input_tokens: Option<N>,
+    completion_tokens: Option<N>,
+    output_tokens: Option<N>,
+    total_tokens: Option<N>,
+    prompt_tokens_details: Option<I>,
+    completion_tokens_details: Option<O>,
     /// DeepSeek's name for the cached tokens.
-    #[serde(borrow)]
-    prompt_cache_hit_tokens: Option<&'a RawValue>,
+    prompt_cache_hit_tokens: Option<N>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[expect(clippy::struct_field_names, reason = "so they are called on the wire")]
-struct InputDetails<'a> {
-    #[serde(borrow)]
-    cached_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    cache_write_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    cache_creation_tokens: Option<&'a RawValue>,
+struct InputDetails<N> {
+    cached_tokens: Option<N>,
+    cache_write_tokens: Option<N>,
+    cache_creation_tokens: Option<N>,
 }
 
-#[derive(Default, Deserialize)]
-struct OutputDetails<'a> {
-    #[serde(borrow)]
-    reasoning_tokens: Option<&'a RawValue>,
+#[derive(Deserialize)]
+struct OutputDetails<N> {
+    reasoning_tokens: Option<N>,
+}
+
+impl<N> Default for InputDetails<N> {
+    fn default() -> Self {
+        Self { cached_tokens: None, cache_write_tokens: None, cache_creation_tokens: None }
+    }
+}
+
+impl<N> Default for OutputDetails<N> {
+    fn default() -> Self {
+        Self { reasoning_tokens: None }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A statement that writes one row opens and closes a cursor on the table and on each index; one
 //! that writes many does so once.
 
-use rusqlite::types::ToSql;
+use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, Statement};
 
 /// The number of rows per statement.
@@ -72,6 +72,7 @@ impl Insertion {
             }
             let mut statement = tx.prepare_cached(sql)?;
             for rows in rows.chunks(at_once) {
+                statement.clear_bindings();
                 let mut values = Values { statement: &mut statement, bound: 0 };
                 rows.iter().try_for_each(|row| bind(row, &mut values))?;
                 written(rows, statement.raw_execute()?)?;
@@ -82,11 +83,14 @@ impl Insertion {
 }
 
 impl Values<'_, '_> {
-    /// Binds the next values.
+    /// Binds the next values. A third of those of a record are NULL, which is what an unbound parameter is.
     pub(super) fn bind(&mut self, values: &[&dyn ToSql]) -> rusqlite::Result<()> {
         values.iter().try_for_each(|value| {
             self.bound += 1;
-            self.statement.raw_bind_parameter(self.bound, value)
+            match value.to_sql()? {
+                ToSqlOutput::Borrowed(ValueRef::Null) | ToSqlOutput::Owned(Value::Null) => Ok(()),
+                value => self.statement.raw_bind_parameter(self.bound, value),
+            }
         })
     }
 }
