@@ -23,6 +23,7 @@ use domain::account_name::normalized;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, SessionId};
 use domain::source::{CallAddress, Source};
+use store::StoreError;
 
 /// The lifetime of a session.
 const SESSION_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -274,15 +275,9 @@ impl Control {
             created_at: now,
             expires_at: now.saturating_add(SESSION_LIFETIME).unwrap_or(Timestamp::MAX),
         };
-        let (expires_at, name) = (session.expires_at, account.name.clone());
+        let expires_at = session.expires_at;
         let source = requester.source;
         self.write(None, move |control| async move {
-            // A password change ends all sessions, so none may be opened with the old password
-            // after it.
-            let stored = control.store.find_password_hash(&name).await?;
-            if stored.map(|(_, hash)| hash) != hash {
-                return Err(wrong_credentials());
-            }
             let current = control.directory.find_account(session.account);
             if let Some(current) = current.filter(|it| it.status == AccountStatus::Closed) {
                 refuse_suspended(&current)?;
@@ -291,7 +286,13 @@ impl Control {
             let (action, account) = (AuditAction::SessionCreate, Some(session.account));
             let audit = control.audit_entry(action, session.id.as_str(), account, details);
             let audit = AuditEntry { address: Some(CallAddress::of(address)), ..audit };
-            Ok(control.store.add_session(&session, MAX_SESSIONS, &audit).await?)
+            let hash = hash.unwrap_or_default();
+            let added = control.store.add_session(&session, &hash, MAX_SESSIONS, &audit);
+            match added.await {
+                // The password was changed since it was verified.
+                Err(StoreError::NotFound) => Err(wrong_credentials()),
+                added => Ok(added?),
+            }
         })
         .await?;
         tracing::info!(event = "session_opened", account = %account.id, %source, "a session was opened");

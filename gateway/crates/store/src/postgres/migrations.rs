@@ -29,6 +29,7 @@ steps![
     "0007_account_lifecycle",
     "0008_operators",
     "0009_password_resets",
+    "0011_fleet",
 ];
 
 /// The newest schema version.

@@ -12,9 +12,10 @@ use super::{
 use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
-use crate::{ChangeSeq, Identities, Snapshot, StoreError};
+use crate::{Identities, Snapshot, StoreError};
 use domain::account::{Account, Session};
 use domain::audit::AuditEntry;
+use domain::change::ChangeSeq;
 use domain::id::{AccountId, KeyId, SessionId};
 use domain::key::Key;
 use domain::ledger::{Entry, EntryKind};
@@ -95,12 +96,17 @@ impl Identities for SqliteStore {
     async fn set_password(
         &self,
         account: AccountId,
+        former: &str,
         password_hash: &str,
         keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError> {
-        let hash = password_hash.to_owned();
-        self.write_audited(audit, move |tx| set_password(tx, account, &hash, keep)).await
+        let (former, hash) = (former.to_owned(), password_hash.to_owned());
+        self.write_audited(audit, move |tx| {
+            expect_password(tx, account, &former)?;
+            set_password(tx, account, &hash, keep)
+        })
+        .await
     }
 
     async fn find_password_hash(
@@ -122,11 +128,13 @@ impl Identities for SqliteStore {
     async fn add_session(
         &self,
         session: &Session,
+        password_hash: &str,
         max_sessions: u32,
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
-        let session = session.clone();
+        let (session, hash) = (session.clone(), password_hash.to_owned());
         self.write_audited(audit, move |tx| {
+            expect_password(tx, session.account, &hash)?;
             sessions::insert(tx, &session)?;
             sessions::end_oldest(tx, &session, max_sessions)
         })
@@ -233,6 +241,13 @@ fn accounts(tx: &Connection) -> Result<Vec<Account>, StoreError> {
         .prepare_cached(ACCOUNTS)?
         .query_map([], |row| objects::account(row))?
         .collect::<Result<_, _>>()?)
+}
+
+/// Returns an error unless the account exists and has this password hash.
+fn expect_password(tx: &Connection, account: AccountId, hash: &str) -> Result<(), StoreError> {
+    let sql = "SELECT 1 FROM accounts WHERE id = ? AND password_hash = ?";
+    let exists = tx.prepare_cached(sql)?.exists(parameters![account, hash])?;
+    exists.then_some(()).ok_or(StoreError::NotFound)
 }
 
 /// Replaces the password hash of an account, and deletes its sessions except `keep` and its password
