@@ -34,6 +34,8 @@ mod fleet;
 mod fleet_clocks;
 mod fleet_idempotency;
 mod fleet_responses;
+mod fleet_traffic;
+mod fleet_versions;
 mod health_check;
 mod hedging;
 mod hold_growth;
