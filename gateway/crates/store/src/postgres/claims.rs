@@ -42,8 +42,8 @@ impl IdempotencyClaims for PostgresStore {
             FROM unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::bytea[]) \
             AS made (account, digest, request, body) ORDER BY account, digest \
             ON CONFLICT (account, digest) DO UPDATE \
-            SET (request, body, node, epoch, claimed_at, answered_at, answer_stream, answer_headers, answer) \
-            = (excluded.request, excluded.body, excluded.node, excluded.epoch, now(), NULL, NULL, NULL, NULL) \
+            SET (request, body, node, epoch, claimed_at, answered_at, answer_request, answer) \
+            = (excluded.request, excluded.body, excluded.node, excluded.epoch, now(), NULL, NULL, NULL) \
             WHERE CASE WHEN claim.answered_at IS NOT NULL \
             THEN claim.answered_at <= now() - $7::bigint * interval '1 microsecond' \
             ELSE (claim.node, claim.epoch) = (excluded.node, excluded.epoch) OR NOT {IS_SERVED} END"
@@ -72,8 +72,10 @@ impl IdempotencyClaims for PostgresStore {
     async fn store_answers(&self, answers: &[(Claim, StoredAnswer)]) -> Result<(), StoreError> {
         // The request was answered, although its record may be stored later.
         let sql = "UPDATE idempotency_claims AS claim SET answered_at = coalesce(answered_at, now()), \
-            answer_stream = ended.stream, answer_headers = ended.headers, answer = ended.body \
-            FROM (SELECT account, digest, stream, headers, made.body FROM idempotency_claims \
+            answer_request = ended.request, answer_stream = ended.stream, \
+            answer_headers = ended.headers, answer = ended.body \
+            FROM (SELECT account, digest, request, stream, headers, made.body \
+            FROM idempotency_claims \
             JOIN unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::boolean[], $5::text[], $6::bytea[]) \
             AS made (account, digest, request, stream, headers, body) USING (account, digest, request) \
             ORDER BY account, digest FOR UPDATE OF idempotency_claims) AS ended \
@@ -102,12 +104,14 @@ impl IdempotencyClaims for PostgresStore {
         claim: &Claim,
         first: RequestId,
     ) -> Result<Option<StoredAnswer>, StoreError> {
+        // A gateway of an earlier version that claims the key again leaves the answer.
         let sql = "SELECT answer_stream, answer_headers, answer FROM idempotency_claims \
-            WHERE account = $1 AND digest = $2 AND request = $3 AND answer IS NOT NULL";
+            WHERE account = $1 AND digest = $2 AND request = $3 AND answer_request = $3 \
+            AND body = $4 AND answer IS NOT NULL";
         let mut connection = self.connection().await?;
         let outcome = timeout(OPERATION_LIMIT, async {
             let tx = connection.view().await?;
-            tx.query_opt(sql, parameters![claim.account, claim.digest.0, first]).await
+            tx.query_opt(sql, parameters![claim.account, claim.digest.0, first, claim.body]).await
         })
         .await;
         let Some(row) = connection.check_time(outcome)? else { return Ok(None) };

@@ -15,6 +15,8 @@ CREATE TABLE traffic_minutes (
 
 -- The answer to a claimed request, which other gateways replay. It is deleted with the claim.
 ALTER TABLE idempotency_claims ADD COLUMN answer_stream boolean;
+-- the request that it answers: an earlier version may claim the key for another one and leave the answer
+ALTER TABLE idempotency_claims ADD COLUMN answer_request uuid;
 -- names and values as a JSON array
 ALTER TABLE idempotency_claims ADD COLUMN answer_headers text;
 ALTER TABLE idempotency_claims ADD COLUMN answer bytea;

@@ -148,14 +148,22 @@ async fn an_answer_is_kept_for_other_gateways_as_long_as_its_claim() {
     assert_eq!(outcome(&two, retry).await, ClaimOutcome::Answered(first.request));
     assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), Some(answer.clone()));
     assert_eq!(two.find_answer(&retry, retry.request).await.unwrap(), None, "another request");
+    let with_other_body = Claim { body: [1; 32], ..retry };
+    assert_eq!(two.find_answer(&with_other_body, first.request).await.unwrap(), None);
     one.commit(answered(first)).await.unwrap();
-    assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), Some(answer));
+    assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), Some(answer.clone()));
+    let third = claim(4, 7);
     let client = database.connect().await;
     let age = "UPDATE idempotency_claims SET answered_at = answered_at - interval '11 min'";
     client.batch_execute(age).await.unwrap();
     assert_eq!(outcome(&two, retry).await, ClaimOutcome::Claimed);
     assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), None);
     assert_eq!(two.find_answer(&retry, retry.request).await.unwrap(), None, "not the first's");
+    // An earlier version does not know the columns of answers.
+    one.store_answers(&[(retry, answer)]).await.unwrap();
+    let claim_again = format!("UPDATE idempotency_claims SET request = '{}'", third.request.0);
+    client.batch_execute(&claim_again).await.unwrap();
+    assert_eq!(two.find_answer(&retry, third.request).await.unwrap(), None);
     one.close();
     database.remove(two).await;
 }
