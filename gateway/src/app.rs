@@ -80,7 +80,7 @@ use domain::durability::Durability;
 use domain::key::Key;
 use domain::upstream::Upstream;
 use store::fleet::Fenced;
-use store::{Allocations, IdempotencyClaims, Schema, Store};
+use store::{Allocations, IdempotencyClaims, Schema, Store, TrafficReports};
 
 /// A fixed seed: the simulator answers the same request alike on every installation.
 const SIMULATOR_SEED: u64 = 1;
@@ -287,7 +287,8 @@ pub async fn run(
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
     let claims = claims.map(|claims| {
-        let (claims, task) = Claims::new(claims, config.idempotency);
+        let (claims, task) =
+            Claims::new(claims, config.idempotency, config.responses.retention.is_some());
         writing.spawn(task.run(recorder_stop.clone()));
         claims
     });
@@ -449,8 +450,10 @@ pub async fn run(
         upstream_clients: diagnostic_clients,
         limiter,
         traffic,
+        traffic_reports: shared.clone().map(|store| store as Arc<dyn TrafficReports>),
     }));
 
+    writing.spawn(control.clone().report_traffic_until(recorder_stop.clone()));
     if let Some(notifications) = shared {
         let (control, entropy) = (control.clone(), seams.entropy);
         let follower = Follower { notifications, control, recalls, entropy };

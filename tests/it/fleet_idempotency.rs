@@ -1,5 +1,5 @@
 //! `Idempotency-Key` with several gateways on one PostgreSQL database: a retry at another gateway is
-//! not executed again. Without a server in `TOLLGATE_TEST_POSTGRES`, each test says that it is
+//! not executed again, and gets the first answer. Without a server in `TOLLGATE_TEST_POSTGRES`, each test says that it is
 //! skipped, and passes.
 
 use serde_json::json;
@@ -91,10 +91,10 @@ fn check_error(answer: &Answer, status: u16, code: &str) {
 }
 
 #[track_caller]
-fn check_gone(answer: &Answer, first: &Answer) {
-    check_error(answer, 409, "idempotent_answer_gone");
-    let message = answer.error()["message"].as_str().unwrap().to_owned();
-    assert!(message.contains(first.header("x-request-id")), "{message}");
+fn check_replayed(answer: &Answer, first: &Answer) {
+    assert_eq!((answer.status, answer.header("idempotent-replayed")), (200, "true"), "{answer:?}");
+    assert_eq!(answer.text(), first.text());
+    assert_eq!(answer.header("content-type"), first.header("content-type"));
 }
 
 #[tokio::test]
@@ -112,14 +112,16 @@ async fn a_retry_at_another_gateway_is_not_executed() {
     };
     let (first, ()) = tokio::join!(first, retrying);
     assert_eq!(first.status, 200);
-    check_gone(&pair.until_over(&pair.two).await, &first);
+    check_replayed(&pair.until_over(&pair.two).await, &first);
     check_error(&pair.ask(&pair.two, "ho").answer().await, 422, "idempotency_key_reused");
-    let replayed = pair.ask(&pair.one, "hi").answer().await;
-    assert_eq!((replayed.status, replayed.header("idempotent-replayed")), (200, "true"));
-    let database = &pair.fleet.database;
+    check_replayed(&pair.ask(&pair.one, "hi").answer().await, &first);
+    let Pair { fleet, one, two, .. } = pair;
+    for gateway in [one, two] {
+        gateway.stop().await;
+    }
     let charged = "SELECT count(*) FROM requests WHERE model = 'asked' AND input IS NOT NULL";
-    assert_eq!(database.number(charged).await, 1);
-    pair.stop().await;
+    assert_eq!(fleet.database.number(charged).await, 1);
+    fleet.remove().await;
 }
 
 #[tokio::test]
@@ -130,7 +132,7 @@ async fn a_failed_attempt_is_repeated_at_another_gateway() {
     let (failed, _) = tokio::join!(failing, pair.upstream.answer(refused));
     assert_eq!(failed.status, 400);
     let served = pair.until_served(&pair.two).await;
-    check_gone(&pair.until_over(&pair.one).await, &served);
+    check_replayed(&pair.until_over(&pair.one).await, &served);
 
     let unknown = keyed(&pair.one, &pair.key, "no-such-model", "hi", "two").answer().await;
     check_error(&unknown, 404, "model_not_found");
@@ -151,10 +153,10 @@ async fn a_killed_gateway_blocks_a_retry_for_its_patience() {
     let retry = pair.ask(&pair.two, "hi").answer().await;
     check_error(&retry, 409, "idempotency_in_progress");
     let served = pair.until_served(&pair.two).await;
-    check_gone(&pair.until_over(&pair.one).await, &served);
+    check_replayed(&pair.until_over(&pair.one).await, &served);
     // It does not take the key back.
     let again = pair.fleet.start("one").await;
-    check_gone(&pair.until_over(&again).await, &served);
+    check_replayed(&pair.until_over(&again).await, &served);
     again.stop().await;
     pair.stop().await;
 }
@@ -173,7 +175,7 @@ async fn a_restarted_gateway_knows_what_it_had_answered() {
 
     let again = pair.fleet.start("one").await;
     for gateway in [&pair.two, &again] {
-        check_gone(&pair.ask(gateway, "hi").answer().await, &first);
+        check_replayed(&pair.ask(gateway, "hi").answer().await, &first);
     }
     let repeated = keyed(&pair.two, &pair.key, "asked", "hi", "two").answer();
     let (repeated, _) = tokio::join!(repeated, pair.upstream.answer(json_answer(200, ANSWER)));
@@ -192,7 +194,12 @@ async fn of_two_attempts_at_the_same_moment_one_reaches_the_upstream() {
         let (first, second) = tokio::join!(send(&pair.one), send(&pair.two));
         let mut statuses = [first.status, second.status];
         statuses.sort_unstable();
-        assert_eq!(statuses, [200, 409], "{number}: {first:?} {second:?}");
+        // The other one comes while the first is in progress, or once it was answered.
+        assert!(matches!(statuses, [200, 200 | 409]), "{number}: {first:?} {second:?}");
+        if statuses == [200, 200] {
+            let replayed = [&first, &second].map(|answer| answer.header("idempotent-replayed"));
+            assert!(replayed.contains(&"true") && replayed.contains(&""), "{replayed:?}");
+        }
     }
     let Pair { fleet, one, two, .. } = pair;
     for gateway in [one, two] {
@@ -245,5 +252,56 @@ async fn a_request_with_a_key_is_refused_without_the_database() {
         async { while keyed(&one, &key, "sim-chat", "hi", "one").answer().await.status != 200 {} };
     with_timeout("the database", served).await;
     one.stop().await;
+    fleet.remove().await;
+}
+
+#[tokio::test]
+async fn a_stream_is_replayed_by_another_gateway() {
+    let Some(pair) = Pair::start("idempotent_stream", LONG).await else { return };
+    let send = |gateway: &Gateway| {
+        let mut body = question("sim-chat", "hi");
+        body["stream"] = json!(true);
+        let request = Request::post(gateway.http, "/v1/chat/completions").bearer(&pair.key);
+        request.header("idempotency-key", "stream").json(&body).answer()
+    };
+    let first = send(&pair.one).await;
+    assert!(first.text().ends_with("data: [DONE]\n\n"), "{first:?}");
+    let retrying = async {
+        loop {
+            let retry = send(&pair.two).await;
+            if retry.status != 409 {
+                return retry;
+            }
+        }
+    };
+    check_replayed(&with_timeout("the stored answer", retrying).await, &first);
+    pair.stop().await;
+}
+
+#[tokio::test]
+async fn without_stored_responses_answers_are_not_shared() {
+    let Some(fleet) = GatewayFleet::create("idempotent_unstored", LONG).await else { return };
+    let unstored = |command: &mut Command| _ = command.args(["--responses-store", "false"]);
+    let one = fleet.start_with("one", unstored).await;
+    let two = fleet.start_with("two", unstored).await;
+    let key = fleet.operator("one", &one).await.key().await.secret;
+    wait_for_model([&one, &two], &key, "sim-chat").await;
+    let first = keyed(&one, &key, "sim-chat", "hi", "one").answer().await;
+    assert_eq!(first.status, 200);
+    let asking = async {
+        loop {
+            let retry = keyed(&two, &key, "sim-chat", "hi", "one").answer().await;
+            if retry.error()["code"] != "idempotency_in_progress" {
+                return retry;
+            }
+        }
+    };
+    let refused = with_timeout("the record of the first attempt", asking).await;
+    check_error(&refused, 409, "idempotent_answer_gone");
+    let message = refused.error()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains(first.header("x-request-id")), "{message}");
+    for gateway in [one, two] {
+        gateway.stop().await;
+    }
     fleet.remove().await;
 }

@@ -35,6 +35,8 @@ mod fleet_clocks;
 mod fleet_idempotency;
 mod fleet_people;
 mod fleet_responses;
+mod fleet_traffic;
+mod fleet_versions;
 mod health_check;
 mod hedging;
 mod hold_growth;

@@ -75,6 +75,17 @@ impl GatewayFleet {
         self.start_with(name, |_| {}).await
     }
 
+    /// Like [`start`](Self::start), with another version of the gateway.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start_program(&self, name: &str, program: &Path) -> Gateway {
+        let data = self.data(name);
+        self.share_secrets(&data);
+        let command = process::command_of(program);
+        Gateway::serve(command, &data, |command| self.configure(command, name)).await
+    }
+
     /// Like [`start`](Self::start), with changes of the command.
     ///
     /// # Panics

@@ -55,7 +55,23 @@ pub fn binary(name: &str) -> PathBuf {
 
 /// Returns a command that runs a binary of the workspace with an empty environment.
 pub fn command(name: &str) -> Command {
-    let mut command = Command::new(binary(name));
+    command_of(&binary(name))
+}
+
+/// Returns the path of an older gateway, if a test has one. Otherwise says so, because the caller passes without a
+/// test.
+#[expect(clippy::disallowed_methods, reason = "the older gateway is a setting of the tests only")]
+pub fn older_gateway() -> Option<PathBuf> {
+    let path = std::env::var_os("TOLLGATE_TEST_OLDER_GATEWAY").map(PathBuf::from);
+    if path.is_none() {
+        eprintln!("skipped, because TOLLGATE_TEST_OLDER_GATEWAY is not set");
+    }
+    path
+}
+
+/// Returns a command that runs `program` with an empty environment.
+pub fn command_of(program: &Path) -> Command {
+    let mut command = Command::new(program);
     command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
     // Tests read the log as text.
     command.env("TOLLGATE_LOG_FORMAT", "human");

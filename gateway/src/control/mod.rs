@@ -80,7 +80,7 @@ use crate::tls::ServerTls;
 use crate::upstream::UpstreamClients;
 use crate::webhooks::Webhooks;
 use domain::money::Nanos;
-use store::{Allocations, Schema, Store};
+use store::{Allocations, Schema, Store, TrafficReports};
 
 pub use access::Caller;
 pub use error::ControlError;
@@ -125,6 +125,7 @@ pub struct Control {
     upstream_clients: Arc<UpstreamClients>,
     limiter: Arc<Limiter>,
     traffic: Arc<Traffic>,
+    traffic_reports: Option<Arc<dyn TrafficReports>>,
     in_flight_cache: InFlightCache,
     write_lock: Mutex<()>,
 }
@@ -185,6 +186,8 @@ pub struct Parts {
     pub limiter: Arc<Limiter>,
     /// The traffic of the last hour, fed by the recorder.
     pub traffic: Arc<Traffic>,
+    /// The reports of the gateways' traffic; `None` if only this gateway uses the store.
+    pub traffic_reports: Option<Arc<dyn TrafficReports>>,
 }
 
 /// Applies changed settings. Must not block.
@@ -243,6 +246,7 @@ impl Control {
             upstream_clients: parts.upstream_clients,
             limiter: parts.limiter,
             traffic: parts.traffic,
+            traffic_reports: parts.traffic_reports,
             in_flight_cache: InFlightCache::default(),
             write_lock: Mutex::new(()),
         }

@@ -10,6 +10,7 @@ use super::{Caller, Control, ControlError};
 use domain::account::Account;
 use domain::audit::AuditAction;
 use domain::source::Source;
+use store::StoreError;
 
 impl Control {
     /// Changes the caller's password and ends all of its sessions but the current
@@ -45,17 +46,21 @@ impl Control {
         let requester = Requester { source: Source::Local, is_trusted: true };
         let new_hash = self.passwords.hash(requester, new).await?;
         self.write(Some(caller), move |control| async move {
-            let stored = control.store.find_password_hash(identity.name()).await?;
-            if stored.map(|(_, hash)| hash) != hash {
-                return Err(ControlError::Forbidden("the old password is wrong".into()));
-            }
             let audit = control.audit_entry(
                 AuditAction::AccountPassword,
                 identity.name(),
                 Some(identity.account.id),
                 "",
             );
-            Ok(control.store.set_password(identity.id(), &new_hash, keep, &audit).await?)
+            let former = hash.unwrap_or_default();
+            let set = control.store.set_password(identity.id(), &former, &new_hash, keep, &audit);
+            match set.await {
+                // It was changed since it was verified.
+                Err(StoreError::NotFound) => {
+                    Err(ControlError::Forbidden("the old password is wrong".into()))
+                }
+                set => Ok(set?),
+            }
         })
         .await
     }

@@ -23,6 +23,7 @@ use domain::account_name::normalized;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, SessionId};
 use domain::source::{CallAddress, Source};
+use store::StoreError;
 
 /// The lifetime of a session.
 const SESSION_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -278,12 +279,6 @@ impl Control {
         let (expires_at, source) = (session.expires_at, requester.source);
         let by = identity.clone();
         self.write(None, move |control| async move {
-            // A password change ends all sessions, so none may be opened with the old password
-            // after it.
-            let stored = control.store.find_password_hash(by.name()).await?;
-            if stored.map(|(_, hash)| hash) != hash {
-                return Err(wrong_credentials());
-            }
             let current = control.directory.find_account(by.account.id);
             if let Some(current) = current.filter(|it| it.status == AccountStatus::Closed) {
                 refuse_suspended(&current)?;
@@ -293,7 +288,13 @@ impl Control {
             let audit = control.audit_entry(action, session.id.as_str(), account, details);
             let (actor, address) = (Some(by.id()), Some(CallAddress::of(address)));
             let audit = AuditEntry { actor, address, ..audit };
-            Ok(control.store.add_session(&session, MAX_SESSIONS, &audit).await?)
+            let hash = hash.unwrap_or_default();
+            let added = control.store.add_session(&session, &hash, MAX_SESSIONS, &audit);
+            match added.await {
+                // The password was changed since it was verified.
+                Err(StoreError::NotFound) => Err(wrong_credentials()),
+                added => Ok(added?),
+            }
         })
         .await?;
         let Identity { account, person } = identity;

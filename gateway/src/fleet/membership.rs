@@ -8,8 +8,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::contact::StoreContact;
 use crate::ledger::Ledger;
+use domain::change::ChangeSeq;
 use domain::node::NodeFigures;
-use store::fleet::{ChangeSeq, Fenced, Heartbeat, HeartbeatOutcome, Membership};
+use store::fleet::{Fenced, Heartbeat, HeartbeatOutcome, Membership};
 use store::{Cursor, StoreError};
 
 /// The time between two heartbeats.
@@ -219,8 +220,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_node_that_does_not_apply_changes_has_no_contact() {
         let script = Arc::new(Script::default());
+        let change = |number| ChangeSeq { timeline: 1, number };
         let beat = |newest, applied| {
-            let (newest_change, applied_change) = (ChangeSeq(newest), ChangeSeq(applied));
+            let (newest_change, applied_change) = (change(newest), change(applied));
             let heartbeat = Heartbeat { newest_change, applied_change, ..Heartbeat::default() };
             Ok(HeartbeatOutcome::Recorded(heartbeat))
         };

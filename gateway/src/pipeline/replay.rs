@@ -6,7 +6,7 @@
 //! costs nothing and is recorded like every request. Start with [`begin`]; `table.rs` is the memory.
 //!
 //! If several gateways share the database, a first attempt also claims the key there ([`Claims`]), so that no
-//! other gateway serves it. Answers are not shared: a retry at another gateway is refused.
+//! other gateway serves it. The claim keeps the answer, which a retry at another gateway gets.
 
 mod table;
 
@@ -23,6 +23,7 @@ use super::{AppState, rate_limit_headers};
 use crate::clock::Clock;
 use crate::fleet::{Claims, StoreContact};
 use domain::endpoint::Endpoint;
+use domain::id::RequestId;
 use domain::idempotency::{Answered, Claim, ClaimOutcome, IdempotencyDigest};
 use domain::refusal::{Refusal, RequestFault};
 use table::{Role, Table};
@@ -95,7 +96,9 @@ pub async fn begin(
                 let account = principal.account.id;
                 let claim = Claim { account, digest, request: open.id(), body: body_digest };
                 let mut recorder = AnswerRecorder::new(replays.clone(), digest);
-                recorder.claim(claim, &app.contact).await?;
+                if let Some(first) = recorder.claim(claim, &app.contact).await? {
+                    return replays.replay_other(&claim, first, open).await;
+                }
                 open.set_idempotency_digest(digest);
                 Ok(Attempt::First(Some(recorder)))
             }
@@ -108,7 +111,11 @@ pub async fn begin(
                 open.add_notes([format!("idempotent_replay_of={first}")]);
                 Ok(Attempt::Replayed(kept))
             }
-            Role::Answered(first, None) => Err(Refusal::IdempotentAnswerGone { first }),
+            Role::Answered(first, None) => {
+                let account = principal.account.id;
+                let claim = Claim { account, digest, request: open.id(), body: body_digest };
+                replays.replay_other(&claim, first, open).await
+            }
             Role::KeyReused(first) => Err(Refusal::IdempotencyKeyReused { first }),
         };
     }
@@ -128,6 +135,20 @@ impl Replays {
         Arc::new(Self { table: Mutex::new(Table::new(window, answered)), clock, claims })
     }
 
+    /// Replays the answer to `first`, if another gateway or an earlier process has stored it.
+    async fn replay_other(
+        &self,
+        claim: &Claim,
+        first: RequestId,
+        open: &mut OpenRequest,
+    ) -> Result<Attempt, Refusal> {
+        let gone = Refusal::IdempotentAnswerGone { first };
+        let Some(claims) = &self.claims else { return Err(gone) };
+        let Some(stored) = claims.find_answer(claim, first).await else { return Err(gone) };
+        open.add_notes([format!("idempotent_replay_of={first}")]);
+        Ok(Attempt::Replayed(Arc::new(RecordedAnswer::of(stored))))
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,22 +163,26 @@ impl AnswerRecorder {
         Box::new(Self { replays, digest, claim: None, taken, headers, is_too_long, is_answered })
     }
 
-    /// Claims the key among all gateways.
+    /// Claims the key among all gateways. Returns the request that another gateway has answered, if there is one.
     ///
     /// # Errors
-    /// Another gateway serves the key or has answered it, or the database cannot be reached.
-    async fn claim(&mut self, claim: Claim, contact: &StoreContact) -> Result<(), Refusal> {
-        let Some(claims) = &self.replays.claims else { return Ok(()) };
+    /// Another gateway serves the key, or the database cannot be reached.
+    async fn claim(
+        &mut self,
+        claim: Claim,
+        contact: &StoreContact,
+    ) -> Result<Option<RequestId>, Refusal> {
+        let Some(claims) = &self.replays.claims else { return Ok(None) };
         match claims.claim(claim).await.ok_or(Refusal::IdempotencyUnavailable)? {
             ClaimOutcome::Claimed => self.claim = Some(claim),
             ClaimOutcome::InProgress(first) => {
                 return Err(Refusal::IdempotencyInProgress { first });
             }
-            ClaimOutcome::Answered(first) => return Err(Refusal::IdempotentAnswerGone { first }),
+            ClaimOutcome::Answered(first) => return Ok(Some(first)),
             ClaimOutcome::KeyReused(first) => return Err(Refusal::IdempotencyKeyReused { first }),
         }
         // A process that was suspended meanwhile may have lost the claim to another gateway.
-        if contact.is_recent() { Ok(()) } else { Err(Refusal::DatabaseUnreachable) }
+        if contact.is_recent() { Ok(None) } else { Err(Refusal::DatabaseUnreachable) }
     }
 
     /// Records a plain answer.
@@ -194,6 +219,9 @@ impl AnswerRecorder {
         // The stream's spare capacity is dropped.
         let body = Bytes::from(std::mem::take(&mut self.taken).into_boxed_slice());
         let kept = (!self.is_too_long).then(|| Arc::new(RecordedAnswer { stream, headers, body }));
+        if let (Some(claims), Some(claim), Some(kept)) = (&self.replays.claims, self.claim, &kept) {
+            claims.store_answer(claim, kept.stored());
+        }
         self.replays.table().answer(self.digest, kept, self.replays.clock.now());
         self.is_answered = true;
     }

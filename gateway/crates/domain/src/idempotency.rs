@@ -1,5 +1,6 @@
 //! Idempotency keys, by which retries of a request are recognised.
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
@@ -35,6 +36,17 @@ pub struct Claim {
     pub request: RequestId,
     /// The digest of its endpoint and body.
     pub body: BodyDigest,
+}
+
+/// A complete answer to a claimed request, as other gateways replay it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredAnswer {
+    /// Whether it is a stream.
+    pub stream: bool,
+    /// Names and values of additional headers.
+    pub headers: Vec<(String, String)>,
+    /// The whole body.
+    pub body: Bytes,
 }
 
 /// An earlier claim of the same idempotency key, which is in force.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::StoreError;
-use domain::idempotency::{Claim, ClaimOutcome};
+use domain::id::RequestId;
+use domain::idempotency::{Claim, ClaimOutcome, StoredAnswer};
 
 /// Lets one gateway serve a request with an idempotency key. Only a store that several gateways can
 /// use has claims.
@@ -24,6 +25,15 @@ pub trait IdempotencyClaims: Send + Sync {
         claims: &[Claim],
         window: Duration,
     ) -> Result<Vec<ClaimOutcome>, StoreError>;
+    /// Stores the answers to claimed requests, until the claims are no longer in force. Claims that do not exist are
+    /// skipped.
+    async fn store_answers(&self, answers: &[(Claim, StoredAnswer)]) -> Result<(), StoreError>;
+    /// Returns the answer to the request that has the claim of `claim`'s key, if it is stored.
+    async fn find_answer(
+        &self,
+        claim: &Claim,
+        first: RequestId,
+    ) -> Result<Option<StoredAnswer>, StoreError>;
     /// Deletes claims whose requests ended without a complete answer. Claims that do not exist are
     /// skipped.
     async fn release_claims(&self, claims: &[Claim]) -> Result<(), StoreError>;

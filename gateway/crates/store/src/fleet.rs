@@ -13,6 +13,7 @@ use super::{Cursor, StoreError};
 use domain::account::Account;
 use domain::allocation::Recall;
 use domain::audit::AuditEntry;
+use domain::change::ChangeSeq;
 use domain::key::Key;
 use domain::model::Model;
 use domain::node::{NodeFigures, NodeId, NodeName, NodeRemoval, NodeStatus};
@@ -71,7 +72,7 @@ pub trait DatabaseClock: Send + Sync {
 #[async_trait]
 pub trait Changes: Send + Sync {
     /// Returns the present state of all objects with changes that were not applied, or of all
-    /// objects if such changes were deleted.
+    /// objects if such changes were deleted, or may have been lost by a failover.
     async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError>;
     /// Records that the directory has all changes up to `newest`.
     fn mark_applied(&self, newest: ChangeSeq);
@@ -114,10 +115,6 @@ pub enum Notification {
     /// Another gateway lacks a part of a shared pool.
     Recall(Recall),
 }
-
-/// The number of a change. Zero is before the first one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ChangeSeq(pub i64);
 
 /// Objects that other gateways changed, in their present state.
 #[derive(Debug, Default)]

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 
 use domain::account::{Account, Session};
 use domain::audit::AuditEntry;
+use domain::change::ChangeSeq;
 use domain::expression::Term;
 use domain::id::{AccountId, KeyId, ModelId, RequestId, SessionId, UpstreamName};
 use domain::idempotency::Answered;
@@ -55,10 +56,11 @@ mod records;
 mod schema;
 pub mod sqlite;
 mod summary;
+pub mod traffic;
 
 pub use consumption::ConsumptionTotals;
 pub use error::{DiskFault, StoreError};
-pub use fleet::{ChangeSeq, Changes, Nodes, SealKeys};
+pub use fleet::{Changes, Nodes, SealKeys};
 pub use invites::Invites;
 pub use ledger::LedgerEntries;
 pub use maintenance::{
@@ -74,6 +76,7 @@ pub use claims::IdempotencyClaims;
 pub use operator_token::OperatorTokens;
 pub use password_resets::PasswordResets;
 pub use people::{FoundSession, People};
+pub use traffic::TrafficReports;
 
 /// A consistent snapshot of the state that the gateway keeps in memory.
 #[derive(Debug, Default)]
@@ -165,11 +168,13 @@ pub trait Identities: Send + Sync {
     /// three from its copy. [`StoreError::NotFound`] if there is no such account.
     async fn update_account(&self, account: &Account, audit: &AuditEntry)
     -> Result<(), StoreError>;
-    /// Replaces an account's password hash, and deletes its sessions except `keep` and its password
-    /// reset. Returns the number of deleted sessions. [`StoreError::NotFound`] if there is no such account.
+    /// Replaces the `former` password hash of an account, and deletes its sessions except `keep` and its
+    /// password reset. Returns the number of deleted sessions. [`StoreError::NotFound`] if there is no
+    /// such account, or its password is another one: several gateways may change it.
     async fn set_password(
         &self,
         account: AccountId,
+        former: &str,
         password_hash: &str,
         keep: Option<[u8; 32]>,
         audit: &AuditEntry,
@@ -181,10 +186,13 @@ pub trait Identities: Send + Sync {
     ) -> Result<Option<(AccountId, String)>, StoreError>;
 
     /// Adds a session, and deletes those that ended before its `created_at`, and the oldest of the
-    /// account beyond `max_sessions`. [`StoreError::NotFound`] if there is no such account.
+    /// account beyond `max_sessions`. [`StoreError::NotFound`] if there is no such account, or its
+    /// password hash is not `password_hash`: a change of the password ends all sessions, so none may be
+    /// opened with the former one after it.
     async fn add_session(
         &self,
         session: &Session,
+        password_hash: &str,
         max_sessions: u32,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;

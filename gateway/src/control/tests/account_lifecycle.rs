@@ -87,7 +87,8 @@ async fn a_closed_account_has_no_access_and_keeps_its_balance() {
         created_at: bench.clock.now(),
         expires_at: bench.clock.now() + Duration::from_hours(1),
     };
-    control.store.add_session(&session, 9, &audit_entry(&bench)).await.unwrap();
+    let hash = control.store.find_password_hash("ann").await.unwrap().unwrap().1;
+    control.store.add_session(&session, &hash, 9, &audit_entry(&bench)).await.unwrap();
     control.authenticate(&signed_in.token, None).await.unwrap_err();
     control.refuse_if_demoted(&ann).unwrap_err();
     let kept = control.store.load().await.unwrap();

@@ -144,6 +144,7 @@ impl Bench {
             )),
             limiter: Arc::default(),
             traffic: Arc::default(),
+            traffic_reports: None,
         }));
         let text = std::fs::read_to_string(dir.path().join(bootstrap::TOKEN_FILE)).unwrap();
         let operator_token = SecretString::from(text.trim());

@@ -49,9 +49,10 @@ async fn a_sign_in_beyond_the_bound_ends_the_oldest_session() {
         details: String::new(),
         call: None,
     };
+    let hash = bench.control.store.find_password_hash("ann").await.unwrap().unwrap().1;
     for number in 1..MAX_SESSIONS {
         let session = session(u8::try_from(number).unwrap());
-        bench.control.store.add_session(&session, MAX_SESSIONS, &audit).await.unwrap();
+        bench.control.store.add_session(&session, &hash, MAX_SESSIONS, &audit).await.unwrap();
     }
     let listed = async || bench.control.list_sessions(&oldest).await.unwrap();
     assert_eq!(listed().await.len(), MAX_SESSIONS as usize);

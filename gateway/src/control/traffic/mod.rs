@@ -1,10 +1,14 @@
 //! Traffic statistics of the last hour in memory, per account and in total.
 //!
-//! The recorder's task feeds [`Traffic`] with ended requests, so that no request waits for it.
+//! The recorder's task feeds [`Traffic`] with ended requests, so that no request waits for it. Gateways that share
+//! a database report what they count to each other (`report.rs`), and watchers add up the reports (`others.rs`).
 //! Watchers are driven by the caller: a slow one polls less often and does not delay others. Start
 //! with [`Control::watch_traffic`](crate::control::Control::watch_traffic).
 
+mod figures;
 mod in_flight;
+mod others;
+mod report;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -19,11 +23,12 @@ use foldhash::fast::RandomState;
 
 use domain::id::AccountId;
 use domain::record::RequestRecord;
+use figures::Figures;
 use time_series::TimeSeries;
 
+pub use figures::TrafficHistory;
 pub use in_flight::InFlight;
 pub(super) use in_flight::InFlightCache;
-pub use time_series::{Count, ErrorCount, TrafficHistory};
 pub use watch::TrafficSnapshot;
 
 /// An account is removed after this time without an ended request.
@@ -67,14 +72,14 @@ impl Traffic {
         }
     }
 
-    /// Returns the statistics of an account, or of all with `None`, as of `now`.
-    pub fn history(&self, account: Option<AccountId>, now: Duration) -> TrafficHistory {
+    /// Returns the figures of an account, or of all with `None`, as of `now`.
+    fn figures(&self, account: Option<AccountId>, now: Duration) -> Figures {
         let state = self.lock();
         match account {
-            None => state.total.history(now),
+            None => state.total.figures(now),
             Some(account) => match state.accounts.get(&account) {
-                Some(active) => active.series.history(now),
-                None => TimeSeries::default().history(now),
+                Some(active) => active.series.figures(now),
+                None => Figures::default(),
             },
         }
     }

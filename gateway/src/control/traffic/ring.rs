@@ -24,6 +24,12 @@ impl<T: Default, const N: usize> Ring<T, N> {
         &mut self.slots[Self::index(self.newest)]
     }
 
+    /// Returns the slot of `tick`; `None` if it has none.
+    pub(super) fn get(&self, tick: u64) -> Option<&T> {
+        let back = self.newest.checked_sub(tick)?;
+        (back < N as u64).then(|| &self.slots[Self::index(tick)])
+    }
+
     /// Returns the `N` slots that end with `tick`, oldest first; `None` for ticks without a slot.
     pub(super) fn until(&self, tick: u64) -> impl Iterator<Item = Option<&T>> {
         let tick = tick.max(self.newest);

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::figures::Figures;
 use super::ring::Ring;
-use domain::latency::{self, BUCKETS, Percentiles};
+use domain::latency::{self, BUCKETS};
 use domain::record::RequestRecord;
+use domain::traffic::{Count, ErrorCount, MinuteFigures};
 
 /// The number of completed seconds that rates are averaged over.
-const RATE_SECONDS: usize = 10;
-const HISTORY_MINUTES: usize = 60;
-const TTFT_MINUTES: usize = 5;
+pub(super) const RATE_SECONDS: usize = 10;
+pub(super) const HISTORY_MINUTES: usize = 60;
+pub(super) const TTFT_MINUTES: usize = 5;
 /// The maximum number of distinct error codes. Bounded, because some codes come from upstreams.
 const MAX_CODES: usize = 32;
 const MAX_CODE_CHARS: usize = 64;
@@ -26,43 +28,6 @@ pub(super) struct TimeSeries {
     minutes: Ring<Count, HISTORY_MINUTES>,
     ttft: Ring<Option<Box<LatencyHistogram>>, TTFT_MINUTES>,
     errors: Vec<ErrorSeries>,
-}
-
-/// Counts of ended requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// The number of requests.
-    pub requests: u64,
-    /// The number of requests that failed, were refused or interrupted.
-    pub errors: u64,
-    /// Their tokens, input and output together.
-    pub tokens: u64,
-}
-
-/// The number of errors with one code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrorCount {
-    /// The error code; the request's status if it has none.
-    pub code: String,
-    /// The number of errors in the last hour.
-    pub count: u64,
-    /// The end of the latest such request.
-    pub last_at: Timestamp,
-}
-
-/// Statistics of ended requests.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TrafficHistory {
-    /// Ended requests per second, over the last ten seconds.
-    pub requests_per_second: f64,
-    /// Tokens of ended requests per second, over the last ten seconds.
-    pub tokens_per_second: f64,
-    /// The last 60 minutes, oldest first, including the current one.
-    pub minutes: Vec<Count>,
-    /// The time from arrival to the first token, over the last five minutes.
-    pub ttft: Option<Percentiles>,
-    /// The errors of the last hour, most frequent first.
-    pub errors: Vec<ErrorCount>,
 }
 
 struct LatencyHistogram([u32; BUCKETS]);
@@ -105,34 +70,51 @@ impl TimeSeries {
         }
     }
 
-    /// Returns the statistics as of `now`.
-    #[expect(clippy::cast_precision_loss, reason = "rates are for display and not summed")]
-    pub(super) fn history(&self, now: Duration) -> TrafficHistory {
+    /// Returns the figures as of `now`.
+    pub(super) fn figures(&self, now: Duration) -> Figures {
         let (second, minute) = (now.as_secs(), now.as_secs() / 60);
-        let mut rate = Count::default();
-        let completed = self.seconds.until(second).take(RATE_SECONDS);
-        completed.flatten().for_each(|count| rate.add(*count));
-        let per_second = |sum: u64| sum as f64 / RATE_SECONDS as f64;
-        let mut ttft = [0; BUCKETS];
+        let mut figures = Figures::default();
+        figures.recent = self.recent(second);
+        for (sum, count) in figures.minutes.iter_mut().zip(self.minutes.until(minute)) {
+            sum.add(count.copied().unwrap_or_default());
+        }
         for histogram in self.ttft.until(minute).flatten().flatten() {
-            for (sum, cases) in ttft.iter_mut().zip(histogram.0) {
+            for (sum, cases) in figures.ttft.iter_mut().zip(histogram.0) {
                 *sum += u64::from(cases);
             }
         }
-        let mut errors: Vec<_> =
-            self.errors.iter().filter_map(|series| series.error_count(minute)).collect();
-        errors.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.code.cmp(&b.code)));
-        TrafficHistory {
-            requests_per_second: per_second(rate.requests),
-            tokens_per_second: per_second(rate.tokens),
-            minutes: self
-                .minutes
-                .until(minute)
-                .map(|count| count.copied().unwrap_or_default())
+        let errors = self.errors.iter().filter_map(|series| series.error_count(minute));
+        errors.for_each(|error| figures.add_error(error));
+        figures
+    }
+
+    /// Returns what was counted in `minute`, for other gateways. `now` is the current second if the minute is the
+    /// current one.
+    pub(super) fn report(&self, minute: u64, second: Option<u64>) -> MinuteFigures {
+        let histogram = self.ttft.get(minute).and_then(Option::as_deref);
+        let buckets = histogram.into_iter().flat_map(|histogram| (0..).zip(histogram.0));
+        let error = |series: &ErrorSeries| {
+            let count = series.counts.get(minute).copied().filter(|count| *count > 0)?;
+            Some(ErrorCount { code: series.code.clone(), count, last_at: series.last_at })
+        };
+        MinuteFigures {
+            count: self.minutes.get(minute).copied().unwrap_or_default(),
+            recent: second.map(|second| self.recent(second)).unwrap_or_default(),
+            in_flight: 0,
+            ttft: buckets
+                .filter(|(_, cases)| *cases > 0)
+                .map(|(bucket, cases)| (bucket, u64::from(cases)))
                 .collect(),
-            ttft: Percentiles::of(&ttft),
-            errors,
+            errors: self.errors.iter().filter_map(error).collect(),
         }
+    }
+
+    /// Returns the counts of the completed seconds before `second` that rates cover.
+    fn recent(&self, second: u64) -> Count {
+        let mut recent = Count::default();
+        let completed = self.seconds.until(second).take(RATE_SECONDS);
+        completed.flatten().for_each(|count| recent.add(*count));
+        recent
     }
 
     /// Finds or creates the series of a code. If all are in use, replaces codes without an error in
@@ -162,13 +144,5 @@ impl ErrorSeries {
         let count = self.counts.until(minute).flatten().sum();
         let (code, last_at) = (self.code.clone(), self.last_at);
         (count > 0).then_some(ErrorCount { code, count, last_at })
-    }
-}
-
-impl Count {
-    fn add(&mut self, other: Self) {
-        self.requests += other.requests;
-        self.errors += other.errors;
-        self.tokens = self.tokens.saturating_add(other.tokens);
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::TrafficHistory;
+use super::others::OtherTraffic;
 use crate::control::access::Permission;
 use crate::control::{Caller, Control, ControlError};
 use domain::id::AccountId;
@@ -16,7 +17,7 @@ use domain::id::AccountId;
 /// The minimum time between two snapshots.
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The traffic at one point in time.
+/// The traffic at one point in time, of all gateways that share the database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficSnapshot {
     /// The time of the snapshot.
@@ -47,17 +48,21 @@ impl Control {
     > {
         let scope = self.scope(caller, account)?;
         let interval = interval.max(MIN_INTERVAL);
-        let start = Some((self.clone(), caller.clone(), stop, None::<Instant>));
+        let others = self.traffic_reports.clone().map(|reports| OtherTraffic::new(reports, scope));
+        let start = Some((self.clone(), caller.clone(), stop, others, None::<Instant>));
         Ok(stream::unfold(start, move |state| async move {
-            let (control, caller, stop, last) = state?;
+            let (control, caller, stop, mut others, last) = state?;
             if let Some(last) = last {
                 stop.run_until_cancelled(tokio::time::sleep_until(last + interval)).await?;
             }
             if let Err(error) = control.refuse_if_ended(&caller).await {
                 return Some((Err(error), None));
             }
-            let snapshot = control.traffic(scope);
-            Some((Ok(snapshot), Some((control, caller, stop, Some(Instant::now())))))
+            if let Some(others) = &mut others {
+                others.refresh(control.clock.now()).await;
+            }
+            let snapshot = control.traffic(scope, others.as_ref());
+            Some((Ok(snapshot), Some((control, caller, stop, others, Some(Instant::now())))))
         }))
     }
 
@@ -73,17 +78,17 @@ impl Control {
         }
     }
 
-    fn traffic(&self, scope: Option<AccountId>) -> TrafficSnapshot {
-        let now = self.clock.monotonic();
+    fn traffic(&self, scope: Option<AccountId>, others: Option<&OtherTraffic>) -> TrafficSnapshot {
+        let (at, now) = (self.clock.now(), self.clock.monotonic());
         let in_flight = self.in_flight_cache.get(&self.ledger, now);
-        let in_flight = match scope {
+        let mut in_flight = match scope {
             None => in_flight.total,
             Some(id) => in_flight.accounts.get(&id).copied().unwrap_or_default(),
         };
-        TrafficSnapshot {
-            at: self.clock.now(),
-            in_flight,
-            history: self.traffic.history(scope, now),
+        let mut figures = self.traffic.figures(scope, now);
+        if let Some(others) = others {
+            in_flight += others.add_to(&mut figures, at);
         }
+        TrafficSnapshot { at, in_flight, history: figures.into_history() }
     }
 }

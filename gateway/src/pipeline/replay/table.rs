@@ -7,12 +7,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use domain::id::RequestId;
-use domain::idempotency::{Answered, BodyDigest, IdempotencyDigest};
+use domain::idempotency::{Answered, BodyDigest, IdempotencyDigest, StoredAnswer};
 
 /// The number of answered requests that are remembered; at about 300 bytes each, 30 MB.
 pub const MAX_ENTRIES: usize = 100_000;
@@ -28,6 +28,25 @@ pub struct RecordedAnswer {
     pub headers: HeaderMap,
     /// The whole body.
     pub body: bytes::Bytes,
+}
+
+impl RecordedAnswer {
+    /// Returns the answer for other gateways. Headers are those of HTTP texts.
+    pub(super) fn stored(&self) -> StoredAnswer {
+        let text = |(name, value): (&HeaderName, &HeaderValue)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        };
+        let headers = self.headers.iter().filter_map(text).collect();
+        StoredAnswer { stream: self.stream, headers, body: self.body.clone() }
+    }
+
+    /// Returns the answer of another gateway.
+    pub(super) fn of(StoredAnswer { stream, headers, body }: StoredAnswer) -> Self {
+        let header = |(name, value): (String, String)| {
+            Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+        };
+        Self { stream, headers: headers.into_iter().filter_map(header).collect(), body }
+    }
 }
 
 /// The requests with an idempotency key.

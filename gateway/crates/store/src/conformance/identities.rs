@@ -11,6 +11,9 @@ use domain::ledger::{Entry, EntryKind};
 use domain::limit::Limits;
 use domain::money::Nanos;
 
+/// The first password hash of the account `ALICE`.
+const HASH: &str = "hash of alice";
+
 pub(super) async fn run(store: &dyn Store) {
     accounts_are_added(store).await;
     sessions_are_added_and_removed(store).await;
@@ -23,7 +26,7 @@ async fn accounts_are_added(store: &dyn Store) {
     let bob = account(BOB, "bob", Role::Member);
     let trial = entry(ALICE, 5_000);
     store
-        .add_account(&alice, "hash of alice", std::slice::from_ref(&trial), None, &audit_entry("a"))
+        .add_account(&alice, HASH, std::slice::from_ref(&trial), None, &audit_entry("a"))
         .await
         .unwrap();
     expect_conflict(
@@ -69,7 +72,7 @@ async fn accounts_are_added(store: &dyn Store) {
         assert_eq!(store.trial_given(at(minute)).await.unwrap(), Nanos(given), "{minute}");
     }
     let hash = store.find_password_hash("ÄLICE@EXAMPLE.ORG").await.unwrap();
-    assert_eq!(hash, Some((ALICE, "hash of alice".to_owned())));
+    assert_eq!(hash, Some((ALICE, HASH.to_owned())));
     assert_eq!(store.find_password_hash("eve").await.unwrap(), None);
     let mut kept = store.load().await.unwrap();
     kept.accounts.sort_by_key(|account| account.created_at);
@@ -115,14 +118,17 @@ async fn sessions_are_added_and_removed(store: &dyn Store) {
         created_at: at(from),
         expires_at: at(to),
     };
-    store.add_session(&session(1, 0, 10), 10, &audit_entry("o")).await.unwrap();
-    store.add_session(&session(2, 5, 15), 10, &audit_entry("o")).await.unwrap();
-    expect_conflict(store.add_session(&session(2, 5, 15), 10, &audit_entry("o")).await, "session");
+    store.add_session(&session(1, 0, 10), HASH, 10, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(2, 5, 15), HASH, 10, &audit_entry("o")).await.unwrap();
+    expect_conflict(
+        store.add_session(&session(2, 5, 15), HASH, 10, &audit_entry("o")).await,
+        "session",
+    );
     let alice = account(ALICE, "Älice@Example.org", Role::Operator);
     let found = store.find_session([1; 32]).await.unwrap();
     assert_eq!(found, Some(owner_session(session(1, 0, 10), alice.clone())));
 
-    store.add_session(&session(3, 12, 30), 10, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(3, 12, 30), HASH, 10, &audit_entry("o")).await.unwrap();
     assert_eq!(store.find_session([1; 32]).await.unwrap(), None, "it ended before 12");
     let found = store.find_session([2; 32]).await.unwrap();
     assert_eq!(found, Some(owner_session(session(2, 5, 15), alice)));
@@ -133,7 +139,12 @@ async fn sessions_are_added_and_removed(store: &dyn Store) {
     let nobody = AccountId(uuid::Uuid::from_u128(0));
     expect_not_found(
         store
-            .add_session(&Session { account: nobody, ..session(4, 12, 30) }, 10, &audit_entry("o"))
+            .add_session(
+                &Session { account: nobody, ..session(4, 12, 30) },
+                HASH,
+                10,
+                &audit_entry("o"),
+            )
             .await,
     );
 }
@@ -147,11 +158,16 @@ async fn sessions_are_shown_and_ended(
         let sessions = store.sessions(ALICE).await.unwrap();
         sessions.into_iter().map(|session| session.id.to_string()).collect()
     };
-    store.add_session(&session(4, 13, 40), 10, &audit_entry("o")).await.unwrap();
-    store.add_session(&session(5, 14, 40), 10, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(4, 13, 40), HASH, 10, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(5, 14, 40), HASH, 10, &audit_entry("o")).await.unwrap();
     expect_conflict(
         store
-            .add_session(&Session { digest: [6; 32], ..session(5, 14, 40) }, 10, &audit_entry("o"))
+            .add_session(
+                &Session { digest: [6; 32], ..session(5, 14, 40) },
+                HASH,
+                10,
+                &audit_entry("o"),
+            )
             .await,
         "session",
     );
@@ -164,26 +180,29 @@ async fn sessions_are_shown_and_ended(
     assert_eq!(ids().await, ["5", "3"]);
     // The bound ends the oldest session of the account, and no other account's.
     let of_bob = Session { account: BOB, ..session(7, 1, 40) };
-    store.add_session(&of_bob, 1, &audit_entry("o")).await.unwrap();
-    store.add_session(&session(8, 15, 40), 2, &audit_entry("o")).await.unwrap();
+    store.add_session(&of_bob, "hash of bob", 1, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(8, 15, 40), HASH, 2, &audit_entry("o")).await.unwrap();
     assert_eq!(ids().await, ["8", "5"]);
     store.end_session(ALICE, &SessionId::new("8"), &audit_entry("s")).await.unwrap();
-    store.add_session(&session(3, 12, 30), 2, &audit_entry("o")).await.unwrap();
+    store.add_session(&session(3, 12, 30), HASH, 2, &audit_entry("o")).await.unwrap();
     assert_eq!(
         store.find_session([7; 32]).await.unwrap(),
         Some(owner_session(of_bob, account(BOB, "bob", Role::Member)))
     );
     assert_eq!(ids().await, ["5", "3"]);
-    let set = store.set_password(ALICE, "new hash", Some([3; 32]), &audit_entry("s")).await;
+    let set = store.set_password(ALICE, HASH, "new hash", Some([3; 32]), &audit_entry("s")).await;
     assert_eq!(set.unwrap(), 1);
+    // Neither a session nor a change can be based on the former password.
+    expect_not_found(store.add_session(&session(10, 15, 60), HASH, 10, &audit_entry("s")).await);
+    expect_not_found(store.set_password(ALICE, HASH, "other", None, &audit_entry("s")).await);
     assert_eq!(ids().await, ["3"]);
     let hash = store.find_password_hash("älice@example.org").await.unwrap();
     assert_eq!(hash, Some((ALICE, "new hash".to_owned())));
     let nobody = AccountId(uuid::Uuid::nil());
-    expect_not_found(store.set_password(nobody, "", None, &audit_entry("s")).await);
+    expect_not_found(store.set_password(nobody, HASH, "", None, &audit_entry("s")).await);
     assert_eq!(store.end_other_sessions(ALICE, None, &audit_entry("x")).await.unwrap(), 1);
     assert_eq!(ids().await, [""; 0]);
-    store.add_session(&session(9, 15, 60), 10, &audit_entry("x")).await.unwrap();
+    store.add_session(&session(9, 15, 60), "new hash", 10, &audit_entry("x")).await.unwrap();
 }
 
 async fn found(store: &dyn Store, id: &KeyId) -> Option<Key> {

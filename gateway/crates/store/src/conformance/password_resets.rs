@@ -37,7 +37,7 @@ pub(super) async fn run(store: &dyn Store) {
         created_at: at(50),
         expires_at: at(900),
     };
-    store.add_session(&session, 9, &audit_entry("s")).await.unwrap();
+    store.add_session(&session, "hash of bob", 9, &audit_entry("s")).await.unwrap();
     let accept =
         async |code: u8| store.use_password_reset([code; 32], "reset", &audit_entry("p")).await;
     expect_not_found(accept(1).await);
@@ -51,7 +51,7 @@ pub(super) async fn run(store: &dyn Store) {
     let late = PasswordReset { created_at: at(160), ..reset(5, BOB) };
     add(late).await.unwrap();
     assert_eq!(find(4).await, None);
-    store.set_password(BOB, "changed", None, &audit_entry("p")).await.unwrap();
+    store.set_password(BOB, "reset", "changed", None, &audit_entry("p")).await.unwrap();
     assert_eq!((find(5).await, hash().await), (None, "changed".to_owned()));
 
     // Codes end with the access of the account that created them.

@@ -5,10 +5,11 @@
 //! are changes that this gateway has not applied to its directory: what the caller validated and
 //! what it writes is then based on an older state. Invariant: changes are committed in the order of
 //! their numbers, without gaps. The oldest are deleted; a node that lacks deleted ones reads all
-//! objects.
+//! objects. So does each node after a failover of the database: it may have lost changes, whose numbers
+//! are then used again.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,13 +21,18 @@ use super::identities::{ACCOUNTS, accounts};
 use super::transaction::{Connection, OPERATION_LIMIT, Transaction};
 use super::{PostgresStore, audit, catalogue, models, upstreams};
 use crate::StoreError;
-use crate::fleet::{ChangeSeq, Changes, StoredCatalogue, UnappliedChanges};
+use crate::fleet::{Changes, StoredCatalogue, UnappliedChanges};
 use crate::objects::{self, select_keys};
 use domain::audit::AuditEntry;
+use domain::change::{ChangeSeq, Unapplied};
 use domain::id::{AccountId, KeyId, ModelId, PlanName, UpstreamName};
 
 /// The time to read all accounts and keys after a long absence. A million keys take some seconds.
 const READ_ALL_LIMIT: Duration = Duration::from_mins(10);
+
+/// The timeline of the server's log, which the names of its files begin with.
+pub(super) const TIMELINE: &str =
+    "('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint";
 
 /// The channel of notifications.
 pub(super) const CHANNEL: &str = "tollgate_changes";
@@ -44,11 +50,15 @@ pub(super) enum ChangedObject {
 /// A transaction that changes the directory; rolled back on drop. Dereferences to [`Transaction`].
 pub(super) struct ChangeTransaction<'a> {
     transaction: Transaction<'a>,
-    /// The number of the newest change.
-    end: i64,
+    /// The newest change.
+    end: ChangeSeq,
     objects: Vec<ChangedObject>,
-    applied: &'a AtomicI64,
+    applied: &'a AppliedChanges,
 }
+
+/// The newest change that the directory of this gateway has.
+#[derive(Debug)]
+pub(super) struct AppliedChanges(Mutex<ChangeSeq>);
 
 impl PostgresStore {
     /// Starts a transaction that changes the directory.
@@ -64,30 +74,35 @@ impl PostgresStore {
         &'a self,
         transaction: Transaction<'a>,
     ) -> Result<ChangeTransaction<'a>, StoreError> {
-        let end = end(&transaction, "SELECT seq FROM change_log_end FOR UPDATE").await?;
-        if end > self.applied.load(Ordering::Acquire) {
+        let end = end(&transaction, "FOR UPDATE").await?;
+        if !self.applied.get().includes(end) {
             return Err(StoreError::Stale);
         }
         Ok(ChangeTransaction { transaction, end, objects: Vec::new(), applied: &self.applied })
     }
 }
 
-/// Reads all objects with changes after `applied`; `None` if such changes were deleted.
+/// Reads all objects with changes after `applied`; `None` if such changes were deleted, or `applied` is of another
+/// timeline.
 async fn read_changes(
     connection: &mut Connection,
-    applied: i64,
+    applied: ChangeSeq,
 ) -> Result<Option<UnappliedChanges>, StoreError> {
     let tx = connection.view().await?;
     let newest = newest(&tx).await?;
     let mut changes = UnappliedChanges { newest, ..UnappliedChanges::default() };
-    if newest.0 <= applied {
+    if applied.includes(newest) {
         return Ok(Some(changes));
     }
     // Changes have no gaps, and the oldest are deleted first.
-    let sql = "SELECT NOT EXISTS (SELECT FROM changes WHERE seq = $1::bigint + 1)";
-    if tx.query_one("changes", sql, parameters![applied]).await?.column(0)? {
-        return Ok(None);
+    let sql = "SELECT EXISTS (SELECT FROM changes WHERE seq = $1::bigint + 1)";
+    let next = tx.query_one("changes", sql, parameters![applied.number]).await?;
+    match applied.unapplied(newest, next.column(0)?) {
+        Unapplied::Nothing => return Ok(Some(changes)),
+        Unapplied::Changes => {}
+        Unapplied::Everything => return Ok(None),
     }
+    let applied = applied.number;
     let sql = format!(
         "{ACCOUNTS} WHERE id IN \
             (SELECT object_id::uuid FROM changes WHERE seq > $1 AND object_kind = 'account')"
@@ -134,7 +149,7 @@ async fn catalogue_of(tx: &Transaction<'_>) -> Result<StoredCatalogue, StoreErro
 #[async_trait]
 impl Changes for PostgresStore {
     async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError> {
-        let applied = self.applied.load(Ordering::Acquire);
+        let applied = self.applied.get();
         let mut connection = self.connection().await?;
         let reading = read_changes(&mut connection, applied);
         let outcome = match timeout(OPERATION_LIMIT, reading).await {
@@ -147,7 +162,7 @@ impl Changes for PostgresStore {
     }
 
     fn mark_applied(&self, newest: ChangeSeq) {
-        self.applied.fetch_max(newest.0, Ordering::AcqRel);
+        self.applied.set(newest);
     }
 
     async fn delete_old_changes(&self, kept: u32, limit: usize) -> Result<u64, StoreError> {
@@ -164,13 +179,41 @@ impl Changes for PostgresStore {
     }
 }
 
-/// Returns the number of the newest change.
+/// Returns the newest change.
 pub(super) async fn newest(tx: &Transaction<'_>) -> Result<ChangeSeq, StoreError> {
-    end(tx, "SELECT seq FROM change_log_end").await.map(ChangeSeq)
+    end(tx, "").await
 }
 
-async fn end(tx: &Transaction<'_>, sql: &str) -> Result<i64, StoreError> {
-    tx.query_one("change_log_end", sql, &[]).await?.column(0)
+async fn end(tx: &Transaction<'_>, lock: &str) -> Result<ChangeSeq, StoreError> {
+    let sql = format!("SELECT {TIMELINE}, seq FROM change_log_end {lock}");
+    let row = tx.query_one("change_log_end", &sql, &[]).await?;
+    Ok(ChangeSeq { timeline: row.column(0)?, number: row.column(1)? })
+}
+
+// === impl AppliedChanges ===
+
+impl AppliedChanges {
+    /// Returns that of an empty directory.
+    pub(super) async fn none(tx: &Transaction<'_>) -> Result<Self, StoreError> {
+        let newest = newest(tx).await?;
+        Ok(Self(Mutex::new(ChangeSeq { number: 0, ..newest })))
+    }
+
+    pub(super) fn get(&self) -> ChangeSeq {
+        *self.lock()
+    }
+
+    /// Records that the directory has all changes up to `newest`. Within a timeline, an earlier one changes nothing.
+    fn set(&self, newest: ChangeSeq) {
+        let mut applied = self.lock();
+        if !applied.includes(newest) {
+            *applied = newest;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ChangeSeq> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 // === impl ChangeTransaction ===
@@ -201,8 +244,8 @@ impl ChangeTransaction<'_> {
         for entry in entries {
             audit::insert(tx, entry).await?;
         }
-        let objects: Vec<_> = (self.end + 1..).zip(&self.objects).collect();
-        let end = objects.last().map_or(self.end, |(seq, _)| *seq);
+        let objects: Vec<_> = (self.end.number + 1..).zip(&self.objects).collect();
+        let end = objects.last().map_or(self.end.number, |(seq, _)| *seq);
         if !objects.is_empty() {
             let sql = "INSERT INTO changes (seq, object_kind, object_id) \
                 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[])";
@@ -211,7 +254,7 @@ impl ChangeTransaction<'_> {
             tx.execute("SELECT pg_notify($1, '')", parameters![CHANNEL]).await?;
         }
         self.transaction.commit().await?;
-        self.applied.fetch_max(end, Ordering::AcqRel);
+        self.applied.set(ChangeSeq { number: end, ..self.end });
         Ok(())
     }
 }

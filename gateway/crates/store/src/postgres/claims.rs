@@ -17,7 +17,10 @@ use super::transaction::{OPERATION_LIMIT, Transaction};
 use crate::StoreError;
 use crate::claims::IdempotencyClaims;
 use crate::codec::Micros;
-use domain::idempotency::{BodyDigest, Claim, ClaimOutcome, EarlierClaim, IdempotencyDigest};
+use domain::id::RequestId;
+use domain::idempotency::{
+    BodyDigest, Claim, ClaimOutcome, EarlierClaim, IdempotencyDigest, StoredAnswer,
+};
 use domain::record::RequestRecord;
 
 /// Whether the process of `claim` may still serve its request.
@@ -39,8 +42,8 @@ impl IdempotencyClaims for PostgresStore {
             FROM unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::bytea[]) \
             AS made (account, digest, request, body) ORDER BY account, digest \
             ON CONFLICT (account, digest) DO UPDATE \
-            SET (request, body, node, epoch, claimed_at, answered_at) \
-            = (excluded.request, excluded.body, excluded.node, excluded.epoch, now(), NULL) \
+            SET (request, body, node, epoch, claimed_at, answered_at, answer_request, answer) \
+            = (excluded.request, excluded.body, excluded.node, excluded.epoch, now(), NULL, NULL, NULL) \
             WHERE CASE WHEN claim.answered_at IS NOT NULL \
             THEN claim.answered_at <= now() - $7::bigint * interval '1 microsecond' \
             ELSE (claim.node, claim.epoch) = (excluded.node, excluded.epoch) OR NOT {IS_SERVED} END"
@@ -64,6 +67,60 @@ impl IdempotencyClaims for PostgresStore {
             _ => ClaimOutcome::Claimed,
         };
         Ok(claims.iter().map(outcome).collect())
+    }
+
+    async fn store_answers(&self, answers: &[(Claim, StoredAnswer)]) -> Result<(), StoreError> {
+        // The request was answered, although its record may be stored later.
+        let sql = "UPDATE idempotency_claims AS claim SET answered_at = coalesce(answered_at, now()), \
+            answer_request = ended.request, answer_stream = ended.stream, \
+            answer_headers = ended.headers, answer = ended.body \
+            FROM (SELECT account, digest, request, stream, headers, made.body \
+            FROM idempotency_claims \
+            JOIN unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::boolean[], $5::text[], $6::bytea[]) \
+            AS made (account, digest, request, stream, headers, body) USING (account, digest, request) \
+            ORDER BY account, digest FOR UPDATE OF idempotency_claims) AS ended \
+            WHERE (claim.account, claim.digest) = (ended.account, ended.digest)";
+        let mut connection = self.connection().await?;
+        let outcome = timeout(OPERATION_LIMIT, async {
+            let tx = connection.begin(self.epoch).await?;
+            let columns = arrays!(
+                answers,
+                |row| row.0.account,
+                row.0.digest.0,
+                row.0.request,
+                row.1.stream,
+                serde_json::to_string(&row.1.headers).unwrap_or_default(),
+                row.1.body.as_ref(),
+            );
+            tx.execute(sql, columns).await?;
+            tx.commit().await
+        })
+        .await;
+        connection.check_time(outcome)
+    }
+
+    async fn find_answer(
+        &self,
+        claim: &Claim,
+        first: RequestId,
+    ) -> Result<Option<StoredAnswer>, StoreError> {
+        // A gateway of an earlier version that claims the key again leaves the answer.
+        let sql = "SELECT answer_stream, answer_headers, answer FROM idempotency_claims \
+            WHERE account = $1 AND digest = $2 AND request = $3 AND answer_request = $3 \
+            AND body = $4 AND answer IS NOT NULL";
+        let mut connection = self.connection().await?;
+        let outcome = timeout(OPERATION_LIMIT, async {
+            let tx = connection.view().await?;
+            tx.query_opt(sql, parameters![claim.account, claim.digest.0, first, claim.body]).await
+        })
+        .await;
+        let Some(row) = connection.check_time(outcome)? else { return Ok(None) };
+        let headers = serde_json::from_str(&row.column::<String>(1)?);
+        Ok(Some(StoredAnswer {
+            stream: row.column(0)?,
+            headers: headers.map_err(|error| StoreError::Unavailable(error.into()))?,
+            body: row.column::<Vec<u8>>(2)?.into(),
+        }))
     }
 
     async fn release_claims(&self, claims: &[Claim]) -> Result<(), StoreError> {

@@ -1,9 +1,11 @@
 //! The hot path: commits batches of request records and their ledger entries, one transaction per
 //! batch, one statement per table.
+//!
+//! Nearly every batch is sent once, so whether its records are stored is not looked up: the unique index refuses them,
+//! and the batch is sent again with a look for each record ([`Repetition`]).
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU32;
-use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
 use futures_util::future;
@@ -19,56 +21,37 @@ use domain::money::Nanos;
 use domain::node::NodeId;
 use domain::record::RequestRecord;
 
-/// The columns of a record with their types.
-const COLUMNS: [(&str, &str); 27] = [
-    ("seq", "bigint"),
-    ("account", "uuid"),
-    ("day", "bigint"),
-    ("id", "uuid"),
-    ("key", "text"),
-    ("started_at", "bigint"),
-    ("duration", "bigint"),
-    ("ttft", "bigint"),
-    ("endpoint", "smallint"),
-    ("stream", "boolean"),
-    ("status", "smallint"),
-    ("http_status", "integer"),
-    ("basis", "smallint"),
-    ("input", "bigint"),
-    ("cached", "bigint"),
-    ("output", "bigint"),
-    ("reasoning", "bigint"),
-    ("cost", "bigint"),
-    ("price_version", "bigint"),
-    ("model", "text"),
-    ("upstream", "text"),
-    ("upstream_model", "text"),
-    ("error_code", "text"),
-    ("notes", "text"),
-    ("overrun", "bigint"),
-    ("idempotency", "bytea"),
-    ("count", "bigint"),
-];
+/// The columns of a record.
+const COLUMNS: &str = "seq, account, day, id, key, started_at, duration, ttft, endpoint, stream, \
+    status, http_status, basis, input, cached, output, reasoning, cost, price_version, model, \
+    upstream, upstream_model, error_code, notes, overrun, idempotency, count";
 
-static INSERT: LazyLock<String> = LazyLock::new(|| {
-    let names = COLUMNS.map(|(name, _)| name).join(", ");
-    let array = |(number, (_, kind)): (usize, &(_, &str))| format!("${}::{kind}[]", number + 1);
-    let arrays: Vec<_> = COLUMNS.iter().enumerate().map(array).collect();
-    format!("INSERT INTO requests ({names}) SELECT * FROM unnest({})", arrays.join(", "))
-});
+/// Whether a batch can have records that are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repetition {
+    /// It was not sent before, as far as is known. If a record is stored, the commit fails with
+    /// [`is_repetition`].
+    Unlikely,
+    /// It may have been sent before. Records that are stored are skipped, which costs a look for each.
+    Possible,
+}
 
-/// Writes a batch of the gateway `node`, skipping existing records.
+/// Writes a batch of the gateway `node`.
 pub(super) async fn commit(
     tx: &Transaction<'_>,
     node: NodeId,
     batch: &[RequestRecord],
+    repetition: Repetition,
 ) -> Result<Cursor, StoreError> {
     // Commits wait for each other from here on: what is found below stays as it is.
     let end = tx.query_one("log_end", "SELECT seq FROM log_end FOR UPDATE", &[]).await?;
     let end: i64 = end.column(0)?;
     let mut batch: Vec<_> = batch.iter().collect();
     batch.sort_by_key(|record| record.account);
-    let mut known = find_existing(tx, &batch).await?;
+    let mut known = match repetition {
+        Repetition::Unlikely => HashSet::default(),
+        Repetition::Possible => find_existing(tx, &batch).await?,
+    };
     batch.retain(|record| known.insert(record.id));
     if batch.is_empty() {
         return Ok(Cursor(end));
@@ -78,15 +61,16 @@ pub(super) async fn commit(
     let hours = sums::by_key(&fresh);
     let mut charges: Vec<_> = fresh.iter().flat_map(|(_, record)| record.entries()).collect();
     charges.sort_by_key(|entry| entry.account);
+    // Alone, because it can fail, and the driver loses a connection whose COPY follows a statement that failed.
+    insert_records(tx, &fresh).await?;
     // Sent together, without waiting for one after the other. They are executed in this order.
-    let record =
-        future::try_join3(insert_records(tx, &fresh), move_end(tx, end), touch_keys(tx, &fresh));
+    let end_and_keys = future::try_join(move_end(tx, end), touch_keys(tx, &fresh));
     let count = future::try_join(sums::add(tx, &hours), entries::add(tx, &charges));
     let release = future::try_join(
         allocation_use::reduce(tx, node, &fresh),
         claims::mark_answered(tx, &fresh),
     );
-    future::try_join3(record, count, release).await?;
+    future::try_join3(end_and_keys, count, release).await?;
     Ok(Cursor(end))
 }
 
@@ -105,38 +89,42 @@ async fn insert_records(
     tx: &Transaction<'_>,
     fresh: &[(i64, &RequestRecord)],
 ) -> Result<(), StoreError> {
-    let values = arrays!(
-        fresh,
-        |row| row.0,
-        row.1.account,
-        day_of(row.1.started_at),
-        row.1.id,
-        &row.1.key,
-        At(row.1.started_at),
-        Micros(row.1.duration),
-        row.1.ttft.map(Micros),
-        row.1.endpoint,
-        row.1.stream,
-        row.1.status,
-        row.1.http_status,
-        row.1.basis,
-        row.1.usage.map(|usage| usage.input),
-        row.1.usage.and_then(|usage| usage.cached),
-        row.1.usage.map(|usage| usage.output),
-        row.1.usage.and_then(|usage| usage.reasoning),
-        row.1.cost,
-        row.1.price_version,
-        row.1.model.as_ref(),
-        row.1.deployment.as_ref().map(|served| &served.upstream),
-        row.1.deployment.as_ref().map(|served| &served.upstream_model),
-        row.1.error_code.as_ref(),
-        (!row.1.notes.is_empty()).then(|| List::of(row.1.notes.iter().map(String::as_str))),
-        (row.1.overrun != Nanos::ZERO).then_some(row.1.overrun),
-        row.1.idempotency.map(|digest| digest.0),
-        (row.1.count > NonZeroU32::MIN).then_some(row.1.count),
-    );
-    tx.execute(&INSERT, values).await?;
-    Ok(())
+    let mut copy = tx.copy_in("requests", COLUMNS).await?;
+    for (seq, record) in fresh {
+        let served = record.deployment.as_ref();
+        let notes = || List::of(record.notes.iter().map(String::as_str));
+        copy.write(parameters![
+            *seq,
+            record.account,
+            day_of(record.started_at),
+            record.id,
+            &record.key,
+            At(record.started_at),
+            Micros(record.duration),
+            record.ttft.map(Micros),
+            record.endpoint,
+            record.stream,
+            record.status,
+            record.http_status,
+            record.basis,
+            record.usage.map(|usage| usage.input),
+            record.usage.and_then(|usage| usage.cached),
+            record.usage.map(|usage| usage.output),
+            record.usage.and_then(|usage| usage.reasoning),
+            record.cost,
+            record.price_version,
+            record.model.as_ref(),
+            served.map(|served| &served.upstream),
+            served.map(|served| &served.upstream_model),
+            record.error_code.as_ref(),
+            (!record.notes.is_empty()).then(notes),
+            (record.overrun != Nanos::ZERO).then_some(record.overrun),
+            record.idempotency.map(|digest| digest.0),
+            (record.count > NonZeroU32::MIN).then_some(record.count),
+        ])
+        .await?;
+    }
+    copy.finish().await
 }
 
 async fn move_end(tx: &Transaction<'_>, end: i64) -> Result<(), StoreError> {

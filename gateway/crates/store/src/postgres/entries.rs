@@ -1,9 +1,12 @@
 //! Ledger entries and balances, and the entry point of the verification.
 
+use std::sync::LazyLock;
+
 use async_trait::async_trait;
 
 use super::audit::rows;
-use super::codec::{ReadColumn, arrays};
+use super::codec::{ReadColumn, arrays, parameters};
+use super::sums::saturating_addition;
 use super::transaction::Transaction;
 use super::{PostgresStore, verify};
 use crate::codec::At;
@@ -15,6 +18,15 @@ use domain::id::AccountId;
 use domain::ledger::Entry;
 use domain::money::Nanos;
 use domain::verification::VerificationReport;
+
+static ADD_TO_BALANCES: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "INSERT INTO balances AS stored (account, amount) \
+            SELECT * FROM unnest($1::uuid[], $2::bigint[]) ON CONFLICT (account) \
+            DO UPDATE SET amount = {}",
+        saturating_addition("amount")
+    )
+});
 
 #[async_trait]
 impl LedgerEntries for PostgresStore {
@@ -45,19 +57,13 @@ impl LedgerEntries for PostgresStore {
 
 /// Writes ledger entries. A balance is the sum of its entries in their order, saturated after each.
 pub(super) async fn add(tx: &Transaction<'_>, entries: &[Entry]) -> Result<(), StoreError> {
-    let sql = "INSERT INTO ledger_entries (account, amount, kind, request, note, at) \
-        SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::uuid[], $5::text[], \
-        $6::bigint[])";
-    let values = arrays!(
-        entries,
-        |entry| entry.account,
-        entry.amount,
-        records::entry_columns(&entry.kind).0,
-        records::entry_columns(&entry.kind).1,
-        records::entry_columns(&entry.kind).2,
-        At(entry.at),
-    );
-    tx.execute(sql, values).await?;
+    let mut copy = tx.copy_in("ledger_entries", "account, amount, kind, request, note, at").await?;
+    for entry in entries {
+        let (kind, request, note) = records::entry_columns(&entry.kind);
+        let at = At(entry.at);
+        copy.write(parameters![entry.account, entry.amount, kind, request, note, at]).await?;
+    }
+    copy.finish().await?;
     let (first, rest) = balance_changes(entries);
     // One statement must not change a row twice.
     for change in first {
@@ -77,9 +83,6 @@ async fn add_to_balances(
     tx: &Transaction<'_>,
     changes: &[(AccountId, Nanos)],
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO balances AS stored (account, amount) \
-        SELECT * FROM unnest($1::uuid[], $2::bigint[]) ON CONFLICT (account) \
-        DO UPDATE SET amount = saturating_add(stored.amount, excluded.amount)";
-    tx.execute(sql, arrays!(changes, |row| row.0, row.1)).await?;
+    tx.execute(&ADD_TO_BALANCES, arrays!(changes, |row| row.0, row.1)).await?;
     Ok(())
 }

@@ -110,6 +110,11 @@ impl From<PoolError> for StoreError {
     }
 }
 
+/// Returns whether a statement failed because a row exists.
+pub(super) fn is_repetition(error: &StoreError) -> bool {
+    sql_state(error).is_some_and(|state| *state == SqlState::UNIQUE_VIOLATION)
+}
+
 /// Returns an error unless a statement changed something.
 pub(super) fn expect_changed(rows: u64) -> Result<(), StoreError> {
     if rows == 0 { Err(StoreError::NotFound) } else { Ok(()) }

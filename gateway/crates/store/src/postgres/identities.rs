@@ -101,12 +101,16 @@ impl Identities for PostgresStore {
     async fn set_password(
         &self,
         account: AccountId,
+        former: &str,
         password_hash: &str,
         keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
+        let sql = "SELECT FROM accounts WHERE id = $1 AND password_hash = $2 FOR UPDATE";
+        let found = tx.query_opt(sql, parameters![account, former]).await?;
+        found.ok_or(StoreError::NotFound)?;
         let ended = set_password(&tx, account, password_hash, keep).await?;
         tx.commit_audited(audit).await?;
         Ok(ended)
@@ -126,11 +130,16 @@ impl Identities for PostgresStore {
     async fn add_session(
         &self,
         session: &Session,
+        password_hash: &str,
         max_sessions: u32,
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.begin(self.epoch).await?;
+        // A change of the password waits for this transaction, and then ends the session.
+        let sql = "SELECT FROM accounts WHERE id = $1 AND password_hash = $2 FOR SHARE";
+        let found = tx.query_opt(sql, parameters![session.account, password_hash]).await?;
+        found.ok_or(StoreError::NotFound)?;
         sessions::insert(&tx, session).await?;
         sessions::end_oldest(&tx, session, max_sessions).await?;
         tx.commit_audited(audit).await

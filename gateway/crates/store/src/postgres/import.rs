@@ -6,7 +6,7 @@
 
 use deadpool_postgres::Pool;
 
-use super::codec::{ReadColumn, parameters};
+use super::codec::{AnyParameter, Parameter, ReadColumn, parameters};
 use super::error::{IncompleteMigrationError, NotEmptyError};
 use super::transaction::{Connection, Transaction};
 use super::{PostgresAddress, cause, create_pool, migrations, refuse_asynchronous_commits, verify};
@@ -72,7 +72,13 @@ impl Import {
         let mut connection = Connection::of(&self.pool).await?;
         let tx = connection.begin_unfenced().await?;
         let columns: Vec<_> = batch.table.columns().collect();
-        tx.copy_in(batch.table.name, &columns.join(", "), &batch.rows).await?;
+        let mut copy = tx.copy_in(batch.table.name, &columns.join(", ")).await?;
+        for row in &batch.rows {
+            let values: Vec<_> = row.iter().map(Parameter).collect();
+            let values: Vec<_> = values.iter().map(|value| value as AnyParameter<'_>).collect();
+            copy.write(&values).await?;
+        }
+        copy.finish().await?;
         tx.commit().await
     }
 

@@ -31,6 +31,7 @@ steps![
     "0009_password_resets",
     "0010_people",
     "0011_alerts",
+    "0012_fleet",
 ];
 
 /// The newest schema version.

@@ -44,15 +44,15 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod traffic;
 mod transaction;
 mod upstreams;
 mod verify;
 
-use std::sync::atomic::AtomicI64;
-
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use tokio::sync::Semaphore;
 
+use self::changes::AppliedChanges;
 use self::codec::ReadColumn;
 use self::error::AsynchronousCommitError;
 use self::nodes::NodeEpoch;
@@ -79,8 +79,8 @@ pub struct PostgresStore {
     epoch: NodeEpoch,
     /// The address, for the connection that receives notifications.
     address: PostgresAddress,
-    /// The number of the newest change that the gateway's directory has.
-    applied: AtomicI64,
+    /// The newest change that the gateway's directory has.
+    applied: AppliedChanges,
     /// At most one verification runs at a time.
     background: Semaphore,
 }
@@ -152,13 +152,14 @@ impl PostgresStore {
         refuse_asynchronous_commits(&mut connection).await?;
         migrations::run(&mut connection).await.map_err(cause)?;
         let epoch = nodes::join(&mut connection, node).await?;
+        let applied = AppliedChanges::none(&connection.view().await?).await?;
         let heartbeats = create_pool(address, 1)?;
         Ok(Self {
             pool,
             heartbeats,
             epoch,
             address: address.clone(),
-            applied: AtomicI64::new(0),
+            applied,
             background: Semaphore::new(1),
         })
     }

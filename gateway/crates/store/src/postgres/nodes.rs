@@ -6,7 +6,6 @@
 //! ([`Connection::begin`](super::transaction::Connection::begin)). Invariant: once a node was taken
 //! over or removed, no transaction of its former process commits. Times are those of the database.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,16 +13,18 @@ use jiff::Timestamp;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 
+use super::changes::TIMELINE;
 use super::codec::{ReadColumn, parameters};
 use super::error::{Constrained, HeartbeatTimeoutError, expect_changed};
 use super::transaction::{Connection, OPERATION_LIMIT, Transaction};
 use super::{PostgresStore, allocations, cause, import};
 use crate::codec::{At, Count, Micros};
 use crate::fleet::{
-    ChangeSeq, DatabaseClock, Fenced, Heartbeat, HeartbeatOutcome, JoiningNode, Membership, Nodes,
+    DatabaseClock, Fenced, Heartbeat, HeartbeatOutcome, JoiningNode, Membership, Nodes,
 };
 use crate::{Cursor, StoreError};
 use domain::audit::AuditEntry;
+use domain::change::ChangeSeq;
 use domain::node::{NodeFigures, NodeId, NodeName, NodeRemoval, NodeStatus};
 
 /// The columns of a [`NodeStatus`].
@@ -167,10 +168,8 @@ impl Membership for PostgresStore {
         let timed_out = |_| StoreError::Unavailable(HeartbeatTimeoutError(limit).into());
         let opening = timeout_at(deadline, Connection::of(&self.heartbeats));
         let mut connection = opening.await.map_err(timed_out)??;
-        let beating = timeout_at(
-            deadline,
-            beat(&mut connection, self.epoch, figures, self.applied.load(Ordering::Acquire)),
-        );
+        let beating =
+            timeout_at(deadline, beat(&mut connection, self.epoch, figures, self.applied.get()));
         let outcome = beating.await.map_err(timed_out).flatten();
         if outcome.is_err() {
             // It may have lost its peer without notice.
@@ -198,12 +197,14 @@ async fn beat(
     connection: &mut Connection,
     NodeEpoch { id, epoch }: NodeEpoch,
     figures: NodeFigures,
-    applied: i64,
+    applied_change: ChangeSeq,
 ) -> Result<HeartbeatOutcome, StoreError> {
     let tx = connection.begin_unfenced().await?;
-    let sql = "UPDATE nodes SET heard_at = now(), in_flight = $3, requests_per_second = $4, \
+    let sql = format!(
+        "UPDATE nodes SET heard_at = now(), in_flight = $3, requests_per_second = $4, \
         waiting_records = $5 WHERE id = $1 AND epoch = $2 AND removed_at IS NULL \
-        RETURNING draining, (SELECT seq FROM log_end), (SELECT seq FROM change_log_end)";
+        RETURNING draining, (SELECT seq FROM log_end), {TIMELINE}, (SELECT seq FROM change_log_end)"
+    );
     let values = parameters![
         id,
         epoch,
@@ -211,7 +212,7 @@ async fn beat(
         Count(figures.requests_per_second),
         Count(figures.waiting_records)
     ];
-    let Some(row) = tx.query_opt(sql, values).await? else {
+    let Some(row) = tx.query_opt(&sql, values).await? else {
         let sql = "SELECT FROM nodes WHERE id = $1 AND removed_at IS NULL";
         let is_member = tx.query_opt(sql, parameters![id]).await?.is_some();
         let reason = if is_member { Fenced::Superseded } else { Fenced::Removed };
@@ -220,8 +221,8 @@ async fn beat(
     let answer = Heartbeat {
         is_draining: row.column(0)?,
         newest: Cursor(row.column(1)?),
-        newest_change: ChangeSeq(row.column(2)?),
-        applied_change: ChangeSeq(applied),
+        newest_change: ChangeSeq { timeline: row.column(2)?, number: row.column(3)? },
+        applied_change,
     };
     tx.commit().await?;
     Ok(HeartbeatOutcome::Recorded(answer))

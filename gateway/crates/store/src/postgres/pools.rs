@@ -101,7 +101,11 @@ pub(super) async fn sizes(
         let limit = request.limit.unwrap_or_default();
         let used = match &request.pool {
             Pool::Balance(account) => return balances.get(account).map_or(0, |balance| balance.0),
-            Pool::SpendCap(key) => spent.get(key).map_or(0, |spent| spent.0),
+            Pool::SpendCap(key) => {
+                let (spent, cap) = spent.get(key).copied().unwrap_or_default();
+                // The gateway may not know yet that the cap was lowered.
+                return cap.map_or(limit, |cap| limit.min(cap.0)).saturating_sub(spent.0);
+            }
             Pool::MonthlyTokens { subject, month } => {
                 let first = day_of(*month);
                 match subject {
@@ -154,17 +158,21 @@ async fn balances(
     rows.iter().map(|row| Ok((row.column(0)?, row.column(1)?))).collect()
 }
 
+/// Returns what the chains of keys have spent, and their present caps.
 async fn spent(
     tx: &Transaction<'_>,
     origins: &[KeyId],
-) -> Result<HashMap<KeyId, Nanos, RandomState>, StoreError> {
+) -> Result<HashMap<KeyId, (Nanos, Option<Nanos>), RandomState>, StoreError> {
     if origins.is_empty() {
         return Ok(HashMap::default());
     }
-    let sql = "SELECT keys.origin, saturated(sum(cost)) FROM keys \
-        JOIN key_days ON key_days.key = keys.id WHERE keys.origin = ANY($1::text[]) GROUP BY 1";
+    let sql = "SELECT keys.origin, saturated(coalesce(sum(cost), 0)), \
+        max(spend_cap) FILTER (WHERE revoked_at IS NULL) FROM keys \
+        LEFT JOIN key_days ON key_days.key = keys.id \
+        WHERE keys.origin = ANY($1::text[]) GROUP BY 1";
     let rows = tx.query(sql, arrays!(origins, |origin| origin)).await?;
-    rows.iter().map(|row| Ok((row.column(0)?, row.column(1)?))).collect()
+    let chain = |row: &tokio_postgres::Row| Ok((row.column(0)?, (row.column(1)?, row.column(2)?)));
+    rows.iter().map(chain).collect()
 }
 
 impl<T> Quota<T> {

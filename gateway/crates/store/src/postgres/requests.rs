@@ -11,7 +11,10 @@ use super::PostgresStore;
 use super::audit::rows;
 use super::changes::ChangedObject;
 use super::codec::{ReadColumn, parameters};
+use super::commit::Repetition;
+use super::error::is_repetition;
 use super::filter::Selection;
+use super::transaction::Connection;
 use super::{commit, entries, summary};
 use crate::codec::{At, Count};
 use crate::condition::Condition;
@@ -40,10 +43,12 @@ impl Requests for PostgresStore {
         let mut connection = self.connection().await?;
         // A batch can be sent again, so a stalled connection does not stop the writing of records.
         let outcome = timeout(COMMIT_LIMIT, async {
-            let tx = connection.begin(self.epoch).await?;
-            let newest = commit::commit(&tx, self.epoch.id, &batch).await?;
-            tx.commit().await?;
-            Ok(newest)
+            match self.try_commit(&mut connection, &batch, Repetition::Unlikely).await {
+                Err(error) if is_repetition(&error) => {
+                    self.try_commit(&mut connection, &batch, Repetition::Possible).await
+                }
+                outcome => outcome,
+            }
         })
         .await;
         connection.check_time(outcome)
@@ -145,6 +150,18 @@ impl Requests for PostgresStore {
 }
 
 impl PostgresStore {
+    async fn try_commit(
+        &self,
+        connection: &mut Connection,
+        batch: &[RequestRecord],
+        repetition: Repetition,
+    ) -> Result<Cursor, StoreError> {
+        let tx = connection.begin(self.epoch).await?;
+        let newest = commit::commit(&tx, self.epoch.id, batch, repetition).await?;
+        tx.commit().await?;
+        Ok(newest)
+    }
+
     async fn page(
         &self,
         filter: &RequestFilter,

@@ -9,6 +9,7 @@ mod claims;
 mod ledger;
 mod migration;
 mod nodes;
+mod traffic;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! entry.
 
 use std::ops::DerefMut;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object, Pool};
@@ -18,7 +18,6 @@ use super::codec::{AnyParameter, Parameter, ReadColumn, parameters};
 use super::error::{FencedError, MissingRowError, StalledError};
 use super::nodes::NodeEpoch;
 use crate::StoreError;
-use crate::codec::Encode;
 use crate::condition::Condition;
 use domain::audit::AuditEntry;
 
@@ -40,6 +39,9 @@ pub(super) type DetachedConnection = Connection<Box<ClientWrapper>>;
 
 /// A transaction, rolled back on drop.
 pub(super) struct Transaction<'a>(deadpool_postgres::Transaction<'a>);
+
+/// Rows that are being written with COPY.
+pub(super) struct CopyWriter(Pin<Box<BinaryCopyInWriter>>);
 
 impl Connection {
     /// Takes a connection from the pool, or opens one. Fails if there is none in time.
@@ -184,22 +186,18 @@ impl Transaction<'_> {
         Ok(Box::pin(rows.map_err(StoreError::from)))
     }
 
-    /// Writes rows of `table` with COPY, which also sets identity columns.
-    pub(super) async fn copy_in<T: Encode + Sync>(
+    /// Begins to write rows of `table` with COPY, which costs the server a third of an `INSERT`, and also sets
+    /// identity columns that are named. Dropping the writer before its end fails the transaction.
+    pub(super) async fn copy_in(
         &self,
         table: &str,
         columns: &str,
-        rows: &[Vec<T>],
-    ) -> Result<(), StoreError> {
+    ) -> Result<CopyWriter, StoreError> {
         let types = self.0.prepare_cached(&format!("SELECT {columns} FROM {table}")).await?;
         let types: Vec<_> = types.columns().iter().map(|column| column.type_().clone()).collect();
         let copy = format!("COPY {table} ({columns}) FROM STDIN BINARY");
-        let mut writer = pin!(BinaryCopyInWriter::new(self.0.copy_in(&copy).await?, &types));
-        for row in rows {
-            writer.as_mut().write_raw(row.iter().map(Parameter)).await?;
-        }
-        writer.finish().await?;
-        Ok(())
+        let copy = self.0.prepare_cached(&copy).await?;
+        Ok(CopyWriter(Box::pin(BinaryCopyInWriter::new(self.0.copy_in(&copy).await?, &types))))
     }
 
     /// Claims the deletion of old rows until the transaction ends. Returns whether no other gateway
@@ -223,6 +221,19 @@ impl Transaction<'_> {
     pub(super) async fn commit_audited(self, entry: &AuditEntry) -> Result<(), StoreError> {
         audit::insert(&self, entry).await?;
         self.commit().await
+    }
+}
+
+impl CopyWriter {
+    /// Writes a row, with a value for each column.
+    pub(super) async fn write(&mut self, values: &[AnyParameter<'_>]) -> Result<(), StoreError> {
+        Ok(self.0.as_mut().write(values).await?)
+    }
+
+    /// Ends the statement.
+    pub(super) async fn finish(mut self) -> Result<(), StoreError> {
+        self.0.as_mut().finish().await?;
+        Ok(())
     }
 }
 

@@ -4,8 +4,9 @@ use async_trait::async_trait;
 
 use super::SqliteStore;
 use crate::StoreError;
-use crate::fleet::{ChangeSeq, Changes, Nodes, SealKeys, UnappliedChanges};
+use crate::fleet::{Changes, Nodes, SealKeys, UnappliedChanges};
 use domain::audit::AuditEntry;
+use domain::change::ChangeSeq;
 use domain::node::{NodeName, NodeRemoval, NodeStatus};
 
 const ALONE: StoreError = StoreError::Unsupported(

@@ -12,9 +12,10 @@ use super::{
 use crate::codec::At;
 use crate::objects;
 use crate::summary::day_of;
-use crate::{ChangeSeq, FoundSession, Identities, Snapshot, StoreError};
+use crate::{FoundSession, Identities, Snapshot, StoreError};
 use domain::account::{Account, Session};
 use domain::audit::AuditEntry;
+use domain::change::ChangeSeq;
 use domain::id::{AccountId, KeyId, SessionId};
 use domain::key::Key;
 use domain::ledger::{Entry, EntryKind};
@@ -98,12 +99,17 @@ impl Identities for SqliteStore {
     async fn set_password(
         &self,
         account: AccountId,
+        former: &str,
         password_hash: &str,
         keep: Option<[u8; 32]>,
         audit: &AuditEntry,
     ) -> Result<u64, StoreError> {
-        let hash = password_hash.to_owned();
-        self.write_audited(audit, move |tx| set_password(tx, account, &hash, keep)).await
+        let (former, hash) = (former.to_owned(), password_hash.to_owned());
+        self.write_audited(audit, move |tx| {
+            expect_password(tx, account, &former)?;
+            set_password(tx, account, &hash, keep)
+        })
+        .await
     }
 
     async fn find_password_hash(
@@ -125,11 +131,13 @@ impl Identities for SqliteStore {
     async fn add_session(
         &self,
         session: &Session,
+        password_hash: &str,
         max_sessions: u32,
         audit: &AuditEntry,
     ) -> Result<(), StoreError> {
-        let session = session.clone();
+        let (session, hash) = (session.clone(), password_hash.to_owned());
         self.write_audited(audit, move |tx| {
+            expect_password(tx, session.account, &hash)?;
             sessions::insert(tx, &session)?;
             sessions::end_oldest(tx, &session, max_sessions)
         })
@@ -232,6 +240,13 @@ fn accounts(tx: &Connection) -> Result<(Vec<Account>, Vec<Person>), StoreError> 
     let mut select = tx.prepare_cached(ACCOUNTS)?;
     let rows = select.query_map([], |row| objects::account_or_person(row))?;
     Ok(objects::separated(rows.collect::<Result<_, _>>()?))
+}
+
+/// Returns an error unless the account exists and has this password hash.
+fn expect_password(tx: &Connection, account: AccountId, hash: &str) -> Result<(), StoreError> {
+    let sql = "SELECT 1 FROM accounts WHERE id = ? AND password_hash = ?";
+    let exists = tx.prepare_cached(sql)?.exists(parameters![account, hash])?;
+    exists.then_some(()).ok_or(StoreError::NotFound)
 }
 
 /// Replaces the password hash of an account, and deletes its sessions except `keep` and its password

@@ -166,15 +166,19 @@ async fn quotas_and_caps_are_what_was_not_used_and_rates_expire_after_a_minute()
     let december = store.allocate(7, &of_month("2026-12-01T00:00:00Z")).await.unwrap();
     assert!(december.iter().all(|it| it.granted == (tokens + 40) / 4), "{december:?}");
     let cap = request(&Pool::SpendCap(owned.origin), Some(spent + 8), 1);
-    assert_eq!(store.allocate(8, &[cap]).await.unwrap(), [found(2, 6, 0)]);
+    assert_eq!(store.allocate(8, std::slice::from_ref(&cap)).await.unwrap(), [found(2, 6, 0)]);
+    // Another gateway lowers the cap, and this one does not know it yet.
+    let lower = format!("UPDATE keys SET spend_cap = {} WHERE revoked_at IS NULL", spent + 5);
+    database.connect().await.batch_execute(&lower).await.unwrap();
+    assert_eq!(store.allocate(9, &[cap]).await.unwrap(), [found(1, 2, 0)]);
 
     let rates = [Pool::Requests(subjects[1].clone()), Pool::Concurrency(subjects[1].clone())];
     let asked: Vec<_> = rates.iter().map(|pool| request(pool, Some(100), 90)).collect();
-    assert_eq!(store.allocate(9, &asked).await.unwrap(), vec![found(90, 10, 0); 2]);
-    store.give_back(10, &[(rates[0].clone(), 50)]).await.unwrap();
+    assert_eq!(store.allocate(10, &asked).await.unwrap(), vec![found(90, 10, 0); 2]);
+    store.give_back(11, &[(rates[0].clone(), 50)]).await.unwrap();
     store.give_back_all().await.unwrap();
     // What was used in the last minute still counts.
-    let again = store.allocate(11, &asked).await.unwrap();
+    let again = store.allocate(12, &asked).await.unwrap();
     assert_eq!(again, [found(60, 0, 0), found(90, 10, 0)]);
     database.remove(store).await;
 }

@@ -10,10 +10,11 @@ use uuid::Uuid;
 use super::Database;
 use crate::conformance::audit_entry;
 use crate::conformance::identities::{account, key};
-use crate::fleet::{ChangeSeq, Changes, Notifications, UnappliedChanges};
+use crate::fleet::{Changes, Notifications, UnappliedChanges};
 use crate::postgres::PostgresStore;
 use crate::{Catalogue, Identities, StoreError};
 use domain::account::Role;
+use domain::change::ChangeSeq;
 use domain::id::{AccountId, PlanName};
 use domain::limit::Limits;
 use domain::money::Nanos;
@@ -36,6 +37,11 @@ async fn put(store: &PostgresStore, name: &str) -> Result<(), StoreError> {
     store.put_plan(&plan(name), &audit_entry(name)).await
 }
 
+/// Returns the place of a change in the timeline of a server that was never promoted.
+fn change(number: i64) -> ChangeSeq {
+    ChangeSeq { timeline: 1, number }
+}
+
 fn plans(changes: &UnappliedChanges) -> Vec<&str> {
     let stored = changes.catalogue.as_ref().map(|stored| &stored.plans);
     stored.into_iter().flatten().map(|plan| plan.name.as_str()).collect()
@@ -49,7 +55,7 @@ async fn a_change_must_be_based_on_all_earlier_ones() {
     put(&one, "b").await.unwrap();
     assert!(matches!(put(&two, "c").await, Err(StoreError::Stale)));
     let changes = two.unapplied_changes().await.unwrap();
-    assert_eq!((changes.newest, plans(&changes)), (ChangeSeq(2), vec!["a", "b"]));
+    assert_eq!((changes.newest, plans(&changes)), (change(2), vec!["a", "b"]));
     two.mark_applied(changes.newest);
     put(&two, "c").await.unwrap();
     let none = two.unapplied_changes().await.unwrap();
@@ -57,7 +63,7 @@ async fn a_change_must_be_based_on_all_earlier_ones() {
     assert!(matches!(put(&one, "d").await, Err(StoreError::Stale)));
     // A failed change leaves no trace.
     assert_eq!(one.load().await.unwrap().plans.len(), 3);
-    assert_eq!(one.unapplied_changes().await.unwrap().newest, ChangeSeq(3));
+    assert_eq!(one.unapplied_changes().await.unwrap().newest, change(3));
     two.close();
     database.remove(one).await;
 }
@@ -72,7 +78,7 @@ async fn a_gateway_that_lacks_deleted_changes_reads_everything() {
     one.add_key(&key, &audit_entry("a1")).await.unwrap();
     one.revoke_key(&key.id, key.created_at, &audit_entry("a1")).await.unwrap();
     put(&one, "a").await.unwrap();
-    two.mark_applied(ChangeSeq(1));
+    two.mark_applied(change(1));
     assert_eq!(one.delete_old_changes(3, 100).await.unwrap(), 1);
     let changes = two.unapplied_changes().await.unwrap();
     assert_eq!(changes.accounts, [], "all changes that it lacks are left");
@@ -83,7 +89,7 @@ async fn a_gateway_that_lacks_deleted_changes_reads_everything() {
     assert_eq!(one.delete_old_changes(1, 2).await.unwrap(), 1);
     assert_eq!(one.delete_old_changes(1, 2).await.unwrap(), 0);
     let changes = two.unapplied_changes().await.unwrap();
-    assert_eq!(changes.newest, ChangeSeq(5));
+    assert_eq!(changes.newest, change(5));
     assert_eq!((&changes.accounts, plans(&changes)), (&vec![alice], vec!["a", "b"]));
     assert_eq!(changes.keys[0].revoked_at, Some(key.created_at), "a revoked key is included");
 
@@ -112,6 +118,24 @@ async fn changes_are_notified_and_a_lost_connection_is_reported() {
     database.connect().await.batch_execute(terminate).await.unwrap();
     let lost = timeout(LIMIT, watch).await.expect("the loss is noticed").unwrap();
     assert!(matches!(lost, StoreError::Unavailable(_)), "{lost:?}");
+    two.close();
+    database.remove(one).await;
+}
+
+/// Regression test: a gateway did not see a change whose number it had applied before a failover.
+#[tokio::test]
+async fn after_a_failover_everything_is_read() {
+    let Some(database) = Database::create("failover_changes").await else { return };
+    let (one, two) = (database.open(1).await.unwrap(), database.open(2).await.unwrap());
+    put(&one, "a").await.unwrap();
+    // As if two had applied one change of the former primary, which the failover lost.
+    two.mark_applied(ChangeSeq { timeline: 7, number: 1 });
+    assert!(matches!(put(&two, "b").await, Err(StoreError::Stale)));
+    let changes = two.unapplied_changes().await.unwrap();
+    assert_eq!((changes.newest, plans(&changes)), (change(1), vec!["a"]));
+    two.mark_applied(changes.newest);
+    put(&two, "b").await.unwrap();
+    assert!(two.unapplied_changes().await.unwrap().catalogue.is_none());
     two.close();
     database.remove(one).await;
 }

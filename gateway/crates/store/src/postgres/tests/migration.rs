@@ -16,7 +16,7 @@ use crate::{Cursor, Identities, LedgerEntries, Requests, RetentionCutoff, StoreM
 use domain::money::Nanos;
 
 /// Tables of which SQLite has nothing: those of several gateways, and the ends of logs.
-const OWN_TABLES: [&str; 8] = [
+const OWN_TABLES: [&str; 9] = [
     "allocation_operations",
     "allocations",
     "change_log_end",
@@ -25,6 +25,7 @@ const OWN_TABLES: [&str; 8] = [
     "log_end",
     "nodes",
     "schema_version",
+    "traffic_minutes",
 ];
 
 async fn copy(source: &SqliteStore, database: &Database) -> Result<Comparison, MigrationError> {
