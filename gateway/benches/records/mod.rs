@@ -61,5 +61,6 @@ fn record(n: u64) -> RequestRecord {
         notes: Vec::new(),
         idempotency: None,
         count: NonZeroU32::MIN,
+        trace: None,
     }
 }

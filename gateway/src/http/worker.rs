@@ -226,27 +226,28 @@ impl Server {
             self.max_head_bytes,
             render,
         );
-        let service = service_fn(move |request: Request<Incoming>| {
-            let guard = requests.begin();
-            if request.version() == Version::HTTP_2 {
-                requests.set_multiplexed();
-            } else {
-                let length = request.body().size_hint().exact();
-                let is_large = length.is_some_and(|length| length > MAX_READ_IN_POLL as u64);
-                requests.set_large_body(is_large);
-            }
-            let (handler, shutdown) = (handler.clone(), handler.shutdown());
-            let cancellations = handler.cancellations();
-            let (head, body) = request.into_parts();
-            // Boxed, so that a stream does not hold the memory of everything before its first event.
-            Box::pin(async move {
-                let response = handler.serve(&head, body).await;
-                let progress = StreamProgress::current();
-                Ok::<_, Infallible>(response.map(|reply| {
-                    ClientBody::new(reply, shutdown, cancellations, progress, guard)
-                }))
-            })
-        });
+        let service =
+            service_fn(move |request: Request<Incoming>| {
+                let guard = requests.begin();
+                if request.version() == Version::HTTP_2 {
+                    requests.set_multiplexed();
+                } else {
+                    let length = request.body().size_hint().exact();
+                    let is_large = length.is_some_and(|length| length > MAX_READ_IN_POLL as u64);
+                    requests.set_large_body(is_large);
+                }
+                let (handler, shutdown) = (handler.clone(), handler.shutdown());
+                let cancellations = handler.cancellations();
+                let (head, body) = request.into_parts();
+                // Boxed, so that a stream does not hold the memory of everything before its first event.
+                Box::pin(async move {
+                    let response = handler.serve(&head, body).await;
+                    let progress = StreamProgress::current();
+                    Ok::<_, Infallible>(response.map(|reply| {
+                        ClientBody::new(reply, shutdown, cancellations, progress, guard)
+                    }))
+                })
+            });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let connection = ServedConnection::new(connection, self.activity, &shutdown, idle);
         async move {

@@ -71,7 +71,7 @@ pub(super) async fn run(store: &dyn Store) {
     // The code sets the password, and the session acts for the account.
     store.use_password_reset([60; 32], "of dora", &audit()).await.unwrap();
     assert_eq!(store.find_password_hash("DORA").await.unwrap(), Some((DORA, "of dora".into())));
-    store.add_session(&session(DORA, 60), 9, &audit()).await.unwrap();
+    store.add_session(&session(DORA, 60), "of dora", 9, &audit()).await.unwrap();
     let found = FoundSession {
         session: session(DORA, 60),
         account: team.clone(),
@@ -105,8 +105,8 @@ pub(super) async fn run(store: &dyn Store) {
     add(&second, 63).await.unwrap();
 
     // The end of the account is that of its people.
-    store.add_session(&session(second.id, 63), 9, &audit()).await.unwrap();
-    store.add_session(&session(ERIC, 61), 9, &audit()).await.unwrap();
+    store.add_session(&session(second.id, 63), "unusable", 9, &audit()).await.unwrap();
+    store.add_session(&session(ERIC, 61), "unusable", 9, &audit()).await.unwrap();
     let closed = Account { status: AccountStatus::Closed, ..team };
     store.close_account(&closed, at(200), &audit()).await.unwrap();
     for digest in [61, 63] {

@@ -323,7 +323,6 @@ fn record(n: u64) -> RequestRecord {
     let has = |every: u64| !n.is_multiple_of(every);
     let minute = i64::try_from((n * 37) % 180 * 25).unwrap() - 120;
     RequestRecord {
-        trace: None,
         id: RequestId(uuid::Uuid::from_u128(u128::from(n * 7_919 % 1_009) << 64 | u128::from(n))),
         account: if n.is_multiple_of(3) { BOB } else { ALICE },
         key: KeyId::new(["b1", "a1", "a2"][usize::try_from(n % 3).unwrap()]),
