@@ -108,11 +108,11 @@ async fn the_span_of_a_request_has_each_attempt_below_it() {
     let mut names: Vec<_> = children.keys().copied().collect();
     names.sort_unstable();
     assert_eq!(names, ["admission", "chat first", "chat second", "first_token", "settlement"]);
-    let (failed, served) = (children["chat first"], children["chat second"]);
+    let (failed, answering) = (children["chat first"], children["chat second"]);
     assert_eq!(attribute(&failed.attributes, "error.type"), "unreachable");
-    assert_eq!(attribute(&served.attributes, "gen_ai.provider.name"), "open");
-    assert!(failed.status.is_some() && served.status.is_none());
-    assert!(failed.end_time_unix_nano <= served.start_time_unix_nano);
+    assert_eq!(attribute(&answering.attributes, "gen_ai.provider.name"), "open");
+    assert!(failed.status.is_some() && answering.status.is_none());
+    assert!(failed.end_time_unix_nano <= answering.start_time_unix_nano);
     for span in &spans {
         assert_eq!(span.trace_id, server.trace_id, "{span:?}");
         assert!(span.start_time_unix_nano >= server.start_time_unix_nano, "{span:?}");
@@ -120,7 +120,7 @@ async fn the_span_of_a_request_has_each_attempt_below_it() {
         assert!(span.end_time_unix_nano <= server.end_time_unix_nano, "{span:?}");
     }
     // The upstream got the span of its attempt.
-    let parent = HEXLOWER.encode(&served.span_id);
+    let parent = HEXLOWER.encode(&answering.span_id);
     let expected = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{parent}-01");
     assert_eq!(call.header("traceparent"), Some(&*expected));
     assert_eq!(call.header("tracestate"), Some("a=1"));
@@ -392,12 +392,12 @@ async fn the_events_of_the_log_are_exported() {
         let found = records.iter().find(|record| record.event_name == name);
         found.unwrap_or_else(|| panic!("{name} is not in {records:#?}"))
     };
-    let served = of_event("request");
-    assert_eq!(attribute(&served.attributes, "model"), "sim-chat");
-    assert_eq!(attribute(&served.attributes, "status"), "completed");
-    assert_eq!(attribute(&served.attributes, "request_id"), answer.header("x-request-id"));
+    let access_line = of_event("request");
+    assert_eq!(attribute(&access_line.attributes, "model"), "sim-chat");
+    assert_eq!(attribute(&access_line.attributes, "status"), "completed");
+    assert_eq!(attribute(&access_line.attributes, "request_id"), answer.header("x-request-id"));
     let server = received.spans.iter().find(|span| span.kind == 2).unwrap();
-    assert_eq!((&served.trace_id, &served.span_id), (&server.trace_id, &server.span_id));
+    assert_eq!((&access_line.trace_id, &access_line.span_id), (&server.trace_id, &server.span_id));
     assert_eq!(of_event("serving").severity_text, "INFO");
     assert!(!received.metrics.is_empty());
     let text = format!("{received:?}{log}");
