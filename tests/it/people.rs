@@ -78,6 +78,9 @@ async fn people_act_for_the_account_each_within_a_role() {
     expect(set_role(&member, "dave", Admin).await, Code::PermissionDenied);
     expect(remove(&member, "carol@example.org").await, Code::PermissionDenied);
     expect(reset_code(&member, "carol@example.org").await, Code::PermissionDenied);
+    let export = v1::ExportResponsesRequest::default();
+    expect(member.usage().export_responses(export.clone()).await, Code::PermissionDenied);
+    admin.usage().export_responses(export).await.unwrap();
     // An admin manages keys and people, but not the owner's password.
     revoke(&admin, &of_owner).await.unwrap();
     expect(reset_code(&admin, "acme").await, Code::PermissionDenied);

@@ -74,6 +74,17 @@ async fn rotate_sends_the_overlap() {
     insta::assert_snapshot!(user.ctl("key rotate 9f2c41d0").await.ok());
 }
 
+/// No role may rotate the key of another account, so to ask an operator would not help.
+#[tokio::test]
+async fn a_refused_rotation_advises_to_revoke_the_key() {
+    let (fake, user) = signed_in().await;
+    fake.refuse("RotateKey", tonic::Code::PermissionDenied, "only its owner may rotate it");
+    let refused = user.ctl("key rotate 9f2c41d0").await;
+    assert_eq!(refused.code, 3);
+    assert!(refused.err.contains("`ctl key revoke 9f2c41d0` revokes it"), "{}", refused.err);
+    assert!(!refused.err.contains("operator"), "{}", refused.err);
+}
+
 #[tokio::test]
 async fn set_sends_only_the_given_fields() {
     let (fake, user) = signed_in().await;

@@ -66,7 +66,8 @@ impl Control {
     /// their items. An error is the last item, as in [`Self::export_requests`].
     ///
     /// # Errors
-    /// [`ControlError::NotFound`] if the account does not exist or the caller may not see it.
+    /// [`ControlError::NotFound`] if the account does not exist or the caller may not see it,
+    /// [`ControlError::Forbidden`] for people that are not admins: it has what the others asked and were answered.
     pub fn export_responses(
         self: &Arc<Self>,
         caller: &Caller,
@@ -75,6 +76,7 @@ impl Control {
     ) -> Result<impl Stream<Item = Result<StoredResponse, ControlError>> + Send + use<>, ControlError>
     {
         let account = self.visible_account(caller, account)?.id;
+        caller.require_admin("export stored responses")?;
         let (control, caller) = (self.clone(), caller.clone());
         let start = (None, VecDeque::new());
         Ok(stream::try_unfold(start, move |(mut after, mut page)| {

@@ -12,7 +12,7 @@ use tests::http::Request;
 use tests::process::Gateway;
 use tests::{Certificate, Home, chunk, question, stream_head, with_timeout};
 
-use super::team::Year;
+use super::team::{OPERATOR, Year};
 
 /// The size of the largest file on a full disk. The journal soon needs more.
 const FULL_DISK_BYTES: u64 = 64 * 1024;
@@ -53,6 +53,7 @@ impl Year {
             let operator = self.product.operator().await;
             let reloaded = operator.maintenance().reload(v1::ReloadRequest {}).await.unwrap();
             assert!(reloaded.get_ref().certificate_changed);
+            self.record(OPERATOR, "gateway.reload");
             let ready = Request::get(self.product.http, "/readyz");
             let ready = ready.tls(certificate.client_config("http/1.1")).answer().await;
             assert_eq!(ready.status, 200);

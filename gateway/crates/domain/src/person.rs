@@ -27,9 +27,9 @@ pub struct Person {
 /// What a person may do in an account. An admin may do whatever a member may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PersonRole {
-    /// Reads everything of the account, creates keys, and changes its own keys.
+    /// Reads everything of the account except for stored responses, creates keys, and changes its own keys.
     Member,
-    /// Also changes all keys, and manages the people of the account.
+    /// Also exports stored responses, changes all keys, and manages the people of the account.
     Admin,
 }
 
