@@ -78,6 +78,7 @@ pub(crate) fn key(index: usize, state: Sample) -> Key {
         revoked_at: if index == 2 { ago(100) } else { None },
         successor: None,
         recent: None,
+        as_of: None,
     }
 }
 
