@@ -101,7 +101,7 @@ async fn run(args: Options) -> Result<ExitCode> {
                     is_mouse_enabled |= kept["mouse"] == true;
                 }
                 Err(error) => {
-                    model.set_problem(format!("reading the file of what is kept: {error}"))
+                    model.set_problem(format!("reading the file of what is kept: {error}"));
                 }
             }
         }

@@ -237,7 +237,7 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Log => {
             // The existing records belong to the previous filter.
             let filter = std::mem::take(&mut data.log.filter);
-            data.log = RequestLog { fetch, filter, ..RequestLog::default() };
+            data.log = RequestLog { filter, fetch, ..RequestLog::default() };
             return;
         }
     };

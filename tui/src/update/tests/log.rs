@@ -233,6 +233,7 @@ fn words_are_searched_in_the_log_and_its_older_pages() {
 
     // Without words, the log starts over once more, although the gateway's filter stays.
     model.data.usage.filter = "status:failed".to_owned();
-    let subscription = subscribed(&update(&mut model, Message::Resized(80, 24)));
+    let effects = update(&mut model, Message::Resized(80, 24));
+    let subscription = subscribed(&effects);
     assert_eq!((subscription.filter.as_str(), subscription.log_run), ("status:failed", before + 2));
 }

@@ -10,7 +10,7 @@ use tui::model::keys::Key;
 use tui::model::ledger::LedgerEntry;
 use tui::model::nodes::{Node, NodeState};
 use tui::model::plans::{Limits, Plan};
-use tui::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
+use tui::model::record::{Record, RequestStatus, Tokens, UsageBasis};
 use tui::model::sessions::Session;
 use tui::model::traffic::{
     ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
