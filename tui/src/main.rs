@@ -101,7 +101,7 @@ async fn run(args: Options) -> Result<ExitCode> {
                     is_mouse_enabled |= kept["mouse"] == true;
                 }
                 Err(error) => {
-                    model.set_problem(format!("reading the file of what is kept: {error}"))
+                    model.set_problem(format!("reading the file of what is kept: {error}"));
                 }
             }
         }
@@ -131,9 +131,9 @@ async fn run(args: Options) -> Result<ExitCode> {
     };
     if args.snapshot.is_some() {
         model.size = args.size;
-        return print_snapshot(model, first, runner, messages, args.format).await;
+        return Box::pin(print_snapshot(model, first, runner, messages, args.format)).await;
     }
-    let code = interact(&mut model, first, runner, messages, is_mouse_enabled).await;
+    let code = Box::pin(interact(&mut model, first, runner, messages, is_mouse_enabled)).await;
     if let Some(directory) = directory {
         // The next start has the defaults if this fails.
         let _ = files::write_kept(&directory, &kept::of(&model));

@@ -96,6 +96,7 @@ const MAX_CLOCK_LAG_SECONDS: i64 = 15;
 
 /// The complete input of [`crate::view::render`].
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Model {
     /// The gateway's address as the user wrote it.
     pub server: String,

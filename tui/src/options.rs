@@ -36,10 +36,10 @@ pub struct Options {
     /// Refuse everything that changes something, for a screen on a wall
     #[arg(long)]
     pub read_only: bool,
-    /// Print a screen and exit; without a name, that of `--screen` or the overview
-    #[arg(long, value_name = "SCREEN", num_args = 0..=1, require_equals = false,
-        value_parser = screen_parser(), conflicts_with = "mouse")]
-    pub snapshot: Option<Option<Screen>>,
+    /// Print a screen and exit; without a name, the overview
+    #[arg(long, value_name = "SCREEN", num_args = 0..=1, default_missing_value = "overview",
+        value_parser = screen_parser(), conflicts_with_all = ["mouse", "screen"])]
+    pub snapshot: Option<Screen>,
     /// The size of the snapshot, as columns and rows
     #[arg(long, value_name = "COLUMNSxROWS", default_value = "120x36", value_parser = parse_size,
         requires = "snapshot")]
@@ -78,7 +78,7 @@ impl Options {
     /// Returns the screen to start with; `None` for the one that is open otherwise.
     pub fn first_screen(&self) -> Option<Screen> {
         let of_filter = self.filter.as_ref().map(|_| Screen::Usage);
-        self.snapshot.flatten().or(self.screen).or(of_filter)
+        self.snapshot.or(self.screen).or(of_filter)
     }
 }
 

@@ -64,6 +64,7 @@ fn apply(model: &mut Model, message: Message) -> Vec<Effect> {
         }
         Message::Tick(now) => {
             model.now = Some(now);
+            incoming::date_keys(model);
             Vec::new()
         }
         message => incoming::handle(model, message),

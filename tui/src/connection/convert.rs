@@ -71,6 +71,7 @@ pub(super) fn key(key: v1::Key) -> Key {
         revoked_at: time(key.revoked_at),
         successor: present(key.successor),
         recent: None,
+        as_of: None,
         spend_cap_usd: present(key.spend_cap_usd),
         id: key.id,
         account: key.account,

@@ -99,16 +99,12 @@ impl FilterMemory {
 
     /// Saves a filter, or forgets that it was saved. Returns whether it is saved now.
     pub fn toggle_saved(&mut self, filter: &str) -> bool {
-        match self.saved.iter().position(|it| it == filter) {
-            Some(place) => {
-                self.saved.remove(place);
-                false
-            }
-            None => {
-                self.saved.push(filter.to_owned());
-                true
-            }
+        if let Some(place) = self.saved.iter().position(|it| it == filter) {
+            self.saved.remove(place);
+            return false;
         }
+        self.saved.push(filter.to_owned());
+        true
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Key {
     pub successor: Option<String>,
     /// Its recent requests, if there are any.
     pub recent: Option<Recent>,
+    /// The time by which it is sorted and filtered as expired.
+    pub as_of: Option<Timestamp>,
 }
 
 /// The lifecycle state of a key.
@@ -86,7 +88,7 @@ impl Tabular for Key {
             "label" => Value::text(&self.label),
             "account" => Value::text(&self.account),
             "id" => Value::text(&self.id),
-            "state" => Value::text(self.state(None).name()),
+            "state" => Value::text(self.state(self.as_of).name()),
             "last used" => Value::time(self.last_used_at),
             "created" => Value::time(self.created_at),
             "limits" => Value::count(self.limits.rpm),
@@ -105,8 +107,7 @@ impl ListEntry for Key {
     }
 
     fn texts(&self) -> Vec<&str> {
-        let state = if self.revoked_at.is_some() { "revoked" } else { "active" };
-        let mut texts = vec![&*self.id, &self.account, &self.label, state];
+        let mut texts = vec![&*self.id, &self.account, &self.label, self.state(self.as_of).name()];
         texts.extend(self.models.iter().map(String::as_str));
         texts
     }

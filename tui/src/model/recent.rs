@@ -1,5 +1,7 @@
 //! The recent requests of a model, key, account or upstream: how many, when, and how long they took.
 
+use jiff::Timestamp;
+
 use super::chart::percentile;
 use super::record::Record;
 
@@ -28,7 +30,7 @@ pub fn by_name<'a>(
     name: fn(&Record) -> Option<&str>,
 ) -> BTreeMap<&'a str, Recent> {
     let times = || records.iter().filter_map(|record| record.started_at);
-    let first = times().min().map_or(0, |time| time.as_millisecond());
+    let first = times().min().map_or(0, Timestamp::as_millisecond);
     let length = times().max().map_or(0, |time| time.as_millisecond() - first) + 1;
     let mut groups: BTreeMap<&str, (Recent, Vec<f64>)> = BTreeMap::new();
     for record in records {
@@ -54,8 +56,6 @@ pub fn by_name<'a>(
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
 
     #[test]

@@ -30,9 +30,11 @@ pub fn animation(frames: &[(Buffer, u32)]) -> String {
     let Some((first, _)) = frames.first() else { return String::new() };
     let length: u32 = frames.iter().map(|(_, shown)| *shown).sum();
     let mut out = start(first);
-    out += &format!(
+    // Writing to a string never fails.
+    let _ = writeln!(
+        out,
         "<animate id=\"l\" attributeName=\"visibility\" from=\"visible\" to=\"visible\" \
-         begin=\"0s;l.end\" dur=\"{}s\"/>\n",
+         begin=\"0s;l.end\" dur=\"{}s\"/>",
         seconds(length)
     );
     for y in 0..first.area.height {
@@ -51,9 +53,10 @@ pub fn animation(frames: &[(Buffer, u32)]) -> String {
                 out += &text;
                 continue;
             }
-            out += &format!(
+            let _ = writeln!(
+                out,
                 "<g visibility=\"hidden\"><set attributeName=\"visibility\" to=\"visible\" \
-                 begin=\"l.begin+{}s\" dur=\"{}s\"/>\n{text}</g>\n",
+                 begin=\"l.begin+{}s\" dur=\"{}s\"/>\n{text}</g>",
                 seconds(begin),
                 seconds(end - begin)
             );

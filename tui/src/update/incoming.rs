@@ -50,6 +50,7 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
             let subject = model.trail.last().and_then(|visit| visit.subject.clone());
             store(&mut model.data, *loaded, subject.as_ref());
             leave_forbidden_screen(model);
+            date_keys(model);
             attach_recent(model);
         }
         Message::NotLoaded(topic, fetch) => {
@@ -109,6 +110,12 @@ fn leave_forbidden_screen(model: &mut Model) {
             model.set_problem(format!("`{}` is for operators", screen.name()));
         }
     }
+}
+
+/// Lets keys expire in filters and in the order of the rows.
+pub(super) fn date_keys(model: &mut Model) {
+    let now = model.now;
+    model.data.keys.entries.iter_mut().for_each(|key| key.as_of = now);
 }
 
 /// Attaches the recent requests to the rows of the open screen.
@@ -230,7 +237,7 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Log => {
             // The existing records belong to the previous filter.
             let filter = std::mem::take(&mut data.log.filter);
-            data.log = RequestLog { fetch, filter, ..RequestLog::default() };
+            data.log = RequestLog { filter, fetch, ..RequestLog::default() };
             return;
         }
     };

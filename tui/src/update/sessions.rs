@@ -12,9 +12,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let confirm = match (action, model.data.sessions.current().cloned()) {
         (Action::Remove, Some(session)) => Confirm {
             question: format!("End session `{}`?", session.id),
-            consequence: match session.is_current {
-                true => "It is the one of this dashboard, which asks for the password then.".into(),
-                false => "Its token is refused from now on.".into(),
+            consequence: if session.is_current {
+                "It is the one of this dashboard, which asks for the password then.".into()
+            } else {
+                "Its token is refused from now on.".into()
             },
             change: Change::RevokeSession { id: session.id },
         },

@@ -56,6 +56,7 @@ fn account(name: &str, role: Role) -> Account {
 fn key(id: &str) -> Key {
     Key {
         recent: None,
+        as_of: None,
         id: id.to_owned(),
         account: "ada".to_owned(),
         label: format!("label of {id}"),

@@ -7,7 +7,6 @@ use tui::message::Message;
 use tui::model::accounts::Role;
 use tui::model::change::{ChangeOutcome, IssuedSecret, SecretKind};
 use tui::model::fetched::{FetchState, Fetched};
-use tui::model::overlay::Overlay;
 use tui::model::record::LogBatch;
 use tui::model::sign_in::SignInRefusal;
 use tui::model::subscription::Topic;

@@ -128,3 +128,28 @@ fn tokens(tokens: Option<v1::TokenCounts>) -> Tokens {
         reasoning: tokens.reasoning,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_series_has_all_periods_in_the_unit_of_the_range() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let start = |second: i64| Some(prost_types::Timestamp { seconds: second, nanos: 0 });
+        let of = |requests| Some(v1::UsageTotals { requests, ..v1::UsageTotals::default() });
+        let answer = v1::SummarizeUsageResponse {
+            by_day: vec![v1::DayUsage { day: "1970-01-02".to_owned(), totals: of(3) }],
+            by_hour: vec![v1::HourUsage { start: start(3_600), totals: of(2) }],
+            by_minute: vec![v1::MinuteUsage { start: start(60), totals: of(1) }],
+            ..v1::SummarizeUsageResponse::default()
+        };
+        for (seconds, expected) in [(60, [0, 1, 0]), (3_600, [0, 2, 0]), (86_400, [0, 3, 0])] {
+            let starts = [0, 1, 2].map(|number| at(number * seconds));
+            let found = usage(answer.clone(), &starts);
+            let requests: Vec<_> = found.series.iter().map(|it| it.totals.requests).collect();
+            assert_eq!(requests, expected, "by {seconds} s");
+            assert!(found.series.iter().map(|it| it.start).eq(starts));
+        }
+    }
+}

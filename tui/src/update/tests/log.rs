@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::fetched::FetchState;
-use crate::model::log::{MAX_LOADED_RECORDS, MAX_LOG_RECORDS};
+use crate::model::log::{HISTORY_RECORDS, MAX_LOADED_RECORDS, MAX_LOG_RECORDS};
 use crate::model::record::{LogBatch, OlderPage, Record};
 
 fn usage() -> Model {
@@ -202,4 +202,38 @@ fn the_log_goes_to_a_time() {
     check("", "until:7d model:a", "model:a");
     check("noon", "", "before: a time such as 14:05, 11-20 14:05 or 3h");
     check("25:00", "", "before: a time such as 14:05, 11-20 14:05 or 3h");
+}
+
+#[test]
+fn words_are_searched_in_the_log_and_its_older_pages() {
+    let mut model = usage();
+    tail(&mut model, &["a"], true, 0);
+    let before = model.log_run;
+    model.data.usage.filter = "Timeout status:failed".to_owned();
+    let effects = update(&mut model, Message::Resized(80, 24));
+    let subscription = subscribed(&effects);
+    assert_eq!(subscription.filter, "status:failed");
+    assert_eq!(subscription.log_run, before + 1, "the log starts over");
+    let record = |id: usize, error: &str| Record {
+        id: id.to_string(),
+        error_code: Some(error.to_owned()),
+        ..Record::default()
+    };
+    let mut records: Vec<_> = (0..HISTORY_RECORDS).map(|id| record(id, "other")).collect();
+    records[7].error_code = Some("upstream_timeout".to_owned());
+    let batch = LogBatch { restarted: true, records, dropped: 0, live: true };
+    let effects = update(&mut model, Message::LogReceived(batch));
+    assert_eq!((selected(&model), model.data.log.records.len()), ("7", 1));
+    assert_eq!(subscribed(&effects).older_pages, 1, "the others are searched, too");
+    let filter = "status:failed".to_owned();
+    let records = vec![record(8_000, "upstream_timeout"), record(8_001, "other")];
+    update(&mut model, Message::OlderReceived(OlderPage { filter, records, is_last: true }));
+    let log = &model.data.log;
+    assert_eq!((log.records.len(), log.searched), (2, HISTORY_RECORDS + 2));
+
+    // Without words, the log starts over once more, although the gateway's filter stays.
+    model.data.usage.filter = "status:failed".to_owned();
+    let effects = update(&mut model, Message::Resized(80, 24));
+    let subscription = subscribed(&effects);
+    assert_eq!((subscription.filter.as_str(), subscription.log_run), ("status:failed", before + 2));
 }

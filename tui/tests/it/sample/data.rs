@@ -10,7 +10,7 @@ use tui::model::keys::Key;
 use tui::model::ledger::LedgerEntry;
 use tui::model::nodes::{Node, NodeState};
 use tui::model::plans::{Limits, Plan};
-use tui::model::record::{Record, RequestStatus, Tokens, Totals, UsageBasis};
+use tui::model::record::{Record, RequestStatus, Tokens, UsageBasis};
 use tui::model::sessions::Session;
 use tui::model::traffic::{
     ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
@@ -78,6 +78,7 @@ pub(crate) fn key(index: usize, state: Sample) -> Key {
         revoked_at: if index == 2 { ago(100) } else { None },
         successor: None,
         recent: None,
+        as_of: None,
     }
 }
 
