@@ -42,7 +42,7 @@ use crate::connections::{Acceptor, ConnectionSlots, descriptors};
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
-use crate::data_dir::{self, DATABASE, JOURNAL, WRITE_AHEAD_LOG};
+use crate::data_dir::{self, JOURNAL};
 use crate::directory::Directory;
 use crate::fleet::{
     Allocator, Claims, Follower, Heartbeats, Load, SharedClock, StoreContact, publish_commits,
@@ -57,7 +57,7 @@ use crate::ledger::journal::{Journal, Recovered};
 use crate::limits::Limiter;
 pub use crate::listeners::{AdminListener, InheritedSockets, Listeners};
 use crate::memory_budget::MemoryBudget;
-use crate::metrics::{self, Exporter, RequestMetrics, Scrapes};
+use crate::metrics::{self, Exporter, RequestMetrics, Scrapes, WorkerStalls};
 use crate::pipeline::AppState;
 use crate::pipeline::count::Counter;
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
@@ -214,7 +214,11 @@ pub async fn run(
     let (observer, clock_of_traffic) = (traffic.clone(), clock.clone());
     let ended_requests = Arc::<AtomicU64>::default();
     let counted = ended_requests.clone();
-    let request_metrics = listeners.metrics.is_some().then(Arc::<RequestMetrics>::default);
+    let request_metrics = listeners.metrics.is_some().then(|| {
+        let top = usize::try_from(config.metrics_accounts).unwrap_or(usize::MAX);
+        Arc::new(RequestMetrics::new(top))
+    });
+    let worker_stalls = request_metrics.is_some().then(Arc::<WorkerStalls>::default);
     let counting = request_metrics.clone().map(|metrics| (metrics, directory.clone()));
     let mut access_log = AccessLog::new(config.access_log);
     let recorder = recorder.observed(move |records| {
@@ -342,10 +346,6 @@ pub async fn run(
         let served = Arc::new(Scrapes::new(listener.local_addr()?));
         scrapes = Some(served.clone());
         tracing::info!(listen = %served.address(), "serving metrics");
-        let database_files = match config.store {
-            StoreConfig::Sqlite => [DATABASE, WRITE_AHEAD_LOG].map(|file| dir.join(file)).to_vec(),
-            StoreConfig::Postgres(_) => Vec::new(),
-        };
         let exporter = Arc::new(Exporter::new(metrics::Sources {
             scrapes: served,
             requests,
@@ -358,7 +358,8 @@ pub async fn run(
             webhooks: webhooks.clone(),
             schema,
             journal_dir,
-            database_files,
+            store: store.clone(),
+            worker_stalls: worker_stalls.clone().unwrap_or_default(),
             clock: clock.clone(),
             started_at,
         }));
@@ -448,7 +449,12 @@ pub async fn run(
             timeouts: config.edge.timeouts,
             limits: config.edge.limits,
         });
-        workers.start(worker.run(abort.clone())).context("starting a worker")?;
+        let serving = worker.run(abort.clone());
+        let started = match worker_stalls.clone() {
+            Some(stalls) => workers.start(async move { stalls.measure_while(serving).await }),
+            None => workers.start(serving),
+        };
+        started.context("starting a worker")?;
         queues.push(queue);
     }
     drop(app);

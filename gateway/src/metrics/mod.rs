@@ -2,17 +2,21 @@
 //!
 //! [`RequestMetrics`] counts ended requests from their records; [`Exporter`] adds the state of the process and serves
 //! both at `/metrics`. Names follow the conventions of Prometheus: base units, the unit at the end, `_total` for
-//! counters. No label has the name of an account or a key, or any text of a request.
+//! counters. No label has the name of an account or of a key, or any text of a request; ids of accounts and keys are labels only
+//! if an operator chooses so.
 
 mod exporter;
 mod gen_ai;
 mod requests;
 mod scrapes;
 mod serve;
+mod stalls;
 mod text;
+mod top;
 
 pub use exporter::{Exporter, Sources};
-pub use requests::RequestMetrics;
+pub use requests::{MAX_TOP, RequestMetrics};
 pub use scrapes::Scrapes;
 pub use serve::serve;
+pub use stalls::WorkerStalls;
 pub use text::Format;

@@ -78,7 +78,10 @@ impl UpstreamClient {
         let credentials = Credential::all(&secrets.credentials, &host(&chat_completions)?, &stats)?;
         let connect_timeout = upstream.deadlines.connect();
         let pool =
-            |connector| Pool::new(connector, connect_timeout, journal_barrier.clone(), slots);
+            |connector| {
+                let pool_stats = stats.pool().clone();
+                Pool::new(connector, connect_timeout, journal_barrier.clone(), slots, pool_stats)
+            };
         let proxy = || {
             let proxy = super::proxy(&upstream, secrets, proxies, &chat_completions);
             proxy.map_err(UpstreamError::Misconfigured)

@@ -18,6 +18,7 @@ use tokio::task::coop;
 
 use super::head_limit::HeadLimit;
 use super::outbound::Outbound;
+use super::pool_stats::OpenConnection;
 
 /// How often one poll of the request polls a connection that wakes itself meanwhile. Beyond this, the task yields.
 const MAX_POLLS: usize = 4;
@@ -27,6 +28,7 @@ pub(super) struct DrivenConnection {
     sender: SendRequest<Outbound>,
     driver: Driver,
     head_limit: HeadLimit,
+    _open: OpenConnection,
 }
 
 /// Polls the connection's IO.
@@ -63,6 +65,7 @@ impl DrivenConnection {
         sender: SendRequest<Outbound>,
         connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
         head_limit: HeadLimit,
+        open: OpenConnection,
     ) -> Self {
         let wake_state = Arc::<WakeState>::default();
         let waker = Waker::from(wake_state.clone());
@@ -70,6 +73,7 @@ impl DrivenConnection {
             sender,
             driver: Driver { connection: Some(Box::pin(connection)), wake_state, waker },
             head_limit,
+            _open: open,
         }
     }
 

@@ -28,6 +28,8 @@ pub trait StoreMaintenance: Send + Sync {
     /// # Cancel safety
     /// Dropping the future cancels the check.
     async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError>;
+    /// Returns the size of the database in bytes; with SQLite, that of its files.
+    async fn database_bytes(&self) -> Result<u64, StoreError>;
     /// Returns the time that retention trusted last; `None` before the first.
     async fn trusted_time(&self) -> Result<Option<Timestamp>, StoreError>;
     /// Stores the time that retention trusts.
