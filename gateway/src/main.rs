@@ -45,7 +45,8 @@ struct Cli {
     /// Log filter, in the syntax of `RUST_LOG` [default: info]
     #[arg(long, global = true, value_name = "FILTER", env = "TOLLGATE_LOG")]
     log: Option<String>,
-    /// Format of the log, `human` or `json` [default: human on a terminal, else json]
+    /// Format of the log, `human`, `json` or `journald` [default: human on a terminal, journald if systemd's journal takes
+    /// it, else json]
     #[arg(long, global = true, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT")]
     log_format: Option<LogFormat>,
 }
@@ -152,7 +153,8 @@ async fn run() -> Result<()> {
     let cli = Cli::parse();
     // The demo prints to stdout and logs only warnings by default.
     let demo_filter = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
-    let _log = telemetry::init(cli.log.as_deref().or(demo_filter), cli.log_format)?;
+    let filter = cli.log.as_deref().or(demo_filter);
+    let _log = telemetry::init(filter, cli.log_format, journal_stream().as_deref())?;
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| anyhow::anyhow!("a TLS provider is already installed"))?;
@@ -224,6 +226,15 @@ async fn serve(args: ServeArgs, shutdown: CancellationToken) -> Result<()> {
         eprint!("{}", welcome::text(&config, &admin, &programs()));
     }
     app::run(&config, listeners, Seams::default(), shutdown).await
+}
+
+/// Returns the stream of journald that this process was started with.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "not a setting: it describes what the process was started with"
+)]
+fn journal_stream() -> Option<String> {
+    std::env::var("JOURNAL_STREAM").ok()
 }
 
 /// Returns the listening sockets that the service manager passed to this process.
