@@ -64,6 +64,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "operator-token disable",
     "operator-token enable",
     "usage",
+    "top",
     "traffic",
     "usage summary",
     "usage export",
