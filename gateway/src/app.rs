@@ -3,6 +3,7 @@
 //! This is the only file that chooses concrete types, and it owns the trackers that all tasks run on.
 
 mod backend;
+mod background;
 mod migrate;
 mod operator_token;
 mod restore;
@@ -22,12 +23,12 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::net::UnixStream;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::backend::Backend;
+use self::background::{drop_removed_clients, purge_captures, reload_on_hangup};
 pub use self::migrate::migrate;
 pub use self::operator_token::enable_operator_token;
 pub use self::restore::restore;
@@ -35,6 +36,7 @@ pub use self::simulator::run_simulator;
 pub use self::take_over::take_over;
 use crate::admin;
 use crate::backups::BackupTask;
+use crate::capture::Captures;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::{Config, LiveSettings, StoreConfig};
@@ -365,6 +367,9 @@ pub async fn run(
         }));
         writing.spawn(metrics::serve(listener, exporter, recorder_stop.clone()));
     }
+    let captures = Arc::<Captures>::default();
+    let purging = purge_captures(captures.clone(), clock.clone());
+    writing.spawn(recorder_stop.clone().run_until_cancelled_owned(purging));
     let app = AppState {
         directory: directory.clone(),
         contact,
@@ -377,6 +382,7 @@ pub async fn run(
         counter: Counter::default(),
         responses_policy: config.responses.policy,
         sealer,
+        captures: captures.clone(),
         max_chain_bytes: config.max_body_bytes as u64,
         working_memory,
         clock: clock.clone(),
@@ -397,6 +403,7 @@ pub async fn run(
         backups,
         scrapes,
         webhooks,
+        captures,
         allocations: allocations.clone(),
         directory: directory.clone(),
         ledger: ledger.clone(),
@@ -533,31 +540,6 @@ fn verbose_health(schema: Schema) -> Bytes {
         "schema": schema.version,
     });
     health.to_string().into()
-}
-
-/// Drops the clients of upstreams that were changed or removed, whenever the catalogue changes.
-async fn drop_removed_clients(directory: Arc<Directory>, all_clients: Vec<Arc<UpstreamClients>>) {
-    let mut changes = directory.catalogue_changes();
-    while changes.changed().await.is_ok() {
-        let catalogue = directory.catalogue().clone();
-        for clients in &all_clients {
-            clients.retain(&catalogue.upstreams);
-        }
-    }
-}
-
-/// Reads files again whenever the process gets SIGHUP.
-fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Output = ()>> {
-    let mut hangup = signal(SignalKind::hangup())?;
-    Ok(async move {
-        while hangup.recv().await.is_some() {
-            service_manager::reloading();
-            if let Err(error) = control.reload_files().await {
-                tracing::warn!(event = "reload_failed", %error, "the reload failed");
-            }
-            service_manager::ready();
-        }
-    })
 }
 
 /// Sets what keys have spent.

@@ -11,7 +11,7 @@
 //!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
 //! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO.
 //! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log.
-//! - [`webhooks`] notifies operators of events.
+//! - [`webhooks`] notifies operators of events; [`capture`] keeps messages for debugging.
 //! - [`app`] builds all components and shuts them down in order; [`workers`] are the threads that serve requests.
 
 pub mod http;
@@ -30,6 +30,7 @@ pub mod control;
 
 pub mod app;
 pub mod backups;
+pub mod capture;
 pub mod catalogue;
 pub mod clock;
 pub mod coalescing_writer;

@@ -3,6 +3,7 @@
 mod export;
 mod find;
 mod tail;
+mod wire;
 
 use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{GetRequestRequest, ListRequestsRequest, RequestFilter, RequestRecord};
@@ -48,6 +49,8 @@ pub(super) struct RequestRow {
 pub(super) async fn run(shell: &mut Shell<'_>, command: RequestCommand) -> Result<(), Failure> {
     match command {
         RequestCommand::List(input) => list(shell, input).await,
+        RequestCommand::Capture(input) => wire::capture(shell, input).await,
+        RequestCommand::Show(input) if input.wire => wire::show(shell, input.id).await,
         RequestCommand::Show(input) => show(shell, input).await,
         RequestCommand::Tail(input) => tail::tail(shell, input).await,
         RequestCommand::Export(input) => export(shell, input).await,

@@ -71,6 +71,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "request",
     "request list",
     "request show",
+    "request capture",
     "request tail",
     "request export",
     "audit",

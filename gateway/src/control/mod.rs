@@ -12,6 +12,7 @@ mod account_status;
 pub mod accounts;
 pub mod audit;
 pub mod bootstrap;
+mod captures;
 pub mod catalogue;
 mod change;
 pub mod diagnose;
@@ -64,6 +65,7 @@ use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::backups::BackupStatus;
+use crate::capture::Captures;
 use crate::clock::{Clock, Entropy};
 use crate::config::{LiveSettings, SettingsInUse};
 use crate::directory::Directory;
@@ -95,6 +97,7 @@ pub struct Control {
     backups: Option<Arc<BackupStatus>>,
     scrapes: Option<Arc<Scrapes>>,
     webhooks: Option<Arc<Webhooks>>,
+    captures: Arc<Captures>,
     allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
@@ -133,6 +136,8 @@ pub struct Parts {
     pub scrapes: Option<Arc<Scrapes>>,
     /// The endpoints of webhooks; `None` for none.
     pub webhooks: Option<Arc<Webhooks>>,
+    /// The captured requests.
+    pub captures: Arc<Captures>,
     /// The shared pools; `None` if only this gateway uses the store.
     pub allocations: Option<Arc<dyn Allocations>>,
     /// The in-memory accounts, keys and catalogue that requests are served from.
@@ -208,6 +213,7 @@ impl Control {
             backups: parts.backups,
             scrapes: parts.scrapes,
             webhooks: parts.webhooks,
+            captures: parts.captures,
             allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,

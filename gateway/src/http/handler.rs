@@ -153,7 +153,10 @@ impl Handler {
             Err(refusal) => return respond::error(ErrorReply::from(&refusal)),
         };
         let endpoint = target.endpoint();
+        let (key, account) = (&principal.key.id, principal.account.id);
+        let capture = self.app.captures.begin(key, account, arrival.id, arrival.at);
         let open = OpenRequest::new(self.app.clone(), arrival, &principal, endpoint);
+        let open = open.captured(capture.clone());
         let drop_outcome = open.drop_outcome();
         let served = {
             let mut serving = pin!(self.serve_target(&principal, target, &head, incoming, open));
@@ -169,11 +172,15 @@ impl Handler {
             });
             next.await
         };
-        let response = match served {
+        let mut response = match served {
             Some(Ok(response)) => response,
             Some(Err(failed)) => fail(*failed),
             None => respond::error(ErrorReply::from(&Refusal::ShuttingDown)),
         };
+        if let Some(capture) = capture {
+            let capture = capture.returned(response.status(), response.headers());
+            response.body_mut().capture(capture);
+        }
         if response.body().is_whole() {
             // A stream waits at its end. A failed sync is logged and does not hold back an answer.
             _ = self.app.ledger.sync_journal().await;
@@ -230,9 +237,14 @@ impl Handler {
             .receive(&head.headers, incoming, principal.account.id, take_place)
             .await;
         match body {
-            Ok(body) => serve(&self.app, principal, endpoint, &head.headers, body, open)
-                .await
-                .map(respond::answer),
+            Ok(body) => {
+                if let Some(capture) = open.capture() {
+                    capture.received(&head.method, &head.uri, &head.headers, &body);
+                }
+                serve(&self.app, principal, endpoint, &head.headers, body, open)
+                    .await
+                    .map(respond::answer)
+            }
             Err(fault) => Err(FailedRequest::before_forwarding(open, fault)),
         }
     }

@@ -50,6 +50,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::capture::Captures;
 use crate::clock::{Clock, Entropy};
 use crate::directory::Directory;
 use crate::fleet::StoreContact;
@@ -95,6 +96,8 @@ pub struct AppState {
     pub working_memory: Arc<MemoryBudget>,
     /// Counts tokens that an upstream does not report.
     pub counter: Counter,
+    /// The captured requests.
+    pub captures: Arc<Captures>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Randomness and ids.

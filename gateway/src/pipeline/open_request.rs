@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use super::AppState;
 use super::authenticate::Principal;
 use super::outcome::{ClientDisconnected, DropOutcome, HeadSent, RequestOutcome};
+use crate::capture::CapturedRequest;
 use crate::memory_budget::MemoryGuard;
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, ModelId, RequestId};
@@ -54,6 +55,8 @@ pub struct OpenRequest {
     /// Set once the client of a drained request has disconnected; `None` if the request is not drained.
     client_disconnected: Option<ClientDisconnected>,
     drop_outcome: DropOutcome,
+    /// The captured messages, if the key is captured.
+    capture: Option<Arc<CapturedRequest>>,
 }
 
 /// The record of a request that has ended, without its usage and cost.
@@ -125,7 +128,21 @@ impl OpenRequest {
             head_sent: None,
             client_disconnected: None,
             drop_outcome: DropOutcome::default(),
+            capture: None,
         }
+    }
+
+    /// Captures the messages of the request.
+    #[must_use]
+    pub fn captured(self, capture: Option<Arc<CapturedRequest>>) -> Self {
+        let mut open = self;
+        open.capture = capture;
+        open
+    }
+
+    /// Returns the captured messages, if the key is captured.
+    pub fn capture(&self) -> Option<&Arc<CapturedRequest>> {
+        self.capture.as_ref()
     }
 
     /// Returns the request id.

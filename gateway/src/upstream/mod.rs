@@ -47,7 +47,7 @@ use domain::health::Health;
 use domain::id::UpstreamName;
 use domain::upstream::{ProxyChoice, Upstream};
 
-pub use answer_body::AnswerBody;
+pub use answer_body::{AnswerBody, Tap};
 pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
 pub use credential_states::TriedCredentials;

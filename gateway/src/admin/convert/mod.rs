@@ -27,4 +27,6 @@ pub(super) use response::{
     account, audit_entry, expose_secret, invite, key, model, plan, route, session, time, upstream,
 };
 pub(super) use traffic::{limit_use, snapshot, upstream_health};
-pub(super) use usage::{export, filter, record, response_chunks, summary, tail, tail_update};
+pub(super) use usage::{
+    export, filter, record, response_chunks, summary, tail, tail_update, wire_message,
+};

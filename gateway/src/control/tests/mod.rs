@@ -114,6 +114,7 @@ impl Bench {
             backups: None,
             scrapes: None,
             webhooks: None,
+            captures: Arc::default(),
             allocations: None,
             store,
             directory,
