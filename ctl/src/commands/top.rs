@@ -80,7 +80,7 @@ async fn read(connection: &Connection, rows: usize) -> Result<LoadRecord, Failur
     let page = page.into_inner();
     let is_complete = page.next_page_token.is_empty();
     let upstreams = upstreams.into_inner().upstreams;
-    Ok(LoadRecord::of(sample, &page.requests, is_complete, upstreams, rows))
+    Ok(LoadRecord::of(&sample, &page.requests, is_complete, upstreams, rows))
 }
 
 fn show(shell: &mut Shell<'_>, load: &LoadRecord) -> Result<(), Failure> {

@@ -143,7 +143,9 @@ impl CapturedRequest {
             let mut head = message.head.clone();
             if let Some(upstream) = &message.upstream {
                 upstream.redact_text(&mut body);
-                head.iter_mut().for_each(|line| upstream.redact_text(line));
+                for line in &mut head {
+                    upstream.redact_text(line);
+                }
             }
             WireMessage {
                 kind: message.kind,

@@ -59,6 +59,7 @@ impl AnswerBody {
     }
 
     /// Passes a copy of what is read to `tap`.
+    #[must_use]
     pub fn with_tap(self, tap: Tap) -> Self {
         let mut body = self;
         body.tap = Some(tap);

@@ -59,7 +59,9 @@ pub(super) async fn show(shell: &mut Shell<'_>, id: String) -> Result<(), Failur
         let mut text = format!("{title}\n");
         // Both come from clients and upstreams: they must not control the terminal.
         let lines = message.head.iter().map(String::as_str).chain([""]).chain(message.body.lines());
-        lines.for_each(|line| text.extend([&one_line(line), "\n"]));
+        for line in lines {
+            text.extend([&one_line(line), "\n"]);
+        }
         shell.output.text(&text)?;
     }
     Ok(())

@@ -66,7 +66,7 @@ impl LoadRecord {
     /// Computes the load. `requests` are newest first; if they are not complete, they cover the time back to the oldest of
     /// them. Lists `rows` models and accounts.
     pub(super) fn of(
-        sample: WatchTrafficResponse,
+        sample: &WatchTrafficResponse,
         requests: &[RequestRecord],
         is_complete: bool,
         upstreams: Vec<UpstreamHealth>,
@@ -220,7 +220,7 @@ mod tests {
         ];
         let load = |is_complete| {
             let sample = WatchTrafficResponse { at: at(100), ..WatchTrafficResponse::default() };
-            LoadRecord::of(sample, &requests, is_complete, Vec::new(), 1)
+            LoadRecord::of(&sample, &requests, is_complete, Vec::new(), 1)
         };
         let whole = load(true);
         assert_eq!((whole.window_seconds, whole.errors_per_minute), (60.0, 1.0));
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_gateway_without_requests_has_no_percentiles() {
-        let load = LoadRecord::of(WatchTrafficResponse::default(), &[], true, Vec::new(), 5);
+        let load = LoadRecord::of(&WatchTrafficResponse::default(), &[], true, Vec::new(), 5);
         assert_eq!((load.p50_ms, load.cost_usd_per_minute), (None, 0.0));
         assert!(load.models.is_empty());
     }

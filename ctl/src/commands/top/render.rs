@@ -27,7 +27,7 @@ pub(super) fn render(load: &LoadRecord, output: &Output<'_>) -> String {
             "REQUESTS", "ERRORS", "TOKENS", "COST"
         );
         text.extend(["\n", &output.styled(&heading, Style::Heading), "\n"]);
-        shares.iter().for_each(|share| text.push_str(&row(share)));
+        text.extend(shares.iter().map(row));
     }
     let heading = format!(
         "{:<NAME_WIDTH$} {:>9} {:>9} {:>8} {:>8} {:>9} {:>9}",
