@@ -29,6 +29,8 @@ pub(super) struct TopSeries<K> {
     requests: HashMap<K, u64, RandomState>,
     series: Vec<(K, Sums)>,
     by_owner: HashMap<K, usize, RandomState>,
+    /// A bound below which no owner with a series has requests, so that few requests look for the one with the fewest.
+    fewest: u64,
     other: Sums,
 }
 
@@ -60,6 +62,7 @@ impl<K: Clone + Eq + Hash + ToString> TopSeries<K> {
             requests: HashMap::default(),
             series: Vec::new(),
             by_owner: HashMap::default(),
+            fewest: 0,
             other: Sums::default(),
         }
     }
@@ -84,6 +87,7 @@ impl<K: Clone + Eq + Hash + ToString> TopSeries<K> {
                 *requests /= 2;
                 *requests > 0
             });
+            self.fewest /= 2;
         }
         let known = self.requests.entry(owner.clone()).or_default();
         *known = known.saturating_add(requests);
@@ -98,9 +102,14 @@ impl<K: Clone + Eq + Hash + ToString> TopSeries<K> {
             self.by_owner.insert(owner.clone(), index);
             return Some(index);
         }
+        let is_enough = |fewest: u64| requests > fewest.max(1).saturating_mul(ADVANTAGE);
+        if !is_enough(self.fewest) {
+            return None;
+        }
         let of = |(owner, _): &(K, Sums)| self.requests.get(owner).copied().unwrap_or_default();
         let (index, fewest) = self.series.iter().map(of).enumerate().min_by_key(|(_, it)| *it)?;
-        if requests <= fewest.saturating_mul(ADVANTAGE) {
+        self.fewest = fewest;
+        if !is_enough(fewest) {
             return None;
         }
         let (former, _) =
