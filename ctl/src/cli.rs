@@ -20,6 +20,7 @@ pub(crate) mod request;
 pub(crate) mod route;
 pub(crate) mod seal;
 pub(crate) mod session;
+pub(crate) mod top;
 pub(crate) mod traffic;
 pub(crate) mod upstream;
 pub(crate) mod usage;
@@ -169,6 +170,9 @@ pub(crate) enum Command {
     /// Show current traffic and the last hour
     #[command(after_help = "Example:\n  ctl traffic --watch\n  ctl traffic --account '*' -o json")]
     Traffic(traffic::Traffic),
+    /// Show the load of the gateway, refreshed: rates, latency, models, accounts, upstreams (operators only)
+    #[command(after_help = "Example:\n  ctl top\n  ctl top --once -o json")]
+    Top(top::Top),
     /// Query request records: list, show, follow, export
     #[command(
         subcommand,

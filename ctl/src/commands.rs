@@ -25,6 +25,7 @@ mod restore;
 mod route;
 mod seal;
 mod session;
+mod top;
 mod traffic;
 mod upstream;
 mod usage;
@@ -60,6 +61,7 @@ pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), F
         Command::Node(command) => node::run(shell, command).await,
         Command::OperatorToken(command) => operator_token::run(shell, command).await,
         Command::Usage(input) => usage::run(shell, input).await,
+        Command::Top(input) => top::run(shell, input).await,
         Command::Traffic(input) => traffic::run(shell, input).await,
         Command::Request(command) => request::run(shell, command).await,
         Command::Audit(command) => audit::run(shell, command).await,

@@ -3,6 +3,7 @@
 //! This is the only file that chooses concrete types, and it owns the trackers that all tasks run on.
 
 mod backend;
+mod background;
 mod health;
 mod migrate;
 mod operator_token;
@@ -22,12 +23,12 @@ use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio::net::{TcpListener, UnixStream};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::backend::Backend;
+use self::background::{drop_removed_clients, purge_captures, reload_on_hangup};
 pub use self::backend::check;
 pub use self::migrate::migrate;
 pub use self::operator_token::enable_operator_token;
@@ -37,6 +38,7 @@ pub use self::take_over::take_over;
 use crate::admin;
 use crate::backups::BackupTask;
 use crate::cancellation::{Broadcast, Cancellations};
+use crate::capture::Captures;
 use crate::catalogue;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::{Config, LiveSettings, StoreConfig};
@@ -44,7 +46,7 @@ use crate::connections::{Acceptor, ConnectionSlots, descriptors};
 use crate::control::bootstrap::{self, Seed};
 use crate::control::traffic::Traffic;
 use crate::control::{ApiAddress, Control, Parts};
-use crate::data_dir::{self, DATABASE, JOURNAL, WRITE_AHEAD_LOG};
+use crate::data_dir::{self, JOURNAL};
 use crate::directory::Directory;
 use crate::fleet::{
     Allocator, Claims, Follower, Heartbeats, Load, SharedClock, StoreContact, publish_commits,
@@ -59,7 +61,7 @@ use crate::ledger::journal::{Journal, Recovered};
 use crate::limits::Limiter;
 pub use crate::listeners::{AdminListener, InheritedSockets, Listeners};
 use crate::memory_budget::MemoryBudget;
-use crate::metrics::{self, Exporter, RequestMetrics, Scrapes};
+use crate::metrics::{self, Exporter, RequestMetrics, Scrapes, WorkerStalls};
 use crate::otlp::Signal;
 use crate::pipeline::AppState;
 use crate::pipeline::count::Counter;
@@ -226,7 +228,11 @@ pub async fn run(
     let ended_requests = Arc::<AtomicU64>::default();
     let counted = ended_requests.clone();
     let has_metrics = listeners.metrics.is_some() || exports(Signal::Metrics);
-    let request_metrics = has_metrics.then(Arc::<RequestMetrics>::default);
+    let request_metrics = has_metrics.then(|| {
+        let top = usize::try_from(config.metrics_accounts).unwrap_or(usize::MAX);
+        Arc::new(RequestMetrics::new(top))
+    });
+    let worker_stalls = request_metrics.is_some().then(Arc::<WorkerStalls>::default);
     let tracing = telemetry.clone().map(|exporter| (exporter, directory.clone()));
     let counting = request_metrics.clone().map(|metrics| (metrics, directory.clone()));
     let mut access_log = AccessLog::new(config.access_log);
@@ -359,10 +365,6 @@ pub async fn run(
     let scrapes = metrics_address.map(|address| Arc::new(Scrapes::new(address)));
     let mut metrics_exporter = None;
     if let Some(requests) = request_metrics {
-        let database_files = match config.store {
-            StoreConfig::Sqlite => [DATABASE, WRITE_AHEAD_LOG].map(|file| dir.join(file)).to_vec(),
-            StoreConfig::Postgres(_) => Vec::new(),
-        };
         let exporter = Arc::new(Exporter::new(metrics::Sources {
             scrapes: scrapes.clone(),
             export: telemetry.as_ref().map(|exporter| exporter.status()),
@@ -376,7 +378,8 @@ pub async fn run(
             webhooks: webhooks.clone(),
             schema,
             journal_dir,
-            database_files,
+            store: store.clone(),
+            worker_stalls: worker_stalls.clone().unwrap_or_default(),
             clock: clock.clone(),
             started_at,
         }));
@@ -393,6 +396,9 @@ pub async fn run(
     }
     let broadcast = Arc::<Broadcast>::default();
     let cancellations = Arc::new(Cancellations::new(broadcast.clone()));
+    let captures = Arc::<Captures>::default();
+    let purging = purge_captures(captures.clone(), clock.clone());
+    writing.spawn(recorder_stop.clone().run_until_cancelled_owned(purging));
     let app = AppState {
         directory: directory.clone(),
         contact,
@@ -406,6 +412,7 @@ pub async fn run(
         counter: Counter::default(),
         responses_policy: config.responses.policy,
         sealer,
+        captures: captures.clone(),
         max_chain_bytes: config.max_body_bytes as u64,
         working_memory,
         clock: clock.clone(),
@@ -429,6 +436,7 @@ pub async fn run(
         scrapes,
         telemetry,
         webhooks,
+        captures,
         allocations: allocations.clone(),
         directory: directory.clone(),
         ledger: ledger.clone(),
@@ -484,7 +492,12 @@ pub async fn run(
             timeouts: config.edge.timeouts,
             limits: config.edge.limits,
         });
-        workers.start(worker.run(abort.clone())).context("starting a worker")?;
+        let serving = worker.run(abort.clone());
+        let started = match worker_stalls.clone() {
+            Some(stalls) => workers.start(async move { stalls.measure_while(serving).await }),
+            None => workers.start(serving),
+        };
+        started.context("starting a worker")?;
         queues.push(queue);
     }
     drop(app);
@@ -559,29 +572,6 @@ pub async fn run(
     served.context("serving the admin plane")
 }
 
-/// Drops the clients of upstreams that were changed or removed, whenever the catalogue changes.
-async fn drop_removed_clients(directory: Arc<Directory>, all_clients: Vec<Arc<UpstreamClients>>) {
-    let mut changes = directory.catalogue_changes();
-    while changes.changed().await.is_ok() {
-        let catalogue = directory.catalogue().clone();
-        for clients in &all_clients {
-            clients.retain(&catalogue.upstreams);
-        }
-    }
-}
-
-/// Reads files again whenever the process gets SIGHUP.
-fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Output = ()>> {
-    let mut hangup = signal(SignalKind::hangup())?;
-    Ok(async move {
-        while hangup.recv().await.is_some() {
-            service_manager::reloading();
-            if let Err(error) = control.reload_files(None).await {
-                tracing::warn!(event = "reload_failed", %error, "the reload failed");
-            }
-            service_manager::ready();
-        }
-    })
 }
 
 /// Sets what keys have spent.

@@ -33,6 +33,7 @@ use crate::connections::ConnectionLimits;
 use crate::control::Registration;
 use crate::data_dir::BACKUPS;
 use crate::http::CorsOrigins;
+use crate::metrics::MAX_TOP;
 use crate::retention::RecordRetention;
 use crate::secrets::SealKeySource;
 use crate::telemetry::AccessLogSetting;
@@ -127,6 +128,10 @@ pub struct Settings {
     /// [default: off]
     #[arg(long, value_name = "ADDR", env = "TOLLGATE_METRICS_LISTEN")]
     pub metrics_listen: Option<MetricsAddress>,
+    /// Number of accounts, and of keys, that have their own metrics with their ids; the rest shares one. At most 200
+    /// [default: 0]
+    #[arg(long, value_name = "N", env = "TOLLGATE_METRICS_ACCOUNTS")]
+    pub metrics_accounts: Option<u32>,
     /// Requests to log with their times, tokens and cost: `off`, `on`, or `sampled:N` for one in N and each one that
     /// failed [default: off]
     #[arg(long, value_name = "WHICH", env = "TOLLGATE_ACCESS_LOG")]
@@ -274,6 +279,8 @@ pub struct Config {
     pub admin_listen: AdminAddress,
     /// The listen address of the metrics; `None` if they are not served.
     pub metrics_listen: Option<SocketAddr>,
+    /// The number of accounts, and of keys, that have their own metrics.
+    pub metrics_accounts: u32,
     /// Which requests are logged.
     pub access_log: AccessLogSetting,
     /// The base URL of the API for clients, if it differs from the listen address.
@@ -356,6 +363,7 @@ impl Settings {
             listen: self.listen.or(lower.listen),
             admin_listen: self.admin_listen.or(lower.admin_listen),
             metrics_listen: self.metrics_listen.or(lower.metrics_listen),
+            metrics_accounts: self.metrics_accounts.or(lower.metrics_accounts),
             access_log: self.access_log.or(lower.access_log),
             public_url: self.public_url.or(lower.public_url),
             tls_cert: self.tls_cert.or(lower.tls_cert),
@@ -438,6 +446,11 @@ impl Settings {
             let allow_plaintext = self.allow_plaintext.unwrap_or_default();
             metrics::check(address, listen, &admin_listen, allow_plaintext)?;
         }
+        let metrics_accounts = self.metrics_accounts.unwrap_or_default();
+        ensure!(
+            metrics_accounts <= MAX_TOP,
+            "`metrics_accounts` is {metrics_accounts}; the maximum is {MAX_TOP}"
+        );
         let registration = match self.registration {
             Some(RegistrationMode::Open) => Registration::Open,
             Some(RegistrationMode::Closed) => Registration::Closed,
@@ -515,6 +528,7 @@ impl Settings {
             listen,
             admin_listen,
             metrics_listen,
+            metrics_accounts,
             access_log: self.access_log.unwrap_or_default(),
             public_url,
             tls,

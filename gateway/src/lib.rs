@@ -14,7 +14,7 @@
 //! - [`cancellation`] ends single requests early, and wakes the tasks of all for it.
 //! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log; [`otlp`] exports both, and
 //!   spans, to an OpenTelemetry collector.
-//! - [`webhooks`] notifies operators of events.
+//! - [`webhooks`] notifies operators of events; [`capture`] keeps messages for debugging.
 //! - [`app`] builds all components and shuts them down in order; [`workers`] are the threads that serve requests.
 
 pub mod http;
@@ -34,6 +34,7 @@ pub mod control;
 pub mod app;
 pub mod backups;
 pub mod cancellation;
+pub mod capture;
 pub mod catalogue;
 pub mod clock;
 pub mod coalescing_writer;

@@ -44,7 +44,8 @@ struct Cli {
     /// Log filter, in the syntax of `RUST_LOG` [default: info]
     #[arg(long, global = true, value_name = "FILTER", env = "TOLLGATE_LOG")]
     log: Option<String>,
-    /// Format of the log, `human` or `json` [default: human on a terminal, else json]
+    /// Format of the log, `human`, `json` or `journald` [default: human on a terminal, journald if systemd's journal takes
+    /// it, else json]
     #[arg(long, global = true, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT")]
     log_format: Option<LogFormat>,
 }
@@ -153,7 +154,7 @@ async fn run() -> Result<()> {
     let demo_filter = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
     let log_events = LogEvents::default();
     let filter = cli.log.as_deref().or(demo_filter);
-    let _log = telemetry::init(filter, cli.log_format, log_events.clone())?;
+    let _log = telemetry::init(filter, cli.log_format, journal_stream().as_deref(), log_events.clone())?;
     let seams = Seams { log_events, ..Seams::default() };
     rustls::crypto::ring::default_provider()
         .install_default()
@@ -226,6 +227,15 @@ async fn serve(args: ServeArgs, seams: Seams, shutdown: CancellationToken) -> Re
         eprint!("{}", welcome::text(&config, &admin, &programs()));
     }
     app::run(&config, listeners, seams, shutdown).await
+}
+
+/// Returns the stream of journald that this process was started with.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "not a setting: it describes what the process was started with"
+)]
+fn journal_stream() -> Option<String> {
+    std::env::var("JOURNAL_STREAM").ok()
 }
 
 /// Returns the listening sockets that the service manager passed to this process.

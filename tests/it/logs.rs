@@ -85,3 +85,24 @@ async fn a_name_cannot_begin_a_line_of_the_human_format() {
     let [line] = forged[..] else { panic!("one line: {forged:?}") };
     assert!(line.contains("event=\"request\"") && line.contains("quince\\n"), "{line}");
 }
+
+/// journald takes the level from the beginning of a line.
+#[tokio::test]
+async fn lines_for_journald_begin_with_their_levels() {
+    let (log, _) = log("journald").await;
+    let mut events = Vec::new();
+    for line in log.lines().skip_while(|line| !line.starts_with('<')) {
+        let (prefix, event) = line.split_at(3);
+        let event: Value = serde_json::from_str(event).unwrap();
+        let expected = match event["level"].as_str().unwrap() {
+            "ERROR" => "<3>",
+            "WARN" => "<4>",
+            _ => "<6>",
+        };
+        assert_eq!(prefix, expected, "{line}");
+        events.push(event["event"].clone());
+    }
+    for event in ["serving", "sign_in_failed", "stopped"] {
+        assert!(events.contains(&event.into()), "{event} is not in {log}");
+    }
+}

@@ -13,6 +13,7 @@ mod auth;
 mod backups;
 mod balance;
 mod breaker;
+mod captures;
 mod catalogue;
 mod chat;
 mod cli;

@@ -96,6 +96,9 @@ async fn metrics_contain_no_secret_and_no_text_of_a_request() {
         "tollgate_upstream_failures_total{upstream=\"simulator\"} 0",
         "tollgate_upstream_breaker_open{upstream=\"simulator\"} 0",
         "tollgate_memory_bytes{kind=\"bodies\"} 0",
+        "tollgate_upstream_connections{upstream=\"simulator\",state=\"idle\"}",
+        "tollgate_upstream_connect_duration_seconds_count{upstream=\"simulator\"}",
+        "tollgate_worker_delay_seconds_count",
     ] {
         assert!(text.contains(expected), "{expected} is not in {text}");
     }
@@ -111,6 +114,33 @@ async fn metrics_contain_no_secret_and_no_text_of_a_request() {
     ] {
         assert!(value(positive) > 0.0, "{positive}");
     }
+}
+
+#[tokio::test]
+async fn accounts_and_keys_have_series_only_if_an_operator_chooses_so() {
+    let local = "127.0.0.1:0".parse().ok();
+    let product = Product::with(|setup| {
+        setup.config.metrics_listen = local;
+        setup.config.metrics_accounts = 1;
+    })
+    .await;
+    let (alice, bob) = (product.member("alice").await, product.member("bob").await);
+    let (key, other) = (alice.key().await, bob.key().await);
+    for secret in [&key.secret, &other.secret] {
+        assert_eq!(ask(&product, secret, "sim-chat", "hi").await.status, 200);
+    }
+    let answer = scrape(product.metrics.unwrap(), "*/*").await;
+    let text = String::from_utf8(answer.body.to_vec()).unwrap();
+    let account = alice.account().await.id;
+    for expected in [
+        format!("tollgate_account_requests_total{{account=\"{account}\"}} 1"),
+        "tollgate_account_requests_total{account=\"other\"} 1".to_owned(),
+        format!("tollgate_key_requests_total{{key=\"{}\"}} 1", key.id),
+        "tollgate_key_requests_total{key=\"other\"} 1".to_owned(),
+    ] {
+        assert!(text.lines().any(|line| line == expected), "{expected} is not in {text}");
+    }
+    assert!(!text.contains(&other.id) && !text.contains("alice"), "{text}");
 }
 
 #[tokio::test]

@@ -217,8 +217,9 @@ impl Process {
     }
 }
 
-/// Returns the value of a field in a line of the log, in either format.
+/// Returns the value of a field in a line of the log, in any format.
 fn field(line: &str, name: &str) -> Option<String> {
+    let line = line.split_once('>').filter(|(it, _)| it.starts_with('<')).map_or(line, |it| it.1);
     if let Ok(event) = serde_json::from_str::<serde_json::Value>(line) {
         return event.get(name)?.as_str().map(str::to_owned);
     }

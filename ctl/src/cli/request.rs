@@ -15,6 +15,13 @@ pub(crate) enum RequestCommand {
     /// Show a request record
     #[command(after_help = "Example:\n  ctl request show 019a9f0e-7c1e-7d2a-b6a4-2f1f9c3e8a01")]
     Show(Show),
+    /// Keep what the next requests of a key contain on each side of the gateway, for debugging (operators only)
+    #[command(after_help = "Example:\n  ctl request capture --key 9f2c41d0 --for 10m\n  \
+        ctl request show 019a9f0e-7c1e-7d2a-b6a4-2f1f9c3e8a01 --wire\n\n\
+        The bodies of requests and answers are kept for an hour in the memory of the gateway that ctl is connected to, at \
+        most 64 KiB of each and of the last 64 requests. Values of headers that may be secret are never kept, and what looks \
+        like a key is not shown. The audit log has the capture and who read what.")]
+    Capture(Capture),
     /// Follow the request log until Ctrl-C, starting with recent records; reconnects automatically
     #[command(after_help = "Example:\n  ctl request tail --history 10 -o jsonl\n  \
         ctl request tail --filter 'status:failed,rejected ttft>2s'")]
@@ -82,6 +89,20 @@ pub(crate) struct Show {
     /// Record id, which clients get as `x-request-id`; for recent records, the first or last eight
     /// characters suffice
     pub(crate) id: String,
+    /// Show the captured messages instead: what came in, went upstream, came back and went out (operators only)
+    #[arg(long)]
+    pub(crate) wire: bool,
+}
+
+/// Arguments of `ctl request capture`.
+#[derive(Debug, Args)]
+pub(crate) struct Capture {
+    /// Public id of the key
+    #[arg(long, value_name = "ID")]
+    pub(crate) key: String,
+    /// Duration of the capture, at most an hour
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = value::duration)]
+    pub(crate) duration: jiff::SignedDuration,
 }
 
 /// Arguments of `ctl request in-flight`.

@@ -4,6 +4,7 @@ mod export;
 mod find;
 mod in_flight;
 mod tail;
+mod wire;
 
 use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{GetRequestRequest, ListRequestsRequest, RequestFilter, RequestRecord};
@@ -49,6 +50,8 @@ pub(super) struct RequestRow {
 pub(super) async fn run(shell: &mut Shell<'_>, command: RequestCommand) -> Result<(), Failure> {
     match command {
         RequestCommand::List(input) => list(shell, input).await,
+        RequestCommand::Capture(input) => wire::capture(shell, input).await,
+        RequestCommand::Show(input) if input.wire => wire::show(shell, input.id).await,
         RequestCommand::Show(input) => show(shell, input).await,
         RequestCommand::InFlight(input) => in_flight::list(shell, input).await,
         RequestCommand::Cancel(input) => in_flight::cancel(shell, input).await,

@@ -66,6 +66,8 @@ const LINES: &[&str] = &[
     "traffic",
     "request list",
     "request show 019a9f0e-0000-7000-8000-00000000000a",
+    "request capture --key 9f2c41d0",
+    "request show 019a9f0e-0000-7000-8000-00000000000a --wire",
     "request tail --no-reconnect",
     "request in-flight",
     "request cancel 019a9f0e-0000-7000-8000-00000000000d",

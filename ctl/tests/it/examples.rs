@@ -104,6 +104,7 @@ async fn every_example_runs() {
                 () if prompts => 2,
                 () if is_unreachable => 6,
                 () if is_endless || example.contains("traffic") => 1,
+                () if example.starts_with("ctl top") => 1,
                 // There is no backup; `tests` restores one.
                 () if example.starts_with("ctl restore") => 1,
                 () => 0,

@@ -127,3 +127,19 @@ async fn a_test_of_webhooks_shows_each_endpoint_and_fails_with_one() {
     assert_eq!((result.code, result.out.lines().count()), (1, 3), "{result:?}");
     assert!(result.err.contains("1 of 2 endpoints did not accept the event"), "{result:?}");
 }
+
+#[tokio::test]
+async fn the_load_is_shown_once_in_every_format() {
+    let (fake, mut user) = signed_in().await;
+    for format in ["table", "json", "csv"] {
+        let printed = user.ctl(&format!("top --once -o {format}")).await.ok();
+        insta::assert_snapshot!(format!("top_{format}"), printed);
+    }
+    assert!(fake.last().message.contains("page_size: 1000"), "{}", fake.last().message);
+    assert_eq!(user.ctl("top -o json").await.code, 2);
+    // A refreshed screen ends with the connection.
+    user.environment.width = Some(100);
+    fake.refuse("ListUpstreamHealth", tonic::Code::PermissionDenied, "only support may");
+    let result = user.ctl("top").await;
+    assert_eq!(result.code, 3, "{result:?}");
+}

@@ -181,3 +181,18 @@ async fn tail_ends_with_0_on_ctrl_c() {
     });
     assert_eq!(code.await.unwrap(), Some(0));
 }
+
+#[tokio::test]
+async fn captured_messages_are_shown_without_control_characters() {
+    let (fake, user) = signed_in().await;
+    let started = user.ctl("request capture --key 9f2c41d0 --for 5m -o json").await.ok();
+    assert!(started.contains("9f2c41d0"), "{started}");
+    let asked = r#"CaptureRequestsRequest { key: "9f2c41d0", seconds: 300 }"#;
+    assert_eq!(fake.last().message, asked);
+    for format in ["table", "json"] {
+        let line = format!("request show 019a9f0e-0000-7000-8000-00000000000a --wire -o {format}");
+        let printed = user.ctl(&line).await.ok();
+        assert!(!printed.contains('\u{1b}'), "{printed}");
+        insta::assert_snapshot!(format!("request_wire_{format}"), printed);
+    }
+}

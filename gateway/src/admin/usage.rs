@@ -1,6 +1,7 @@
 //! `UsageService`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
@@ -60,6 +61,27 @@ impl UsageService for Usage {
         let caller = auth::caller(&self.control, &request).await?;
         self.control.cancel_request(&caller, &request.into_inner().id).await?;
         Ok(Response::new(v1::CancelRequestResponse {}))
+    }
+
+    async fn capture_requests(
+        &self,
+        request: Request<v1::CaptureRequestsRequest>,
+    ) -> RpcResult<v1::CaptureRequestsResponse> {
+        let caller = auth::caller(&self.control, &request).await?;
+        let v1::CaptureRequestsRequest { key, seconds } = request.into_inner();
+        let duration = Duration::from_secs(seconds.into());
+        let until = self.control.capture_requests(&caller, &key, duration).await?;
+        Ok(Response::new(v1::CaptureRequestsResponse { until: Some(convert::time(until)) }))
+    }
+
+    async fn get_request_wire(
+        &self,
+        request: Request<v1::GetRequestWireRequest>,
+    ) -> RpcResult<v1::GetRequestWireResponse> {
+        let caller = auth::caller(&self.control, &request).await?;
+        let messages = self.control.captured_messages(&caller, &request.into_inner().id).await?;
+        let messages = messages.into_iter().map(convert::wire_message).collect();
+        Ok(Response::new(v1::GetRequestWireResponse { messages }))
     }
 
     type TailRequestsStream = BoxStream<'static, Result<v1::TailRequestsResponse, Status>>;

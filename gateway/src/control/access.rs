@@ -67,6 +67,8 @@ pub enum Permission {
     SendTestRequests,
     /// To copy the store, which contains digests of secrets.
     CopyStore,
+    /// To capture the requests of other accounts, and to read what was captured.
+    CaptureRequests,
     /// To send test events to the endpoints of webhooks.
     TestWebhooks,
     /// To read the settings, certificates and credentials of the gateway again.
@@ -100,6 +102,7 @@ impl Permission {
             Self::ManageNodes => (Role::Operator, "drain and remove nodes"),
             Self::SendTestRequests => (Role::Operator, "send test requests"),
             Self::CopyStore => (Role::Operator, "back the gateway up"),
+            Self::CaptureRequests => (Role::Operator, "capture requests"),
             Self::TestWebhooks => (Role::Operator, "test the gateway's webhooks"),
             Self::ReloadFiles => (Role::Operator, "reload the gateway's files"),
             Self::RotateSealKey => (Role::Operator, "replace the key of stored secrets"),

@@ -12,6 +12,7 @@ mod account_status;
 pub mod accounts;
 pub mod audit;
 pub mod bootstrap;
+mod captures;
 pub mod catalogue;
 mod change;
 pub mod diagnose;
@@ -68,6 +69,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::backups::BackupStatus;
 use crate::cancellation::Cancellations;
+use crate::capture::Captures;
 use crate::clock::{Clock, Entropy};
 use crate::config::{LiveSettings, SettingsInUse};
 use crate::directory::Directory;
@@ -102,6 +104,7 @@ pub struct Control {
     scrapes: Option<Arc<Scrapes>>,
     telemetry: Option<Arc<Exporter>>,
     webhooks: Option<Arc<Webhooks>>,
+    captures: Arc<Captures>,
     allocations: Option<Arc<dyn Allocations>>,
     directory: Arc<Directory>,
     ledger: Arc<Ledger>,
@@ -144,6 +147,8 @@ pub struct Parts {
     pub telemetry: Option<Arc<Exporter>>,
     /// The endpoints of webhooks; `None` for none.
     pub webhooks: Option<Arc<Webhooks>>,
+    /// The captured requests.
+    pub captures: Arc<Captures>,
     /// The shared pools; `None` if only this gateway uses the store.
     pub allocations: Option<Arc<dyn Allocations>>,
     /// The in-memory accounts, keys and catalogue that requests are served from.
@@ -224,6 +229,7 @@ impl Control {
             scrapes: parts.scrapes,
             telemetry: parts.telemetry,
             webhooks: parts.webhooks,
+            captures: parts.captures,
             allocations: parts.allocations,
             directory: parts.directory,
             ledger: parts.ledger,

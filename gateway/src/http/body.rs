@@ -10,6 +10,7 @@ use http_body_util::Full;
 
 use super::error_reply;
 use crate::cancellation::Cancellations;
+use crate::capture::BodyCapture;
 use crate::ledger::DiskSync;
 use crate::pipeline::relay::Relay;
 use domain::refusal::Refusal;
@@ -70,6 +71,18 @@ impl Reply {
         matches!(self, Self::Stream(relay) if relay.id().is_some_and(|id| cancellations.is_cancelled(id)))
     }
 
+    /// Captures what the client gets.
+    pub fn capture(&mut self, capture: BodyCapture) {
+        match self {
+            // A `Full` has one frame, which is ready.
+            Self::Whole(body) => capture.push(&body.clone().into_inner().unwrap_or_default()),
+            Self::Pieces(bytes) => capture.push(bytes),
+            Self::Stream(relay) => relay.set_capture(capture),
+            Self::BrokenStream { last, .. } => capture.push(last),
+            Self::Ended => {}
+        }
+    }
+
     /// Creates a complete body.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self::Whole(Full::new(bytes.into()))
@@ -92,9 +105,13 @@ impl Body for Reply {
                 }
                 Self::Ended => return Poll::Ready(None),
                 Self::Stream(relay) => match ready!(relay.poll_bytes(context)) {
-                    Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                    Some(Ok(bytes)) => {
+                        relay.capture(&bytes);
+                        return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                    }
                     Some(Err(broken)) => {
                         let (last, syncing) = error_reply::error_event(*broken);
+                        relay.capture(&last);
                         (Self::BrokenStream { last, syncing }, None)
                     }
                     None => (Self::Ended, None),

@@ -163,7 +163,10 @@ impl Handler {
             Err(refusal) => return respond::error(ErrorReply::from(&refusal)),
         };
         let endpoint = target.endpoint();
-        let mut open = OpenRequest::new(self.app.clone(), arrival, &principal, endpoint);
+        let (key, account) = (&principal.key.id, principal.account.id);
+        let capture = self.app.captures.begin(key, account, arrival.id, arrival.at);
+        let open = OpenRequest::new(self.app.clone(), arrival, &principal, endpoint);
+        let mut open = open.captured(capture.clone());
         open.set_trace_context(&head.headers);
         let drop_outcome = open.drop_outcome();
         let served = {
@@ -183,11 +186,15 @@ impl Handler {
             });
             next.await
         };
-        let response = match served {
+        let mut response = match served {
             Ok(Ok(response)) => response,
             Ok(Err(failed)) => fail(*failed),
             Err(reply) => respond::error(reply),
         };
+        if let Some(capture) = capture {
+            let capture = capture.returned(response.status(), response.headers());
+            response.body_mut().capture(capture);
+        }
         if response.body().is_whole() {
             // A stream waits at its end. A failed sync is logged and does not hold back an answer.
             _ = self.app.ledger.sync_journal().await;
@@ -252,9 +259,14 @@ impl Handler {
             .receive(&head.headers, incoming, principal.account.id, take_place)
             .await;
         match body {
-            Ok(body) => serve(&self.app, principal, endpoint, &head.headers, body, open)
-                .await
-                .map(respond::answer),
+            Ok(body) => {
+                if let Some(capture) = open.capture() {
+                    capture.received(&head.method, &head.uri, &head.headers, &body);
+                }
+                serve(&self.app, principal, endpoint, &head.headers, body, open)
+                    .await
+                    .map(respond::answer)
+            }
             Err(fault) => Err(FailedRequest::before_forwarding(open, fault)),
         }
     }

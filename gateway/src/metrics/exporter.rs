@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -9,6 +10,7 @@ use super::encoder::Encoder;
 use super::points::Points;
 use super::requests::RequestMetrics;
 use super::scrapes::Scrapes;
+use super::stalls::WorkerStalls;
 use super::text::{Format, Text};
 use crate::clock::Clock;
 use crate::connections::ConnectionSlots;
@@ -20,10 +22,13 @@ use crate::upstream::UpstreamClients;
 use crate::webhooks::Webhooks;
 use domain::health::{BreakerState, CheckState};
 use otlp_proto::metrics::v1::Metric;
-use store::Schema;
+use store::{Schema, StoreMaintenance};
 
 /// The number of upstreams with their own series, in the order of their names, which bounds a scrape.
 const MAX_UPSTREAMS: usize = 100;
+
+/// How long a scrape waits for the size of the database.
+const SIZE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a scrape reads.
 pub struct Sources {
@@ -51,8 +56,10 @@ pub struct Sources {
     pub schema: Schema,
     /// The directory of the journal.
     pub journal_dir: PathBuf,
-    /// The files of the database; none with PostgreSQL.
-    pub database_files: Vec<PathBuf>,
+    /// The database.
+    pub store: Arc<dyn StoreMaintenance>,
+    /// The delays of workers.
+    pub worker_stalls: Arc<WorkerStalls>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// When the process started.
@@ -74,9 +81,9 @@ impl Exporter {
         if let Some(scrapes) = &self.0.scrapes {
             scrapes.record(self.0.clock.now());
         }
-        let encode = move |exporter: &Self| {
+        let encode = move |exporter: &Self, database_bytes| {
             let mut text = Text::new(format);
-            exporter.encode(&mut Encoder::new(&mut text));
+            exporter.encode(&mut Encoder::new(&mut text), database_bytes);
             text.finish()
         };
         self.encoded(encode).await
@@ -84,10 +91,10 @@ impl Exporter {
 
     /// Returns all metrics for a collector. Waits like [`scrape`](Self::scrape).
     pub async fn collect(self: &Arc<Self>) -> Vec<Metric> {
-        let encode = move |exporter: &Self| {
+        let encode = move |exporter: &Self, database_bytes| {
             let Sources { clock, started_at, .. } = &exporter.0;
             let mut points = Points::new(*started_at, clock.now());
-            exporter.encode(&mut Encoder::new(&mut points));
+            exporter.encode(&mut Encoder::new(&mut points), database_bytes);
             points.finish()
         };
         self.encoded(encode).await
@@ -95,21 +102,23 @@ impl Exporter {
 
     async fn encoded<T: Send + 'static>(
         self: &Arc<Self>,
-        encode: impl FnOnce(&Self) -> T + Send + 'static,
+        encode: impl FnOnce(&Self, Option<u64>) -> T + Send + 'static,
     ) -> T {
         let Sources { ledger, .. } = &self.0;
         ledger.record_merged();
         ledger.wait_until_stored().await;
+        let size = tokio::time::timeout(SIZE_TIMEOUT, self.0.store.database_bytes()).await;
+        let database_bytes = size.ok().and_then(Result::ok);
         let exporter = self.clone();
         // It reads files, and many series take milliseconds.
-        let encoding = tokio::task::spawn_blocking(move || encode(&exporter));
+        let encoding = tokio::task::spawn_blocking(move || encode(&exporter, database_bytes));
         encoding.await.expect("encoding does not panic")
     }
 
-    fn encode(&self, encoder: &mut Encoder<'_>) {
+    fn encode(&self, encoder: &mut Encoder<'_>, database_bytes: Option<u64>) {
         self.0.requests.encode(encoder);
         self.encode_process(encoder);
-        self.encode_ledger(encoder);
+        self.encode_ledger(encoder, database_bytes);
         self.encode_upstreams(encoder);
         self.encode_export(encoder);
         self.encode_webhooks(encoder);
@@ -162,6 +171,12 @@ impl Exporter {
         for (kind, budget) in memory {
             family.sample(&[("kind", kind)], budget.held());
         }
+        encoder
+            .histogram(
+                "tollgate_worker_delay_seconds",
+                "How late timers of workers fire, measured four times a second on each.",
+            )
+            .buckets(&[], &self.0.worker_stalls.delays());
         let mut family =
             encoder.gauge("tollgate_memory_limit_bytes", "The most that they may hold.");
         for (kind, budget) in memory {
@@ -169,8 +184,9 @@ impl Exporter {
         }
     }
 
-    fn encode_ledger(&self, encoder: &mut Encoder<'_>) {
-        let Sources { ledger, clock, journal_dir, database_files, .. } = &self.0;
+    /// `database_bytes` is `None` if the database did not answer.
+    fn encode_ledger(&self, encoder: &mut Encoder<'_>, database_bytes: Option<u64>) {
+        let Sources { ledger, clock, journal_dir, .. } = &self.0;
         encoder
             .gauge("tollgate_requests_in_flight", "Requests that went upstream and have not ended.")
             .sample(&[], ledger.under_way(|_| ()).len());
@@ -211,10 +227,10 @@ impl Exporter {
         encoder
             .gauge("tollgate_journal_bytes", "The size of the journal.")
             .sample(&[], directory_bytes(journal_dir));
-        if !database_files.is_empty() {
+        if let Some(bytes) = database_bytes {
             encoder
-                .gauge("tollgate_database_bytes", "The size of the SQLite database and its log.")
-                .sample(&[], database_files.iter().map(|file| file_bytes(file)).sum::<u64>());
+                .gauge("tollgate_database_bytes", "The size of the database, with SQLite's log.")
+                .sample(&[], bytes);
         }
     }
 
@@ -285,6 +301,24 @@ impl Exporter {
                 family.sample(&[("upstream", name)], u8::from(check == CheckState::Passing));
             }
         }
+        let pools: Vec<_> = upstreams()
+            .filter_map(|upstream| Some((upstream.name.as_str(), clients.pool(upstream)?)))
+            .collect();
+        let mut family = encoder.gauge(
+            "tollgate_upstream_connections",
+            "Open connections; those of HTTP/2 are `in_use`.",
+        );
+        for (name, pool) in &pools {
+            family.sample(&[("upstream", name), ("state", "idle")], pool.idle);
+            family.sample(&[("upstream", name), ("state", "in_use")], pool.in_use);
+        }
+        let mut family = encoder.histogram(
+            "tollgate_upstream_connect_duration_seconds",
+            "Time to open a connection, with TLS and through a proxy.",
+        );
+        for (name, pool) in &pools {
+            family.buckets(&[("upstream", name)], &pool.connects);
+        }
         let queues: Vec<_> = upstreams()
             .filter_map(|upstream| Some((upstream.name.as_str(), clients.queue(upstream)?)))
             .collect();
@@ -309,9 +343,4 @@ impl Exporter {
 fn directory_bytes(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum()
-}
-
-/// Returns the size of a file; zero if there is none.
-fn file_bytes(file: &Path) -> u64 {
-    std::fs::metadata(file).map_or(0, |file| file.len())
 }

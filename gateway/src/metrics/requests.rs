@@ -15,9 +15,10 @@ use foldhash::fast::RandomState;
 use super::encoder::Encoder;
 use super::exemplars::TracedHistogram;
 use super::gen_ai::{self, GenAi};
+use super::top::{TopNames, TopSeries};
 use crate::directory::Catalogue;
 use domain::endpoint::Endpoint;
-use domain::id::ModelId;
+use domain::id::{AccountId, KeyId, ModelId};
 use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus};
 
@@ -35,8 +36,24 @@ const DURATIONS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
     1_200.0, 1_800.0,
 ];
+/// The most accounts, and keys, that can have their own series.
+pub const MAX_TOP: u32 = 200;
+const ACCOUNTS: TopNames = TopNames {
+    label: "account",
+    requests: "tollgate_account_requests_total",
+    input_tokens: "tollgate_account_input_tokens_total",
+    output_tokens: "tollgate_account_output_tokens_total",
+    cost: "tollgate_account_cost_usd_total",
+};
+const KEYS: TopNames = TopNames {
+    label: "key",
+    requests: "tollgate_key_requests_total",
+    input_tokens: "tollgate_key_input_tokens_total",
+    output_tokens: "tollgate_key_output_tokens_total",
+    cost: "tollgate_key_cost_usd_total",
+};
+
 /// The metrics of all requests that have ended since the start.
-#[derive(Default)]
 pub struct RequestMetrics(Mutex<Series>);
 
 #[derive(Clone)]
@@ -50,6 +67,8 @@ struct Series {
     other: ModelSeries,
     /// Of requests that were sent to an upstream, in the order of [`Endpoint::ALL`].
     durations: [TracedHistogram; Endpoint::ALL.len()],
+    accounts: TopSeries<AccountId>,
+    keys: TopSeries<KeyId>,
 }
 
 /// The series of one value of the label `model`.
@@ -84,6 +103,11 @@ struct HttpClass(u16);
 // === impl RequestMetrics ===
 
 impl RequestMetrics {
+    /// Creates metrics with series for `top` accounts and as many keys.
+    pub fn new(top: usize) -> Self {
+        Self(Mutex::new(Series::new(top)))
+    }
+
     /// Counts requests that have ended. Names of models are looked up in `catalogue` when they are first seen.
     pub fn observe(&self, records: &[RequestRecord], catalogue: &Catalogue) {
         let mut series = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,8 +125,8 @@ impl RequestMetrics {
 
 // === impl Series ===
 
-impl Default for Series {
-    fn default() -> Self {
+impl Series {
+    fn new(top: usize) -> Self {
         let named = |model: &str| ModelSeries { model: model.to_owned(), ..Default::default() };
         Self {
             models: Vec::new(),
@@ -111,11 +135,11 @@ impl Default for Series {
             unknown: named(UNKNOWN),
             other: named(OTHER),
             durations: std::array::from_fn(|_| TracedHistogram::new(DURATIONS)),
+            accounts: TopSeries::new(top),
+            keys: TopSeries::new(top),
         }
     }
-}
 
-impl Series {
     fn observe(&mut self, record: &RequestRecord, catalogue: &Catalogue) {
         if record.deployment.is_some() {
             let at = Endpoint::ALL.iter().position(|endpoint| *endpoint == record.endpoint);
@@ -123,6 +147,8 @@ impl Series {
             self.durations[at.expect("`ALL` has every endpoint")].observe(duration, record);
         }
         self.model(record.model.as_ref(), catalogue).observe(record);
+        self.accounts.observe(&record.account, record);
+        self.keys.observe(&record.key, record);
     }
 
     fn model(&mut self, name: Option<&ModelId>, catalogue: &Catalogue) -> &mut ModelSeries {
@@ -211,6 +237,8 @@ impl Series {
         }
         let gen_ai = self.all().filter_map(|it| Some((&*it.model, it.gen_ai.as_deref()?)));
         gen_ai::encode(encoder, &gen_ai.collect::<Vec<_>>());
+        self.accounts.encode(encoder, &ACCOUNTS);
+        self.keys.encode(encoder, &KEYS);
     }
 }
 
@@ -280,4 +308,4 @@ impl HttpClass {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

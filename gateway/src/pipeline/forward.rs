@@ -135,7 +135,8 @@ pub async fn forward(
     let lowered_cap = admitted.output_cap();
     let mut request = ForwardedRequest::new(admitted);
     let (account, id_header) = (request.open.account(), request.open.id_header());
-    let sender = Sender { app, stream, account, id_header };
+    let capture = request.open.capture().cloned();
+    let sender = Sender { app, stream, account, id_header, capture };
     let is_available = |target: &Deployment| {
         let catalogue = app.directory.catalogue();
         let upstream = catalogue.upstreams.get(&target.upstream);

@@ -52,6 +52,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cancellation::Cancellations;
+use crate::capture::Captures;
 use crate::clock::{Clock, Entropy};
 use crate::directory::Directory;
 use crate::fleet::StoreContact;
@@ -100,6 +101,8 @@ pub struct AppState {
     pub trace_sampler: Option<TraceSampler>,
     /// Counts tokens that an upstream does not report.
     pub counter: Counter,
+    /// The captured requests.
+    pub captures: Arc<Captures>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Randomness and ids.

@@ -16,6 +16,7 @@ use super::AppState;
 use super::authenticate::Principal;
 use super::outcome::{ClientDisconnected, DropOutcome, HeadSent, RequestOutcome};
 use super::propagation::{AttemptContext, TraceContext, TraceHeaders};
+use crate::capture::CapturedRequest;
 use crate::memory_budget::MemoryGuard;
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, ModelId, RequestId};
@@ -57,6 +58,8 @@ pub struct OpenRequest {
     client_disconnected: Option<ClientDisconnected>,
     drop_outcome: DropOutcome,
     trace: TraceContext,
+    /// The captured messages, if the key is captured.
+    capture: Option<Arc<CapturedRequest>>,
 }
 
 /// The record of a request that has ended, without its usage and cost.
@@ -131,12 +134,26 @@ impl OpenRequest {
             client_disconnected: None,
             drop_outcome: DropOutcome::default(),
             trace: TraceContext::default(),
+            capture: None,
         })
     }
 
     /// Takes the trace context from the headers of the client.
     pub fn set_trace_context(&mut self, headers: &HeaderMap) {
         self.trace = TraceContext::of(self.app.trace_sampler, headers, &self.arrival);
+    }
+
+    /// Captures the messages of the request.
+    #[must_use]
+    pub fn captured(self: Box<Self>, capture: Option<Arc<CapturedRequest>>) -> Box<Self> {
+        let mut open = self;
+        open.capture = capture;
+        open
+    }
+
+    /// Returns the captured messages, if the key is captured.
+    pub fn capture(&self) -> Option<&Arc<CapturedRequest>> {
+        self.capture.as_ref()
     }
 
     /// Returns the request id.

@@ -23,6 +23,7 @@ use super::read_batcher::ReadBatcher;
 use super::replay::AnswerRecorder;
 use super::stream_adapter::StreamAdapter;
 use super::stream_memory::StreamMemory;
+use crate::capture::BodyCapture;
 use crate::ledger::DiskSync;
 use crate::timers::IdleTimeout;
 use crate::upstream::{AnswerBody, Phase, UpstreamError};
@@ -99,6 +100,8 @@ pub struct Relay {
     on_disconnect: Option<OnDisconnect>,
     /// The wait between settlement and the end of the stream.
     syncing: Option<DiskSync>,
+    /// Captures what the client gets, if the key is captured.
+    capture: Option<BodyCapture>,
 }
 
 /// The source of a stream.
@@ -179,7 +182,20 @@ impl Relay {
             answer_recorder: None,
             on_disconnect: None,
             syncing: None,
+            capture: None,
         })
+    }
+
+    /// Captures what the client gets.
+    pub fn set_capture(&mut self, capture: BodyCapture) {
+        self.capture = Some(capture);
+    }
+
+    /// Captures bytes that the client gets, if they are to be.
+    pub fn capture(&self, bytes: &[u8]) {
+        if let Some(capture) = &self.capture {
+            capture.push(bytes);
+        }
     }
 
     /// Waits for the first event, up to `COMMIT_GRACE`. Returns the headers for the client, and the relay.

@@ -2,6 +2,7 @@
 
 mod access;
 mod events;
+mod journal;
 mod writer;
 
 use std::io::IsTerminal;
@@ -22,11 +23,13 @@ pub enum LogFormat {
     Human,
     /// A JSON object per line.
     Json,
+    /// A JSON object per line, after its level in the form that journald takes from standard error (`<4>`).
+    Journald,
 }
 
-/// The format is neither `human` nor `json`.
+/// The format is none of `human`, `json` and `journald`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a format; write `human` or `json`")]
+#[error("`{0}` is not a format; write `human`, `json` or `journald`")]
 pub struct UnknownFormatError(String);
 
 impl FromStr for LogFormat {
@@ -36,44 +39,50 @@ impl FromStr for LogFormat {
         match text {
             "human" => Ok(Self::Human),
             "json" => Ok(Self::Json),
+            "journald" => Ok(Self::Journald),
             _ => Err(UnknownFormatError(text.to_owned())),
         }
     }
 }
 
 /// Starts logging with `filter`, in the syntax of `RUST_LOG`; `info` by default. The default format is
-/// [`LogFormat::Human`] on a terminal, else [`LogFormat::Json`]. `events` gets the events that have a name. The guard
-/// writes the rest of the log when it is dropped.
+/// [`LogFormat::Human`] on a terminal, [`LogFormat::Journald`] if `journal_stream`, the value of `JOURNAL_STREAM`, says
+/// that standard error is journald's, else [`LogFormat::Json`]. `events` gets the events that have a name. The guard writes the rest of the log when it is
+/// dropped.
 ///
 /// # Errors
 /// `filter` is malformed, a global subscriber is already set, or there is no thread.
 pub fn init(
     filter: Option<&str>,
     format: Option<LogFormat>,
+    journal_stream: Option<&str>,
     events: LogEvents,
 ) -> anyhow::Result<LogGuard> {
     let filter = EnvFilter::try_new(filter.unwrap_or("info"))?;
     let is_terminal = std::io::stderr().is_terminal();
-    let default = if is_terminal { LogFormat::Human } else { LogFormat::Json };
+    let default = match () {
+        () if is_terminal => LogFormat::Human,
+        () if journal_stream.is_some_and(journal::is_standard_error) => LogFormat::Journald,
+        () => LogFormat::Json,
+    };
     let format = format.unwrap_or(default);
     let report = match format {
         LogFormat::Human => |dropped| format!("{DROPPED_LINES} dropped={dropped}\n").into_bytes(),
-        LogFormat::Json => |dropped| {
-            let line = serde_json::json!({
-                "level": "WARN", "event": "log_lines_dropped", "dropped": dropped, "message": DROPPED_LINES,
-            });
-            format!("{line}\n").into_bytes()
+        LogFormat::Json => |dropped| format!("{}\n", dropped_lines(dropped)).into_bytes(),
+        LogFormat::Journald => |dropped| {
+            let prefix = journal::prefix(tracing::Level::WARN);
+            format!("{prefix}{}\n", dropped_lines(dropped)).into_bytes()
         },
     };
     let (lines, guard) = writer::start(std::io::stderr(), report)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(lines)
+        .with_writer(lines.with_levels(format == LogFormat::Journald))
         .with_ansi(is_terminal && format == LogFormat::Human)
         .with_target(false);
     let started = match format {
         LogFormat::Human => builder.finish().with(events).try_init(),
-        LogFormat::Json => {
+        LogFormat::Json | LogFormat::Journald => {
             let builder = builder.json().flatten_event(true);
             let builder = builder.with_current_span(false).with_span_list(false);
             builder.finish().with(events).try_init()
@@ -81,6 +90,12 @@ pub fn init(
     };
     started.map_err(|error| anyhow::anyhow!("starting the log: {error}"))?;
     Ok(guard)
+}
+
+fn dropped_lines(dropped: u64) -> serde_json::Value {
+    serde_json::json!({
+        "level": "WARN", "event": "log_lines_dropped", "dropped": dropped, "message": DROPPED_LINES,
+    })
 }
 
 /// The message about lines that were not written.

@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
+
+use super::journal;
 
 /// The number of lines that may wait; most have a few hundred bytes.
 const MAX_WAITING_LINES: usize = 8_192;
@@ -19,6 +22,12 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Queues the lines of the log.
 #[derive(Clone)]
 pub(super) struct LineQueue(Arc<Queue>);
+
+/// Queues the lines of the log, perhaps with their levels for journald.
+pub(super) struct LineWriter {
+    queue: LineQueue,
+    has_levels: bool,
+}
 
 struct Queue {
     /// `None` once the log has ended.
@@ -81,6 +90,11 @@ fn write_all(
 // === impl LineQueue ===
 
 impl LineQueue {
+    /// Returns the writer of lines, which begin with the prefix of their level if `has_levels` is set.
+    pub(super) fn with_levels(self, has_levels: bool) -> LineWriter {
+        LineWriter { queue: self, has_levels }
+    }
+
     fn push(&self, line: Vec<u8>) {
         let lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let is_queued = lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
@@ -90,11 +104,21 @@ impl LineQueue {
     }
 }
 
-impl<'a> MakeWriter<'a> for LineQueue {
+// === impl LineWriter ===
+
+impl<'a> MakeWriter<'a> for LineWriter {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Line { queue: self, bytes: Vec::new() }
+        Line { queue: &self.queue, bytes: Vec::new() }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
+        let mut line = self.make_writer();
+        if self.has_levels {
+            line.bytes.extend_from_slice(journal::prefix(*metadata.level()).as_bytes());
+        }
+        line
     }
 }
 
@@ -177,7 +201,8 @@ mod tests {
         let ((permit, permits), (written, lines)) = (channel(), channel());
         let report = |dropped| format!("dropped {dropped}\n").into_bytes();
         let (queue, guard) = start(Gate { permits, written }, report).unwrap();
-        let log = |text: &str| queue.make_writer().write_all(text.as_bytes()).unwrap();
+        let writer = queue.with_levels(false);
+        let log = |text: &str| writer.make_writer().write_all(text.as_bytes()).unwrap();
         log("first\n");
         // The thread may have taken one line out of the queue.
         for _ in 0..MAX_WAITING_LINES + 10 {

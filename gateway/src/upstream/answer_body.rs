@@ -27,7 +27,12 @@ pub struct AnswerBody {
     slot: Option<Slot>,
     /// The end of the time for the whole answer, if the upstream has such a deadline.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Gets a copy of what is read.
+    tap: Option<Tap>,
 }
+
+/// Called with each piece of a body.
+pub type Tap = Box<dyn FnMut(&[u8]) + Send>;
 
 // === impl AnswerBody ===
 
@@ -49,7 +54,16 @@ impl AnswerBody {
             allows_early_end: false,
             slot: None,
             deadline: None,
+            tap: None,
         }
+    }
+
+    /// Passes a copy of what is read to `tap`.
+    #[must_use]
+    pub fn with_tap(self, tap: Tap) -> Self {
+        let mut body = self;
+        body.tap = Some(tap);
+        body
     }
 
     /// Accepts an HTTP/2 stream that the server resets with `NO_ERROR` as the end of the answer. A server may reset the stream
@@ -89,7 +103,7 @@ impl Body for AnswerBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UpstreamError>>> {
-        let Self { incoming, connection, is_at_end, allows_early_end, slot: _, deadline } =
+        let Self { incoming, connection, is_at_end, allows_early_end, slot: _, deadline, tap } =
             &mut *self;
         if let Some(deadline) = deadline
             && deadline.as_mut().poll(context).is_ready()
@@ -108,6 +122,11 @@ impl Body for AnswerBody {
                 return Poll::Ready(Some(Err(UpstreamError::CutOff)));
             }
             *is_at_end = frame.is_none() || incoming.is_end_stream();
+            if let (Some(tap), Some(Ok(frame))) = (tap, frame)
+                && let Some(data) = frame.data_ref()
+            {
+                tap(data);
+            }
         }
         polled.map_err(|_| UpstreamError::CutOff)
     }

@@ -26,7 +26,7 @@ use super::stats::{InFlight, StatsTable, UpstreamStats};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use crate::secrets::UpstreamSecrets;
 use domain::health::CheckState;
-use domain::id::AccountId;
+use domain::id::{AccountId, UpstreamName};
 use domain::upstream::{CredentialIndex, Profile, Upstream};
 use domain::wire::error::ReportedError;
 use domain::wire::splice::Payload;
@@ -78,8 +78,10 @@ impl UpstreamClient {
         let (chat_completions, models) = (below("/chat/completions")?, below("/models")?);
         let credentials = Credential::all(&secrets.credentials, &host(&chat_completions)?, &stats)?;
         let connect_timeout = upstream.deadlines.connect();
-        let pool =
-            |connector| Pool::new(connector, connect_timeout, journal_barrier.clone(), slots);
+        let pool = |connector| {
+            let pool_stats = stats.pool().clone();
+            Pool::new(connector, connect_timeout, journal_barrier.clone(), slots, pool_stats)
+        };
         let proxy = || {
             let proxy = super::proxy(&upstream, secrets, proxies, &chat_completions);
             proxy.map_err(UpstreamError::Misconfigured)
@@ -134,6 +136,11 @@ impl UpstreamClient {
     pub fn usable_credentials(&self) -> impl Iterator<Item = CredentialIndex> {
         let credentials = (0..).map(CredentialIndex).zip(&self.credentials);
         credentials.filter_map(|(index, credential)| credential.as_ref().map(|_| index))
+    }
+
+    /// Returns the name of the upstream.
+    pub fn name(&self) -> &UpstreamName {
+        &self.upstream.name
     }
 
     /// The upstream's dialect.

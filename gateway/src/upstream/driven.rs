@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::head_limit::HeadLimit;
 use super::outbound::Outbound;
 use crate::timers::LazyTimer;
+use super::pool_stats::OpenConnection;
 
 /// How often one poll of the request polls a connection that wakes itself meanwhile. Beyond this, the task yields.
 const MAX_POLLS: usize = 4;
@@ -31,6 +32,7 @@ pub(super) struct DrivenConnection {
     head_limit: HeadLimit,
     /// The deadline of the head of an answer.
     deadline: LazyTimer,
+    _open: OpenConnection,
 }
 
 /// Polls the connection's IO.
@@ -67,6 +69,7 @@ impl DrivenConnection {
         sender: SendRequest<Outbound>,
         connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
         head_limit: HeadLimit,
+        open: OpenConnection,
     ) -> Self {
         let wake_state = Arc::<WakeState>::default();
         let waker = Waker::from(wake_state.clone());
@@ -75,6 +78,7 @@ impl DrivenConnection {
             driver: Driver { connection: Some(Box::pin(connection)), wake_state, waker },
             head_limit,
             deadline: LazyTimer::default(),
+            _open: open,
         }
     }
 

@@ -21,6 +21,7 @@ mod health_check;
 mod hedge_budget;
 mod outbound;
 mod pool;
+mod pool_stats;
 mod post;
 mod probe;
 mod proxy;
@@ -46,7 +47,7 @@ use domain::health::Health;
 use domain::id::UpstreamName;
 use domain::upstream::{ProxyChoice, Upstream};
 
-pub use answer_body::AnswerBody;
+pub use answer_body::{AnswerBody, Tap};
 pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
 pub use credential_states::TriedCredentials;
@@ -55,6 +56,7 @@ pub use error::{Phase, RETRY_AFTER_HEADERS, UpstreamError};
 pub use health_check::HealthChecks;
 pub use hedge_budget::HedgeBudget;
 pub use outbound::SendStatus;
+pub use pool_stats::PoolStatus;
 pub use post::Post;
 pub use probe::DueProbes;
 pub use slots::{QueueStatus, SlotsTable};
@@ -182,6 +184,11 @@ impl UpstreamClients {
     /// Returns the requests that wait for a connection to an upstream with bounded connections.
     pub fn queue(&self, upstream: &Upstream) -> Option<QueueStatus> {
         self.slots.queue(upstream)
+    }
+
+    /// Returns the connections to an upstream; `None` if none was needed since its entry changed.
+    pub fn pool(&self, upstream: &Arc<Upstream>) -> Option<PoolStatus> {
+        self.stats.read(upstream, |stats| stats.pool().status())
     }
 
     /// Returns for how much longer all credentials of an upstream are paused; `None` if it may get requests.

@@ -22,6 +22,7 @@ use super::early_response::EarlyResponseStream;
 use super::error::{Phase, UpstreamError};
 use super::head_limit::{HeadLimit, HeadLimitedStream};
 use super::outbound::{Outbound, SendStatus};
+use super::pool_stats::PoolStats;
 use super::slots::{Slot, Slots};
 use crate::coalescing_writer::CoalescingWriter;
 use crate::journal_barrier::JournalBarrier;
@@ -51,6 +52,7 @@ pub(super) struct Pool {
     idle: Arc<Idle>,
     /// `None` if the connections are not bounded.
     slots: Option<Arc<Slots>>,
+    stats: Arc<PoolStats>,
     /// Held while a connection is opened to a server that has chosen HTTP/2 before, because one is enough.
     connecting: tokio::sync::Mutex<()>,
 }
@@ -115,14 +117,16 @@ pub(super) struct PooledConnection {
 
 impl Pool {
     /// Creates a pool of the connections that `connector` opens, which write through `journal_barrier`. A request
-    /// waits for one up to `connect_timeout`. `slots` bound the connections of all workers.
+    /// waits for one up to `connect_timeout`. `slots` bound the connections of all workers, and `stats` count them.
     pub(super) fn new(
         connector: Box<dyn Connect>,
         connect_timeout: Duration,
         journal_barrier: JournalBarrier,
         slots: Option<Arc<Slots>>,
+        stats: Arc<PoolStats>,
     ) -> Self {
         let idle = Arc::default();
+        stats.add_pool(&idle);
         if let Some(slots) = &slots {
             slots.add_pool(&idle);
         }
@@ -132,6 +136,7 @@ impl Pool {
             journal_barrier,
             idle,
             slots,
+            stats,
             connecting: tokio::sync::Mutex::default(),
         }
     }
@@ -231,8 +236,10 @@ impl Pool {
         if let Some(slots) = &self.slots {
             slots.make_room();
         }
+        let began_at = Instant::now();
         let Connected { stream, protocol } =
             self.connector.connect().await.map_err(UpstreamError::Unreachable)?;
+        let open = self.stats.record_opened(began_at.elapsed());
         let head_limit = HeadLimit::new();
         let stream = HeadLimitedStream::new(TokioIo::new(stream), head_limit.clone());
         let stream = CoalescingWriter::new(EarlyResponseStream::new(TokioIo::new(stream)));
@@ -242,7 +249,7 @@ impl Pool {
             Protocol::Http1 => {
                 let (sender, connection) = http1::handshake(stream).await.map_err(unreachable)?;
                 self.idle.lock().is_http2 = false;
-                let connection = DrivenConnection::new(sender, connection, head_limit);
+                let connection = DrivenConnection::new(sender, connection, head_limit, open);
                 Ok(Connection::Http1(Box::new(connection)))
             }
             Protocol::Http2 => {
@@ -253,6 +260,7 @@ impl Pool {
                     .handshake(stream);
                 let (sender, connection) = handshake.await.map_err(unreachable)?;
                 spawn_detached(async move {
+                    let _open = open;
                     if let Err(error) = connection.await {
                         tracing::debug!(%error, "an HTTP/2 connection to an upstream ended badly");
                     }

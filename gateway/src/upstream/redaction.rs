@@ -30,7 +30,7 @@ impl UpstreamClient {
     }
 
     /// Removes the upstream's credentials from a text.
-    pub(super) fn redact_text(&self, text: &mut String) {
+    pub fn redact_text(&self, text: &mut String) {
         self.secrets().for_each(|secret| redact_text(text, secret));
     }
 

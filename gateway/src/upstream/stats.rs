@@ -17,6 +17,7 @@ use super::breaker::{Breaker, Permission};
 use super::credential_states::CredentialStates;
 use super::error::UpstreamError;
 use super::hedge_budget::HedgeBudget;
+use super::pool_stats::PoolStats;
 use super::probe::DueProbes;
 use domain::health::{CheckState, Health, LastError};
 use domain::id::UpstreamName;
@@ -60,6 +61,7 @@ pub(super) struct UpstreamStats {
     /// Attempts that failed, also after the answer began.
     failures: AtomicU64,
     hedge_budget: HedgeBudget,
+    pool: Arc<PoolStats>,
     /// The moving average of the time to the head of an answer, in microseconds; zero before the first.
     average_latency: AtomicU64,
     /// The monotonic time in milliseconds of the last answer.
@@ -265,6 +267,11 @@ impl UpstreamStats {
         if micros(latency) > self.average_latency.load(Ordering::Relaxed) {
             self.update_latency(latency, now);
         }
+    }
+
+    /// Returns the statistics of the connections.
+    pub(super) fn pool(&self) -> &Arc<PoolStats> {
+        &self.pool
     }
 
     /// Returns the bound on the requests that are sent twice.

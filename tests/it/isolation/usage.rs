@@ -17,6 +17,16 @@ pub(super) async fn attempt(rpc: &str, caller: &Session, victim: &Victim) -> Opt
             all.push(shown(caller.usage().get_request(request).await));
             Rule::Hidden
         }
+        "UsageService/CaptureRequests" => {
+            let request = v1::CaptureRequestsRequest { key: victim.key.id.clone(), seconds: 60 };
+            all.push(shown(caller.usage().capture_requests(request).await));
+            Rule::Operator
+        }
+        "UsageService/GetRequestWire" => {
+            let request = v1::GetRequestWireRequest { id: victim.request.clone() };
+            all.push(shown(caller.usage().get_request_wire(request).await));
+            Rule::Operator
+        }
         "UsageService/ListRequests" => {
             for filter in of_account(victim) {
                 let request =

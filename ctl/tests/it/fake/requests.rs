@@ -119,6 +119,38 @@ impl UsageService for FakeGateway {
         answer(CancelRequestResponse {})
     }
 
+    async fn capture_requests(
+        &self,
+        request: Request<CaptureRequestsRequest>,
+    ) -> Answer<CaptureRequestsResponse> {
+        self.record("CaptureRequests", request)?;
+        answer(CaptureRequestsResponse { until: at(600, 0) })
+    }
+
+    async fn get_request_wire(
+        &self,
+        request: Request<GetRequestWireRequest>,
+    ) -> Answer<GetRequestWireResponse> {
+        self.record("GetRequestWire", request)?;
+        let message =
+            |kind: WireMessageKind, upstream: &str, head: &[&str], body: &str| WireMessage {
+                kind: kind.into(),
+                upstream: upstream.to_owned(),
+                head: head.iter().map(|line| (*line).to_owned()).collect(),
+                body: body.to_owned(),
+                body_bytes: body.len() as u64,
+            };
+        let head = ["POST /v1/chat/completions", "authorization: [redacted]"];
+        answer(GetRequestWireResponse {
+            messages: vec![
+                message(WireMessageKind::Received, "", &head, "{\"model\":\"m\u{1b}[2J\"}"),
+                message(WireMessageKind::Sent, "gpu", &["POST chat/completions"], "{}"),
+                message(WireMessageKind::Answered, "gpu", &["200 OK"], "data: a\n\ndata: b"),
+                message(WireMessageKind::Returned, "", &["200 OK"], "{}"),
+            ],
+        })
+    }
+
     type TailRequestsStream =
         Pin<Box<dyn Stream<Item = Result<TailRequestsResponse, Status>> + Send>>;
 

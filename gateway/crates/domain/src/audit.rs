@@ -107,6 +107,10 @@ actions! {
     KeyUpdate = "key.update",
     /// A key was replaced by a new one.
     KeyRotate = "key.rotate",
+    /// The requests of a key are captured for a while.
+    KeyCapture = "key.capture",
+    /// The captured messages of a request were read.
+    RequestWire = "request.wire",
     /// A key was revoked.
     KeyRevoke = "key.revoke",
     /// A request was cancelled.

@@ -52,6 +52,8 @@ pub trait StoreMaintenance: Send + Sync {
     /// # Cancel safety
     /// Dropping the future cancels the check.
     async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError>;
+    /// Returns the size of the database in bytes; with SQLite, that of its files.
+    async fn database_bytes(&self) -> Result<u64, StoreError>;
     /// Returns what retention stored last; `None` before the first.
     async fn retention_time(&self) -> Result<Option<RetentionTime>, StoreError>;
     /// Stores the time that retention trusts.

@@ -30,4 +30,5 @@ pub(super) use response::{
 pub(super) use traffic::{limit_use, snapshot, upstream_health};
 pub(super) use usage::{
     export, filter, record, requests_in_flight, response_chunks, summary, tail, tail_update,
+    wire_message,
 };

@@ -5,6 +5,7 @@ use proto::v1;
 use super::request::{self, unknown};
 use super::response::millis;
 use super::time;
+use crate::capture::{MessageKind, WireMessage};
 use crate::control::requests_in_flight::{RequestInFlight, RequestsInFlight};
 use crate::control::tail::{TailBatch, TailStart};
 use crate::control::usage::{RecordView, RequestQuery, SummaryView, parse_cursor};
@@ -51,6 +52,22 @@ fn status(number: i32) -> Result<Option<RequestStatus>, ValidationError> {
         Ok(v1::RequestStatus::Rejected) => RequestStatus::Rejected,
         Err(_) => return Err(unknown("status", number)),
     }))
+}
+
+pub(in super::super) fn wire_message(message: WireMessage) -> v1::WireMessage {
+    let kind = match message.kind {
+        MessageKind::Received => v1::WireMessageKind::Received,
+        MessageKind::Sent => v1::WireMessageKind::Sent,
+        MessageKind::Answered => v1::WireMessageKind::Answered,
+        MessageKind::Returned => v1::WireMessageKind::Returned,
+    };
+    v1::WireMessage {
+        kind: kind.into(),
+        upstream: message.upstream.unwrap_or_default(),
+        head: message.head,
+        body: message.body,
+        body_bytes: message.body_bytes,
+    }
 }
 
 pub(in super::super) fn record(view: RecordView) -> v1::RequestRecord {

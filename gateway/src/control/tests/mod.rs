@@ -116,6 +116,7 @@ impl Bench {
             scrapes: None,
             telemetry: None,
             webhooks: None,
+            captures: Arc::default(),
             allocations: None,
             store,
             directory,

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::super::AppState;
 use super::super::propagation::AttemptContext;
 use super::Outgoing;
+use crate::capture::CapturedRequest;
 use crate::upstream::{AnswerBody, InFlight, SendStatus, UpstreamClient, UpstreamError};
 use domain::id::AccountId;
 use domain::model::Deployment;
@@ -26,6 +27,8 @@ pub(super) struct Sender<'a> {
     pub(super) account: AccountId,
     /// The header with the request id.
     pub(super) id_header: HeaderValue,
+    /// Captures the messages, if the key is captured.
+    pub(super) capture: Option<Arc<CapturedRequest>>,
 }
 
 /// One attempt. It borrows nothing from the request's state, so that the state can change, and another attempt begin,
@@ -90,10 +93,13 @@ impl<'a> Attempt<'a> {
         sender: &Sender<'_>,
         outgoing: &Outgoing,
     ) -> Result<UpstreamAnswer, UpstreamError> {
-        let Sender { app, stream, account, id_header } = sender;
+        let Sender { app, stream, account, id_header, capture } = sender;
         let (upstream_client, credential) = (&self.upstream_client, self.credential);
         let in_flight = upstream_client.begin_request();
         let Outgoing { body, edits } = outgoing;
+        if let Some(capture) = capture {
+            capture.sent(upstream_client, &splice::join(body, edits));
+        }
         let body_and_id = |headers: &mut HeaderMap| {
             if let Some(context) = self.context() {
                 context.headers.insert_into(headers);
@@ -118,7 +124,14 @@ impl<'a> Attempt<'a> {
                 upstream_client.record_answer(credential, now.saturating_sub(self.began_at), now);
             }
         }
-        let (head, body) = checked?.into_parts();
+        if let (Some(capture), Err(error)) = (capture, &checked) {
+            capture.failed(upstream_client, error.for_operators());
+        }
+        let (head, mut body) = checked?.into_parts();
+        if let Some(capture) = capture {
+            let capture = capture.answered(upstream_client, &head.headers);
+            body = body.with_tap(Box::new(move |bytes| capture.push(bytes)));
+        }
         let headers = client_headers(&head.headers, upstream_client);
         Ok(UpstreamAnswer { headers, body, upstream_client: upstream_client.clone(), in_flight })
     }

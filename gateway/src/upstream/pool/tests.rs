@@ -66,7 +66,7 @@ fn pool_of(connector: impl Connect + 'static) -> Pool {
 
 fn bounded_pool_of(connector: impl Connect + 'static, slots: Option<Arc<Slots>>) -> Pool {
     let journal_barrier = JournalBarrier::new(Arc::new(|| Ok(())), TaskTracker::new());
-    Pool::new(Box::new(connector), Duration::from_secs(10), journal_barrier, slots)
+    Pool::new(Box::new(connector), Duration::from_secs(10), journal_barrier, slots, Arc::default())
 }
 
 async fn answer(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), answers: usize) {
@@ -131,6 +131,25 @@ async fn a_connection_serves_one_request_after_another() {
         until_kept(&pool).await;
     }
     assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn connections_are_counted_while_they_are_in_use_and_idle() {
+    let server = Server::start().await;
+    let pool = server.pool();
+    let status = || {
+        let status = pool.stats.status();
+        (status.idle, status.in_use, status.connects.count())
+    };
+    assert_eq!(status(), (0, 0, 0));
+    let response = send(&pool, &request).await.unwrap();
+    assert_eq!(status(), (0, 1, 1));
+    response.into_body().collect().await.unwrap();
+    until_kept(&pool).await;
+    assert_eq!(status(), (1, 0, 1));
+    // One that is not read to its end is closed.
+    drop(send(&pool, &request).await.unwrap());
+    assert_eq!(status(), (0, 0, 1));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What retention stores about the time, and keys that it deletes.
+//! What retention stores about the time, keys that it deletes, and the size of the database.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use crate::{RetentionTime, Store, UnconfirmedTime};
 use domain::id::KeyId;
 
 pub(super) async fn run(store: &dyn Store) {
+    assert!(store.database_bytes().await.unwrap() > 10_000);
     assert_eq!(store.retention_time().await.unwrap(), None);
     let unconfirmed =
         UnconfirmedTime { first: at(5_000), last: at(5_001), uptime: Duration::from_secs(61) };

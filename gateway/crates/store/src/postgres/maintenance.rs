@@ -37,6 +37,13 @@ impl StoreMaintenance for PostgresStore {
         Ok((failures > 0).then(finding).into_iter().collect())
     }
 
+    async fn database_bytes(&self) -> Result<u64, StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = connection.view().await?;
+        let sql = "SELECT pg_database_size(current_database())";
+        Ok(tx.query_one("pg_database", sql, &[]).await?.column::<Count>(0)?.0)
+    }
+
     async fn retention_time(&self) -> Result<Option<RetentionTime>, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.view().await?;

@@ -4,6 +4,7 @@
 //! The file is never vacuumed: new records reuse freed pages.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -28,6 +29,14 @@ impl StoreMaintenance for SqliteStore {
     async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {
         self.write(move |tx| integrity::record_check(tx, at)).await?;
         self.background_reads.run(integrity::quick_check).await
+    }
+
+    async fn database_bytes(&self) -> Result<u64, StoreError> {
+        let main = self.background_reads.path();
+        let mut log = main.as_os_str().to_owned();
+        log.push("-wal");
+        let bytes = |file: &Path| std::fs::metadata(file).map_or(0, |file| file.len());
+        Ok(bytes(main) + bytes(log.as_ref()))
     }
 
     async fn retention_time(&self) -> Result<Option<RetentionTime>, StoreError> {

@@ -1,0 +1,92 @@
+//! `ctl top`: the load of the gateway, once or refreshed until Ctrl-C.
+//!
+//! Each refresh reads the records of the last minute, at most a page of them; [`load`] computes rates and rankings from them,
+//! [`render`] draws them.
+
+mod load;
+mod render;
+
+use std::pin::pin;
+use std::time::Duration;
+
+use proto::client::Connection;
+use proto::v1::traffic_service_client::TrafficServiceClient;
+use proto::v1::usage_service_client::UsageServiceClient;
+use proto::v1::{
+    ListRequestsRequest, ListUpstreamHealthRequest, RequestFilter, WatchTrafficRequest,
+};
+
+use self::load::{LoadRecord, WINDOW};
+use super::required;
+use crate::Shell;
+use crate::cli::top::Top;
+use crate::error::{Exit, Failure};
+use crate::output::{Format, StreamState};
+
+/// The largest page of records.
+const MAX_RECORDS: u32 = 1_000;
+
+/// Runs `ctl top`.
+pub(super) async fn run(shell: &mut Shell<'_>, input: Top) -> Result<(), Failure> {
+    if !input.once && shell.output.format() == Format::Json {
+        return Err(Failure::usage("endless output cannot be one JSON document")
+            .advise("add --once, or use -o jsonl, which prints an object per line"));
+    }
+    // A screen that is not there cannot be refreshed.
+    let is_screen = shell.output.format() == Format::Table && shell.output.width().is_some();
+    let once = input.once || shell.output.format() == Format::Table && !is_screen;
+    let connection = shell.connect().await?;
+    let mut printed = StreamState::default();
+    let mut interrupt = pin!(tokio::signal::ctrl_c());
+    loop {
+        let load = tokio::select! {
+            load = read(&connection, usize::from(input.rows)) => load?,
+            _ = &mut interrupt => return Ok(()),
+        };
+        if once {
+            return show(shell, &load);
+        }
+        if is_screen {
+            // Clears the screen, so that each sample replaces the previous one.
+            shell.output.text("\u{1b}[H\u{1b}[J")?;
+            show(shell, &load)?;
+            shell.output.flush()?;
+        } else {
+            shell.output.append(&[load], &mut printed)?;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(input.interval_ms.into())) => {}
+            _ = &mut interrupt => return Ok(()),
+        }
+    }
+}
+
+async fn read(connection: &Connection, rows: usize) -> Result<LoadRecord, Failure> {
+    let mut traffic = TrafficServiceClient::new(connection.clone());
+    let request = WatchTrafficRequest { account: "*".to_owned(), interval_ms: 0 };
+    let sample = traffic.watch_traffic(request).await?.into_inner().message().await?;
+    let closed = || Failure::new(Exit::Unavailable, "the gateway closed the stream");
+    let sample = sample.ok_or_else(closed)?;
+    let upstreams = traffic.list_upstream_health(ListUpstreamHealthRequest {}).await?;
+    // The clock of the gateway, because records have its times.
+    let mut since = required(sample.at, "at")?;
+    since.seconds -= WINDOW.as_secs().cast_signed();
+    let request = ListRequestsRequest {
+        filter: Some(RequestFilter { since: Some(since), ..RequestFilter::default() }),
+        page_size: MAX_RECORDS,
+        page_token: String::new(),
+    };
+    let page = UsageServiceClient::new(connection.clone()).list_requests(request).await?;
+    let page = page.into_inner();
+    let is_complete = page.next_page_token.is_empty();
+    let upstreams = upstreams.into_inner().upstreams;
+    Ok(LoadRecord::of(&sample, &page.requests, is_complete, upstreams, rows))
+}
+
+fn show(shell: &mut Shell<'_>, load: &LoadRecord) -> Result<(), Failure> {
+    if shell.output.format() != Format::Table || shell.output.is_quiet() {
+        return shell.output.one(load);
+    }
+    let text = render::render(load, &shell.output);
+    shell.output.text(&text)
+}

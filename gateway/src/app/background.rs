@@ -1,0 +1,51 @@
+//! Work that runs as long as the gateway serves and has no place in a module.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::capture::Captures;
+use crate::clock::Clock;
+use crate::control::Control;
+use crate::directory::Directory;
+use crate::service_manager;
+use crate::upstream::UpstreamClients;
+
+/// Drops the clients of upstreams that were changed or removed, whenever the catalogue changes.
+pub(super) async fn drop_removed_clients(
+    directory: Arc<Directory>,
+    all_clients: Vec<Arc<UpstreamClients>>,
+) {
+    let mut changes = directory.catalogue_changes();
+    while changes.changed().await.is_ok() {
+        let catalogue = directory.catalogue().clone();
+        for clients in &all_clients {
+            clients.retain(&catalogue.upstreams);
+        }
+    }
+}
+
+/// Forgets captured requests that have expired.
+pub(super) async fn purge_captures(captures: Arc<Captures>, clock: Arc<dyn Clock>) {
+    let mut minutes = tokio::time::interval(Duration::from_mins(1));
+    loop {
+        minutes.tick().await;
+        captures.purge(clock.now());
+    }
+}
+
+/// Reads files again whenever the process gets SIGHUP.
+pub(super) fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Output = ()>> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    Ok(async move {
+        while hangup.recv().await.is_some() {
+            service_manager::reloading();
+            if let Err(error) = control.reload_files().await {
+                tracing::warn!(event = "reload_failed", %error, "the reload failed");
+            }
+            service_manager::ready();
+        }
+    })
+}

@@ -1,0 +1,247 @@
+//! The captured messages of one request.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::{HeaderMap, Method, StatusCode, Uri};
+use jiff::Timestamp;
+
+use super::redaction;
+use crate::upstream::UpstreamClient;
+use domain::id::{AccountId, RequestId};
+
+/// The largest part of a body that is kept, in bytes.
+const MAX_BODY_BYTES: usize = 64 * 1024;
+/// What the bodies of one request may take together, in bytes.
+const MAX_REQUEST_BYTES: usize = 256 * 1024;
+/// The number of messages of one request: attempts beyond it are not kept.
+const MAX_MESSAGES: usize = 12;
+
+/// The captured messages of one request.
+pub struct CapturedRequest {
+    id: RequestId,
+    account: AccountId,
+    arrived_at: Timestamp,
+    messages: Mutex<Messages>,
+}
+
+#[derive(Default)]
+struct Messages {
+    all: Vec<Message>,
+    /// The bytes of all bodies.
+    bytes: usize,
+}
+
+struct Message {
+    kind: MessageKind,
+    /// The upstream that it was sent to or came from; its credentials are removed from the body.
+    upstream: Option<Arc<UpstreamClient>>,
+    head: Vec<String>,
+    body: Vec<u8>,
+    body_bytes: u64,
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageKind {
+    /// The request of the client.
+    Received,
+    /// A request to an upstream.
+    Sent,
+    /// The answer of an upstream, or why there was none.
+    Answered,
+    /// The answer to the client.
+    Returned,
+}
+
+/// A captured message, without secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireMessage {
+    /// What it is.
+    pub kind: MessageKind,
+    /// The name of the upstream that it was sent to or came from.
+    pub upstream: Option<String>,
+    /// The first line and the headers.
+    pub head: Vec<String>,
+    /// The body, or its beginning.
+    pub body: String,
+    /// The length of the whole body, in bytes.
+    pub body_bytes: u64,
+}
+
+/// Adds the rest of a body to a message.
+#[derive(Clone)]
+pub struct BodyCapture {
+    request: Arc<CapturedRequest>,
+    /// `None` if the message is not kept.
+    index: Option<usize>,
+}
+
+// === impl CapturedRequest ===
+
+impl CapturedRequest {
+    pub(super) fn new(id: RequestId, account: AccountId, arrived_at: Timestamp) -> Self {
+        Self { id, account, arrived_at, messages: Mutex::default() }
+    }
+
+    /// Returns the id of the request.
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// Returns the account of the request.
+    pub fn account(&self) -> AccountId {
+        self.account
+    }
+
+    pub(super) fn arrived_at(&self) -> Timestamp {
+        self.arrived_at
+    }
+
+    /// Captures the request of the client.
+    pub fn received(
+        self: &Arc<Self>,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) {
+        // A query may contain a secret.
+        let first = format!("{method} {}", uri.path());
+        self.add(MessageKind::Received, None, first, Some(headers)).push(body);
+    }
+
+    /// Captures a request to an upstream.
+    pub fn sent(self: &Arc<Self>, upstream: &Arc<UpstreamClient>, body: &[u8]) {
+        let first = "POST chat/completions".to_owned();
+        self.add(MessageKind::Sent, Some(upstream), first, None).push(body);
+    }
+
+    /// Captures the head of an upstream's answer. Returns what captures its body.
+    pub fn answered(
+        self: &Arc<Self>,
+        upstream: &Arc<UpstreamClient>,
+        headers: &HeaderMap,
+    ) -> BodyCapture {
+        self.add(MessageKind::Answered, Some(upstream), "200 OK".to_owned(), Some(headers))
+    }
+
+    /// Captures why an upstream gave no answer.
+    pub fn failed(self: &Arc<Self>, upstream: &Arc<UpstreamClient>, reason: String) {
+        self.add(MessageKind::Answered, Some(upstream), reason, None);
+    }
+
+    /// Captures the head of the answer to the client. Returns what captures its body.
+    pub fn returned(self: &Arc<Self>, status: StatusCode, headers: &HeaderMap) -> BodyCapture {
+        self.add(MessageKind::Returned, None, status.to_string(), Some(headers))
+    }
+
+    /// Returns the messages so far, without secrets.
+    pub fn messages(&self) -> Vec<WireMessage> {
+        let messages = self.lock();
+        let shown = messages.all.iter().map(|message| {
+            let mut body = String::from_utf8_lossy(&message.body).into_owned();
+            let mut head = message.head.clone();
+            if let Some(upstream) = &message.upstream {
+                upstream.redact_text(&mut body);
+                for line in &mut head {
+                    upstream.redact_text(line);
+                }
+            }
+            WireMessage {
+                kind: message.kind,
+                upstream: message.upstream.as_ref().map(|upstream| upstream.name().to_string()),
+                head: head.iter().map(|line| redaction::without_keys(line)).collect(),
+                body: redaction::without_keys(&body),
+                body_bytes: message.body_bytes,
+            }
+        });
+        shown.collect()
+    }
+
+    fn add(
+        self: &Arc<Self>,
+        kind: MessageKind,
+        upstream: Option<&Arc<UpstreamClient>>,
+        first: String,
+        headers: Option<&HeaderMap>,
+    ) -> BodyCapture {
+        let mut messages = self.lock();
+        let index = (messages.all.len() < MAX_MESSAGES).then_some(messages.all.len());
+        if index.is_some() {
+            let mut head = vec![first];
+            head.extend(headers.into_iter().flat_map(redaction::shown_headers));
+            let upstream = upstream.cloned();
+            let (body, body_bytes) = (Vec::new(), 0);
+            messages.all.push(Message { kind, upstream, head, body, body_bytes });
+        }
+        BodyCapture { request: self.clone(), index }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Messages> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl BodyCapture ===
+
+impl BodyCapture {
+    /// Captures the next bytes of the body, as far as there is room.
+    pub fn push(&self, bytes: &[u8]) {
+        let Some(index) = self.index else { return };
+        let mut messages = self.request.lock();
+        let room = MAX_REQUEST_BYTES.saturating_sub(messages.bytes);
+        let message = &mut messages.all[index];
+        let room = room.min(MAX_BODY_BYTES.saturating_sub(message.body.len()));
+        let kept = &bytes[..bytes.len().min(room)];
+        message.body.extend_from_slice(kept);
+        message.body_bytes += bytes.len() as u64;
+        messages.bytes += kept.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn request() -> Arc<CapturedRequest> {
+        let account = AccountId(Uuid::nil());
+        Arc::new(CapturedRequest::new(RequestId(Uuid::nil()), account, Timestamp::UNIX_EPOCH))
+    }
+
+    #[test]
+    fn bodies_are_bounded_each_and_together_and_their_lengths_are_known() {
+        let request = request();
+        let body = vec![b'x'; MAX_BODY_BYTES];
+        for number in 0..MAX_MESSAGES + 3 {
+            let body_capture = request.returned(StatusCode::OK, &HeaderMap::new());
+            if number < 5 {
+                body_capture.push(&body);
+                body_capture.push(b"more");
+            }
+        }
+        let messages = request.messages();
+        assert_eq!(messages.len(), MAX_MESSAGES);
+        let kept: Vec<_> = messages.iter().take(6).map(|it| it.body.len()).collect();
+        let each = MAX_BODY_BYTES;
+        assert_eq!(kept, [each, each, each, each, 0, 0]);
+        assert_eq!(messages[4].body_bytes, MAX_BODY_BYTES as u64 + 4);
+    }
+
+    #[test]
+    fn a_message_has_no_values_of_secret_headers_and_no_query() {
+        let request = request();
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", "Bearer sk-tg-0123456789abcdef".parse().unwrap());
+        headers.insert("content-type", "application/json".parse().unwrap());
+        let uri = "/v1/responses?key=secret".parse().unwrap();
+        request.received(&Method::POST, &uri, &headers, br#"{"k":"sk-0123456789abcdefgh"}"#);
+        let [message] = &request.messages()[..] else { panic!("one message") };
+        assert_eq!(
+            message.head,
+            ["POST /v1/responses", "authorization: [redacted]", "content-type: application/json"]
+        );
+        assert_eq!(message.body, r#"{"k":"[redacted]"}"#);
+    }
+}

@@ -1,0 +1,164 @@
+//! Captures of requests for debugging: for a while, what the requests of a key contained on each side of the gateway.
+//!
+//! An operator starts a capture of a key, and reads the captured messages by the id of the request. They are in the
+//! memory of the gateway that served the request, bounded in size and number, and forgotten an hour after they arrived.
+//! Values of headers are kept only of those that carry no secret, and what looks like a key is removed from bodies when
+//! they are read. While no capture is active, a request reads one atomic.
+
+mod captured_request;
+mod redaction;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+use jiff::{SignedDuration, Timestamp};
+
+use domain::id::{AccountId, KeyId, RequestId};
+
+pub use captured_request::{BodyCapture, CapturedRequest, MessageKind, WireMessage};
+
+/// The number of keys that are captured at a time.
+const MAX_KEYS: usize = 16;
+/// The number of requests that are kept; the oldest is forgotten first. With the bound on each, they take 16 MiB.
+const MAX_REQUESTS: usize = 64;
+/// How long a captured request is kept.
+const RETENTION: SignedDuration = SignedDuration::from_hours(1);
+
+/// The captures of this gateway.
+#[derive(Default)]
+pub struct Captures {
+    /// The number of keys in `state`.
+    active: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The captured keys, and the end of their captures.
+    keys: HashMap<KeyId, Timestamp, RandomState>,
+    /// In the order of their arrival.
+    requests: VecDeque<Arc<CapturedRequest>>,
+}
+
+/// As many keys are captured as may be.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{MAX_KEYS} keys are captured already; wait until a capture has ended")]
+pub struct TooManyCapturesError;
+
+// === impl Captures ===
+
+impl Captures {
+    /// Captures the requests of `key` that arrive before `until`; replaces an earlier end.
+    ///
+    /// # Errors
+    /// Too many keys are captured.
+    pub fn start(
+        &self,
+        key: KeyId,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), TooManyCapturesError> {
+        let mut state = self.purged(now);
+        if state.keys.len() >= MAX_KEYS && !state.keys.contains_key(&key) {
+            return Err(TooManyCapturesError);
+        }
+        state.keys.insert(key, until);
+        self.active.store(state.keys.len(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Begins the capture of a request; `None` if its key is not captured.
+    pub fn begin(
+        &self,
+        key: &KeyId,
+        account: AccountId,
+        id: RequestId,
+        now: Timestamp,
+    ) -> Option<Arc<CapturedRequest>> {
+        if self.active.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut state = self.purged(now);
+        state.keys.get(key)?;
+        let request = Arc::new(CapturedRequest::new(id, account, now));
+        if state.requests.len() >= MAX_REQUESTS {
+            state.requests.pop_front();
+        }
+        state.requests.push_back(request.clone());
+        Some(request)
+    }
+
+    /// Returns a captured request; `None` if it was not captured, or was forgotten.
+    pub fn find(&self, id: RequestId, now: Timestamp) -> Option<Arc<CapturedRequest>> {
+        self.purged(now).requests.iter().find(|request| request.id() == id).cloned()
+    }
+
+    /// Forgets what has expired.
+    pub fn purge(&self, now: Timestamp) {
+        drop(self.purged(now));
+    }
+
+    fn purged(&self, now: Timestamp) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.keys.retain(|_, until| now < *until);
+        self.active.store(state.keys.len(), Ordering::Relaxed);
+        // A clock that was set back leaves none for longer.
+        state.requests.retain(|request| {
+            let age = now.duration_since(request.arrived_at());
+            age < RETENTION && age > -RETENTION
+        });
+        state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(minute * 60).unwrap()
+    }
+
+    fn id(number: u128) -> RequestId {
+        RequestId(Uuid::from_u128(number))
+    }
+
+    const ACCOUNT: AccountId = AccountId(Uuid::nil());
+
+    #[test]
+    fn requests_of_the_key_are_captured_until_the_end_and_forgotten_after_an_hour() {
+        let captures = Captures::default();
+        let (key, other) = (KeyId::new("a"), KeyId::new("b"));
+        let begin = |key: &KeyId, number, minute| {
+            captures.begin(key, ACCOUNT, id(number), at(minute)).is_some()
+        };
+        assert!(!begin(&key, 1, 0));
+        captures.start(key.clone(), at(10), at(0)).unwrap();
+        assert!(begin(&key, 2, 9) && !begin(&other, 3, 9) && !begin(&key, 4, 10));
+        assert_eq!(captures.active.load(Ordering::Relaxed), 0);
+        assert!(captures.find(id(2), at(68)).is_some() && captures.find(id(3), at(68)).is_none());
+        captures.purge(at(69));
+        assert!(captures.state.lock().unwrap().requests.is_empty());
+    }
+
+    #[test]
+    fn the_numbers_of_keys_and_requests_are_bounded() {
+        let captures = Captures::default();
+        let key = |number: usize| KeyId::new(number.to_string());
+        for number in 0..MAX_KEYS {
+            captures.start(key(number), at(10), at(0)).unwrap();
+        }
+        captures.start(key(0), at(20), at(0)).unwrap();
+        assert_eq!(captures.start(key(MAX_KEYS), at(10), at(0)), Err(TooManyCapturesError));
+        for number in 0..=MAX_REQUESTS as u128 {
+            assert!(captures.begin(&key(0), ACCOUNT, id(number), at(1)).is_some());
+        }
+        assert!(captures.find(id(0), at(1)).is_none() && captures.find(id(1), at(1)).is_some());
+        // The first one has a later end.
+        captures.start(key(MAX_KEYS), at(30), at(10)).unwrap();
+    }
+}
