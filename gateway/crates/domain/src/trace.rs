@@ -114,8 +114,9 @@ impl SpanId {
 
     /// Returns the id at a distance from this one, which is as unique within a trace.
     fn at_distance(self, distance: u64) -> Self {
-        let id = u64::from_be_bytes(self.0).wrapping_add(distance);
-        Self(id.max(1).to_be_bytes())
+        let (id, has_wrapped) = u64::from_be_bytes(self.0).overflowing_add(distance);
+        // Zero is no id, and is skipped.
+        Self((id + u64::from(has_wrapped)).to_be_bytes())
     }
 }
 
