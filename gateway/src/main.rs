@@ -154,7 +154,8 @@ async fn run() -> Result<()> {
     let demo_filter = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
     let log_events = LogEvents::default();
     let filter = cli.log.as_deref().or(demo_filter);
-    let _log = telemetry::init(filter, cli.log_format, journal_stream().as_deref(), log_events.clone())?;
+    let _log =
+        telemetry::init(filter, cli.log_format, journal_stream().as_deref(), log_events.clone())?;
     let seams = Seams { log_events, ..Seams::default() };
     rustls::crypto::ring::default_provider()
         .install_default()

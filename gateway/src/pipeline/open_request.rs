@@ -306,7 +306,7 @@ impl OpenRequest {
     }
 
     /// Settles the request.
-    pub fn close(mut self: Box<Self>, outcome: RequestOutcome) {
+    pub fn close(mut self, outcome: RequestOutcome) {
         self.settle(outcome);
     }
 

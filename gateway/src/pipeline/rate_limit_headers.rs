@@ -1,9 +1,8 @@
 //! Reports the state of a request's limits in OpenAI's `x-ratelimit-*` headers.
 
-use std::ops::Range;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use domain::limit::{LimitState, LimitStatus};
@@ -29,35 +28,17 @@ const TOKENS: HeaderNames = HeaderNames {
 /// More than the total length of all values, in bytes.
 const MAX_VALUE_BYTES: usize = 144;
 
-/// The values of the headers for one kind of limit, as ranges of a text.
-struct Values {
-    names: HeaderNames,
-    limit: Range<usize>,
-    remaining: Range<usize>,
-    reset: Range<usize>,
-}
-
 /// Adds the `x-ratelimit-*` headers of the limits that are set. The values share one buffer.
 pub fn insert(headers: &mut HeaderMap, limit_status: &LimitStatus) {
     if limit_status.requests.is_none() && limit_status.tokens.is_none() {
         return;
     }
-    let mut text = Vec::with_capacity(MAX_VALUE_BYTES);
-    let kinds = [(REQUESTS, limit_status.requests), (TOKENS, limit_status.tokens)];
-    let values = kinds.map(|(names, gauge)| {
-        let LimitState { limit, remaining, reset } = gauge?;
-        let limit = append(&mut text, |text| put_number(text, limit));
-        let remaining = append(&mut text, |text| put_number(text, remaining));
-        let reset = append(&mut text, |text| put_span(text, reset));
-        Some(Values { names, limit, remaining, reset })
-    });
-    let text = Bytes::from(text);
-    for Values { names, limit, remaining, reset } in values.into_iter().flatten() {
-        for (name, range) in
-            [(names.limit, limit), (names.remaining, remaining), (names.reset, reset)]
-        {
-            headers.insert(name, value(text.slice(range)));
-        }
+    let mut text = BytesMut::with_capacity(MAX_VALUE_BYTES);
+    for (names, gauge) in [(REQUESTS, limit_status.requests), (TOKENS, limit_status.tokens)] {
+        let Some(LimitState { limit, remaining, reset }) = gauge else { continue };
+        headers.insert(names.limit, number(&mut text, limit));
+        headers.insert(names.remaining, number(&mut text, remaining));
+        headers.insert(names.reset, span(&mut text, reset));
     }
 }
 
@@ -70,30 +51,31 @@ pub(super) fn remove(headers: &mut HeaderMap) {
     }
 }
 
-/// Returns the range of what `put` appends to `text`.
-fn append(text: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
-    let start = text.len();
-    put(text);
-    start..text.len()
+fn number(text: &mut BytesMut, number: u64) -> HeaderValue {
+    put_number(text, number);
+    value(text)
 }
 
 /// Formats a duration as OpenAI does, rounded up to seconds: `0s`, `59s`, `6m0s`.
-fn put_span(text: &mut Vec<u8>, duration: Duration) {
+fn span(text: &mut BytesMut, duration: Duration) -> HeaderValue {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     let (minutes, seconds) = (seconds / 60, seconds % 60);
     if minutes > 0 {
         put_number(text, minutes);
-        text.push(b'm');
+        text.put_u8(b'm');
     }
     put_number(text, seconds);
-    text.push(b's');
+    text.put_u8(b's');
+    value(text)
 }
 
-fn put_number(text: &mut Vec<u8>, number: u64) {
-    text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+fn put_number(text: &mut BytesMut, number: u64) {
+    text.put_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-fn value(text: Bytes) -> HeaderValue {
+/// Takes the formatted text as a header value.
+fn value(text: &mut BytesMut) -> HeaderValue {
+    let text = text.split().freeze();
     HeaderValue::from_maybe_shared(text).expect("digits and letters are a header value")
 }
 
@@ -106,9 +88,7 @@ mod tests {
         for (millis, expected) in
             [(0, "0s"), (1, "1s"), (59_000, "59s"), (59_001, "1m0s"), (360_000, "6m0s")]
         {
-            let mut text = Vec::new();
-            put_span(&mut text, Duration::from_millis(millis));
-            assert_eq!(text, expected.as_bytes());
+            assert_eq!(span(&mut BytesMut::new(), Duration::from_millis(millis)), expected);
         }
     }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Buf;
 use futures_util::FutureExt;
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, LOCATION};
+use hyper::header::{CONTENT_ENCODING, HOST, HeaderMap, HeaderValue, LOCATION};
 use hyper::http::uri::Scheme;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use jiff::Timestamp;
@@ -350,7 +349,6 @@ impl UpstreamClient {
         let request = |protocol| {
             let mut headers = credential.headers.clone();
             let (body, request_id) = body_and_id(&mut headers);
-            let length = body.remaining();
             let body = Outbound::new(body, self.flush_journal.clone(), send_status.clone());
             let mut request = Request::new(body);
             *request.method_mut() = target.method.clone();
@@ -363,11 +361,6 @@ impl UpstreamClient {
                 }
             };
             request.headers_mut().insert(REQUEST_ID, request_id);
-            if length > 0 {
-                request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
-            } else {
-                request.headers_mut().remove(CONTENT_LENGTH);
-            }
             request
         };
         // The deadline of the upstream begins once it may get the request.

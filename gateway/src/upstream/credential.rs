@@ -1,8 +1,8 @@
 //! The credentials of an upstream client: the headers of the requests with each.
 
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap,
-    HeaderName, HeaderValue, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    USER_AGENT,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -21,7 +21,7 @@ const MIN_SEARCHED_BYTES: usize = 16;
 
 /// A credential, and the headers of the requests with it.
 pub(super) struct Credential {
-    /// With the `Host` of HTTP/1.1, and without values in the headers that differ between requests.
+    /// With the `Host` of HTTP/1.1.
     pub(super) headers: HeaderMap,
     pub(super) secret: Option<SecretString>,
 }
@@ -65,11 +65,10 @@ impl Credential {
 
 /// Returns the headers of every request with a credential. No header of the client is forwarded.
 fn headers(credential: Option<&SecretString>) -> Result<HeaderMap, UpstreamError> {
-    // A full header map grows on insertion even if the name exists, and a copy has no room for another header. So each
-    // request replaces its own headers in a copy of this map.
+    // A full header map grows on insertion even if the name exists, and each request inserts its id into a
+    // copy of this map.
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(REQUEST_ID, HeaderValue::from_static(""));
-    headers.insert(CONTENT_LENGTH, HeaderValue::from_static(""));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     // Without this header, any encoding is acceptable (RFC 9110, 12.5.3).

@@ -1,3 +1,5 @@
+//! Tests of the relay of chat streams, whole, split and with events of all forms.
+
 use proptest::prelude::*;
 
 use super::*;
