@@ -143,11 +143,11 @@ impl Directory {
 
     pub(crate) fn put_person(&self, person: Person) -> Arc<Person> {
         let person = Arc::new(person);
-        if let Some(before) = self.find_person(person.id) {
+        // The name of a removed person is free, and its deletion replaces it.
+        if let Some(before) = self.find_person(person.id).filter(|_| person.is_removed) {
             self.remove_name(&before.name, before.id);
         }
         self.people.pin().insert(person.id, person.clone());
-        // The name of a removed person is free.
         if !person.is_removed {
             self.add_name(&person.name, person.id);
         }

@@ -181,14 +181,12 @@ fn may_reset(creator: &Identity, identity: &Identity) -> bool {
         return false;
     }
     let is_own_person = identity.person.is_some() && creator.account.id == identity.account.id;
-    match &creator.person {
-        Some(creator) => is_own_person && !creator.is_removed && creator.role == PersonRole::Admin,
-        None => {
-            let is_operator = Permission::ResetPasswords.is_held_by(&creator.account)
-                && creator.account.role >= identity.account.role;
-            is_own_person || is_operator
-        }
+    if let Some(creator) = &creator.person {
+        return is_own_person && !creator.is_removed && creator.role == PersonRole::Admin;
     }
+    let is_operator = Permission::ResetPasswords.is_held_by(&creator.account)
+        && creator.account.role >= identity.account.role;
+    is_own_person || is_operator
 }
 
 fn refused() -> ControlError {

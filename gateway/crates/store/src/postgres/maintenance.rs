@@ -63,15 +63,12 @@ impl StoreMaintenance for PostgresStore {
         let sql = "INSERT INTO meta (name, value) VALUES ($1, $2) \
             ON CONFLICT (name) DO UPDATE SET value = excluded.value";
         tx.execute(sql, parameters![TRUSTED_TIME, time.trusted.to_string()]).await?;
-        match time.unconfirmed {
-            Some(unconfirmed) => {
-                tx.execute(sql, parameters![UNCONFIRMED_TIME, unconfirmed.encode()]).await?
-            }
-            None => {
-                let sql = "DELETE FROM meta WHERE name = $1";
-                tx.execute(sql, parameters![UNCONFIRMED_TIME]).await?
-            }
-        };
+        if let Some(unconfirmed) = time.unconfirmed {
+            tx.execute(sql, parameters![UNCONFIRMED_TIME, unconfirmed.encode()]).await?;
+        } else {
+            let sql = "DELETE FROM meta WHERE name = $1";
+            tx.execute(sql, parameters![UNCONFIRMED_TIME]).await?;
+        }
         tx.commit().await
     }
 

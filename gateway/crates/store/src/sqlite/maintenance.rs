@@ -59,14 +59,12 @@ impl StoreMaintenance for SqliteStore {
                 ON CONFLICT DO UPDATE SET value = excluded.value";
             let mut set = tx.prepare_cached(sql)?;
             set.execute(parameters![TRUSTED_TIME, time.trusted.to_string()])?;
-            match time.unconfirmed {
-                Some(unconfirmed) => {
-                    set.execute(parameters![UNCONFIRMED_TIME, unconfirmed.encode()])?
-                }
-                None => tx
-                    .prepare_cached("DELETE FROM meta WHERE name = ?")?
-                    .execute(parameters![UNCONFIRMED_TIME])?,
-            };
+            if let Some(unconfirmed) = time.unconfirmed {
+                set.execute(parameters![UNCONFIRMED_TIME, unconfirmed.encode()])?;
+            } else {
+                let sql = "DELETE FROM meta WHERE name = ?";
+                tx.prepare_cached(sql)?.execute(parameters![UNCONFIRMED_TIME])?;
+            }
             Ok(())
         })
         .await
