@@ -81,7 +81,9 @@ impl OtherTraffic {
             }
         }
         newest.retain(|process, _| self.serving.contains(process));
-        newest.values().for_each(|(_, minute)| figures.recent.add(minute.recent));
+        for (_, minute) in newest.values() {
+            figures.recent.add(minute.recent);
+        }
         newest.values().map(|(_, minute)| minute.in_flight).sum()
     }
 }

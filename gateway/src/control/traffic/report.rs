@@ -72,7 +72,7 @@ impl Reporter {
         let reports: Vec<_> = minutes
             .map(|minute| {
                 let is_current = minute == current;
-                let second = is_current.then(|| now.as_secs());
+                let second = is_current.then_some(now.as_secs());
                 let in_flight = is_current.then_some(in_flight);
                 traffic.report(self.started_at(minute), minute, second, in_flight)
             })

@@ -6,6 +6,7 @@
 mod allocations;
 mod changes;
 mod claims;
+mod commit;
 mod ledger;
 mod migration;
 mod nodes;
