@@ -28,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::backend::Backend;
-use self::background::{drop_removed_clients, purge_captures, reload_on_hangup};
 pub use self::backend::check;
+use self::background::{drop_removed_clients, purge_captures, reload_on_hangup};
 pub use self::migrate::migrate;
 pub use self::operator_token::enable_operator_token;
 pub use self::restore::restore;
@@ -570,8 +570,6 @@ pub async fn run(
     exporting.wait().await;
     fenced.get().map_or(Ok(()), |reason| Err(*reason))?;
     served.context("serving the admin plane")
-}
-
 }
 
 /// Sets what keys have spent.

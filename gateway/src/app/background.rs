@@ -42,7 +42,7 @@ pub(super) fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Outp
     Ok(async move {
         while hangup.recv().await.is_some() {
             service_manager::reloading();
-            if let Err(error) = control.reload_files().await {
+            if let Err(error) = control.reload_files(None).await {
                 tracing::warn!(event = "reload_failed", %error, "the reload failed");
             }
             service_manager::ready();

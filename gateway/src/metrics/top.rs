@@ -9,7 +9,7 @@ use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 
-use super::encoder::Encoder;
+use super::encoder::{Encoder, Number};
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 
@@ -127,18 +127,16 @@ impl<K: Clone + Eq + Hash + ToString> TopSeries<K> {
         let mut rows: Vec<_> =
             self.series.iter().map(|(owner, sums)| (owner.to_string(), *sums)).collect();
         rows.push((OTHER.to_owned(), self.other));
-        let mut write = |name, help, value: fn(&Sums) -> String| {
+        let mut write = |name, help, value: fn(&Sums) -> Number| {
             let mut family = encoder.counter(name, help);
             for (owner, sums) in &rows {
                 family.sample(&[(names.label, owner)], value(sums));
             }
         };
-        write(names.requests, "Requests of those that send the most.", |it| {
-            it.requests.to_string()
-        });
-        write(names.input_tokens, "Their input tokens.", |it| it.input_tokens.to_string());
-        write(names.output_tokens, "Their output tokens.", |it| it.output_tokens.to_string());
-        write(names.cost, "What they were charged.", |it| it.cost.to_string());
+        write(names.requests, "Requests of those that send the most.", |it| it.requests.into());
+        write(names.input_tokens, "Their input tokens.", |it| it.input_tokens.into());
+        write(names.output_tokens, "Their output tokens.", |it| it.output_tokens.into());
+        write(names.cost, "What they were charged.", |it| it.cost.into());
     }
 }
 

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 use super::head_limit::HeadLimit;
 use super::outbound::Outbound;
-use crate::timers::LazyTimer;
 use super::pool_stats::OpenConnection;
+use crate::timers::LazyTimer;
 
 /// How often one poll of the request polls a connection that wakes itself meanwhile. Beyond this, the task yields.
 const MAX_POLLS: usize = 4;

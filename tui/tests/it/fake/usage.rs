@@ -3,9 +3,10 @@
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use proto::v1::usage_service_server::UsageService;
 use proto::v1::{
-    CancelRequestRequest, CancelRequestResponse, DayUsage, ExportRequestsRequest,
-    ExportRequestsResponse, ExportResponsesRequest, ExportResponsesResponse, GetRequestRequest,
-    GetRequestResponse, ListRequestsInFlightRequest, ListRequestsInFlightResponse,
+    CancelRequestRequest, CancelRequestResponse, CaptureRequestsRequest, CaptureRequestsResponse,
+    DayUsage, ExportRequestsRequest, ExportRequestsResponse, ExportResponsesRequest,
+    ExportResponsesResponse, GetRequestRequest, GetRequestResponse, GetRequestWireRequest,
+    GetRequestWireResponse, ListRequestsInFlightRequest, ListRequestsInFlightResponse,
     ListRequestsRequest, ListRequestsResponse, ModelUsage, RequestRecord, SummarizeUsageRequest,
     SummarizeUsageResponse, TailRequestsRequest, TailRequestsResponse, TokenCounts, UsageTotals,
 };
@@ -27,6 +28,20 @@ impl UsageService for Backend {
     ) -> Result<Response<ListRequestsInFlightResponse>, Status> {
         authorize(&request)?;
         Ok(Response::new(ListRequestsInFlightResponse::default()))
+    }
+
+    async fn capture_requests(
+        &self,
+        _: Request<CaptureRequestsRequest>,
+    ) -> Result<Response<CaptureRequestsResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn get_request_wire(
+        &self,
+        _: Request<GetRequestWireRequest>,
+    ) -> Result<Response<GetRequestWireResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
     }
 
     async fn cancel_request(
