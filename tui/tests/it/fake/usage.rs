@@ -3,8 +3,9 @@
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use proto::v1::usage_service_server::UsageService;
 use proto::v1::{
-    DayUsage, ExportRequestsRequest, ExportRequestsResponse, ExportResponsesRequest,
-    ExportResponsesResponse, GetRequestRequest, GetRequestResponse, ListRequestsRequest,
+    CaptureRequestsRequest, CaptureRequestsResponse, DayUsage, ExportRequestsRequest,
+    ExportRequestsResponse, ExportResponsesRequest, ExportResponsesResponse, GetRequestRequest,
+    GetRequestResponse, GetRequestWireRequest, GetRequestWireResponse, ListRequestsRequest,
     ListRequestsResponse, ModelUsage, RequestRecord, SummarizeUsageRequest, SummarizeUsageResponse,
     TailRequestsRequest, TailRequestsResponse, TokenCounts, UsageTotals,
 };
@@ -24,6 +25,20 @@ impl UsageService for Backend {
         &self,
         _: Request<ExportResponsesRequest>,
     ) -> Result<Response<Self::ExportResponsesStream>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn capture_requests(
+        &self,
+        _: Request<CaptureRequestsRequest>,
+    ) -> Result<Response<CaptureRequestsResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn get_request_wire(
+        &self,
+        _: Request<GetRequestWireRequest>,
+    ) -> Result<Response<GetRequestWireResponse>, Status> {
         Err(Status::unimplemented("not asked for"))
     }
 
