@@ -24,7 +24,8 @@ fn kinds(messages: &[v1::WireMessage]) -> Vec<Kind> {
 
 /// Returns all text of the messages.
 fn text(messages: &[v1::WireMessage]) -> String {
-    messages.iter().map(|it| format!("{}\n{}\n", it.head.join("\n"), it.body)).collect()
+    let all = messages.iter().flat_map(|it| it.head.iter().chain([&it.body]));
+    all.map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
 #[tokio::test]

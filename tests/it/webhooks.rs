@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use data_encoding::BASE64;
+use gateway::clock::{Clock as _, SystemClock};
 use gateway::webhooks::{EventKind, SigningSecret, WebhookConfig, WebhookUrl};
 use proto::v1::{self, DiagnosticArea, Severity};
 use serde_json::Value;
@@ -99,7 +100,7 @@ impl Delivery {
         let inner = Sha256::digest([padded(0x36), signed.into_bytes()].concat());
         let mac = Sha256::digest([padded(0x5c), inner.to_vec()].concat());
         assert_eq!(header("webhook-signature"), format!("v1,{}", BASE64.encode(&mac)));
-        let now = jiff::Timestamp::now().as_second();
+        let now = SystemClock::new().now().as_second();
         let sent: i64 = header("webhook-timestamp").parse().unwrap();
         assert!((now - sent).abs() < 300, "{sent} is not now, {now}");
         assert_eq!(header("content-type"), "application/json");
@@ -148,7 +149,7 @@ async fn an_event_is_signed_repeated_after_an_error_and_has_ids_only() {
     assert_eq!(message["data"]["balance_usd"], "1.5");
     assert_eq!(message["data"]["below_usd"], "2");
     let at: jiff::Timestamp = message["timestamp"].as_str().unwrap().parse().unwrap();
-    assert!(at <= jiff::Timestamp::now());
+    assert!(at <= SystemClock::new().now());
 }
 
 /// The next message is always the expected one, so none is repeated in between.
@@ -164,8 +165,9 @@ async fn each_crossing_is_reported_once_even_across_a_restart() {
     receiver.expect("balance_low", ("account", &id)).await;
     operator.credit("alice", "-0.5").await;
 
-    let expires_at = std::time::SystemTime::now() + Duration::from_hours(12);
-    let key = alice.key_with(|key| key.expires_at = Some(expires_at.into())).await;
+    let seconds = SystemClock::new().now().as_second() + 12 * 60 * 60;
+    let expires_at = prost_types::Timestamp { seconds, nanos: 0 };
+    let key = alice.key_with(|key| key.expires_at = Some(expires_at)).await;
     receiver.expect("key_expiring", ("key", &key.id)).await;
 
     let home = product.stop().await;

@@ -184,7 +184,7 @@ mod tests {
         series.observe(&1, &record("m"));
         assert!(series.requests.is_empty() && series.other == Sums::default());
         let mut series = TopSeries::new(3);
-        for owner in 0..2 * MAX_KNOWN + 1 {
+        for owner in 0..=2 * MAX_KNOWN {
             series.observe(&owner, &record("m"));
         }
         assert!(series.requests.len() <= MAX_KNOWN);

@@ -194,8 +194,8 @@ impl Record for LoadRecord {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Option<prost_types::Timestamp> {
-        Some(prost_types::Timestamp { seconds, nanos: 0 })
+    fn at(seconds: i64) -> prost_types::Timestamp {
+        prost_types::Timestamp { seconds, nanos: 0 }
     }
 
     fn record(model: &str, second: i64, duration_ms: f64, status: RequestStatus) -> RequestRecord {
@@ -203,7 +203,7 @@ mod tests {
             account: "alice".to_owned(),
             model: Some(model.to_owned()),
             deployment: Some("u/m".to_owned()),
-            started_at: at(second),
+            started_at: Some(at(second)),
             duration_ms: Some(duration_ms),
             cost_usd: Some("0.5".to_owned()),
             status: status.into(),
@@ -219,7 +219,8 @@ mod tests {
             record("a", 90, 20.0, RequestStatus::Completed),
         ];
         let load = |is_complete| {
-            let sample = WatchTrafficResponse { at: at(100), ..WatchTrafficResponse::default() };
+            let sample =
+                WatchTrafficResponse { at: Some(at(100)), ..WatchTrafficResponse::default() };
             LoadRecord::of(&sample, &requests, is_complete, Vec::new(), 1)
         };
         let whole = load(true);

@@ -162,10 +162,11 @@ fn ten_thousand_models_and_a_hundred_thousand_keys_do_not_grow_a_scrape_beyond_t
     let name = |number: usize| format!("organization-name/model-name-{number:05}");
     let catalogue = catalogue((0..10_000).map(name));
     let code = |number: u8| format!("upstream_invalid_response_{}", char::from(b'a' + number));
-    let mut owner = 0_u128;
+    let mut number_of_owner = 0_u128;
     let mut owned = |record: RequestRecord| {
-        owner += 1;
-        let (account, key) = (AccountId(Uuid::from_u128(owner)), format!("{owner:016x}"));
+        number_of_owner += 1;
+        let (account, key) =
+            (AccountId(Uuid::from_u128(number_of_owner)), format!("{number_of_owner:016x}"));
         RequestRecord { account, key: KeyId::new(key), ..record }
     };
     for number in 0..10_000 {
