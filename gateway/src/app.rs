@@ -7,8 +7,10 @@ mod background;
 mod health;
 mod migrate;
 mod operator_token;
-mod otlp;
+mod recovery;
+mod reports;
 mod restore;
+mod seams;
 mod simulator;
 mod take_over;
 mod upgrade;
@@ -32,7 +34,10 @@ pub use self::backend::check;
 use self::background::{drop_removed_clients, purge_captures, reload_on_hangup};
 pub use self::migrate::migrate;
 pub use self::operator_token::enable_operator_token;
+use self::recovery::{recover_journal, replays, resume_spending};
+use self::reports::{Reports, RequestReports};
 pub use self::restore::restore;
+pub use self::seams::Seams;
 pub use self::simulator::run_simulator;
 pub use self::take_over::take_over;
 use crate::admin;
@@ -84,40 +89,11 @@ use domain::upstream::Upstream;
 use store::fleet::Fenced;
 use store::{Allocations, IdempotencyClaims, Schema, Store, TrafficReports};
 
-/// A fixed seed: the simulator answers the same request alike on every installation.
-const SIMULATOR_SEED: u64 = 1;
 /// The number of recalls by other gateways that may wait.
 const MAX_WAITING_RECALLS: usize = 4_096;
 
 /// The schemas that this program migrates databases to.
 pub const SCHEMAS: [Schema; 2] = [store::sqlite::SCHEMA, store::postgres::SCHEMA];
-
-/// What tests may replace.
-pub struct Seams {
-    /// The clock.
-    pub clock: Arc<dyn Clock>,
-    /// Randomness and ids.
-    pub entropy: Arc<dyn Entropy>,
-    /// The target of `sim:` addresses.
-    pub simulator: Simulator,
-    /// Where the workers run.
-    pub worker_runtime: WorkerRuntime,
-    /// The events of the log, for the export.
-    pub log_events: LogEvents,
-}
-
-impl Default for Seams {
-    fn default() -> Self {
-        let settings = ::simulator::Settings { seed: SIMULATOR_SEED, truth: TruthLog::memory() };
-        Self {
-            clock: Arc::new(SystemClock::new()),
-            entropy: Arc::new(SystemEntropy),
-            simulator: Simulator::new(settings),
-            worker_runtime: WorkerRuntime::Threads,
-            log_events: LogEvents::default(),
-        }
-    }
-}
 
 /// Runs a gateway until `shutdown`, then lets requests finish, writes all records and closes the store.
 ///
@@ -173,11 +149,8 @@ pub async fn run(
         }
         None => seams.clock,
     };
-    let telemetry = config
-        .otlp
-        .as_ref()
-        .map(|otlp| otlp::exporter(otlp, &seams.log_events, &clock, &*seams.entropy));
-    let exports = |signal| telemetry.as_ref().is_some_and(|exporter| exporter.exports(signal));
+    let has_listener = listeners.metrics.is_some();
+    let reports = Reports::new(config, has_listener, &seams.log_events, &clock, &*seams.entropy);
     let seed = if config.simulator { catalogue::simulated(clock.now()) } else { Seed::default() };
     let journal_dir = config.data_dir.join(JOURNAL);
     let opening = || format!("opening the journal in `{}`", journal_dir.display());
@@ -224,36 +197,13 @@ pub async fn run(
     }
     let directory = Arc::new(Directory::new(prepared.snapshot));
     let traffic = Arc::<Traffic>::default();
-    let (observer, clock_of_traffic) = (traffic.clone(), clock.clone());
-    let ended_requests = Arc::<AtomicU64>::default();
-    let counted = ended_requests.clone();
-    let has_metrics = listeners.metrics.is_some() || exports(Signal::Metrics);
-    let request_metrics = has_metrics.then(|| {
-        let top = usize::try_from(config.metrics_accounts).unwrap_or(usize::MAX);
-        Arc::new(RequestMetrics::new(top))
-    });
-    let worker_stalls = request_metrics.is_some().then(Arc::<WorkerStalls>::default);
-    let tracing = telemetry.clone().map(|exporter| (exporter, directory.clone()));
-    let counting = request_metrics.clone().map(|metrics| (metrics, directory.clone()));
-    let mut access_log = AccessLog::new(config.access_log);
-    let recorder = recorder.observed(move |records| {
-        let ended = records.iter().map(|record| u64::from(record.count.get())).sum();
-        counted.fetch_add(ended, Ordering::Relaxed);
-        if let Some((metrics, directory)) = &counting {
-            metrics.observe(records, &directory.catalogue());
-        }
-        if let Some((exporter, directory)) = &tracing {
-            exporter.observe(records, &directory.catalogue());
-        }
-        if let Some(access_log) = &mut access_log {
-            access_log.write(records);
-        }
-        observer.record_ended(records, clock_of_traffic.monotonic());
-    });
+    let observer =
+        reports.observer(AccessLog::new(config.access_log), &directory, &traffic, &clock);
+    let recorder = recorder.observed(observer);
     writing.spawn(recorder.run(recorder_stop.clone()));
     let ledger = Arc::new(ledger);
     if let Some(heartbeats) = &heartbeats {
-        let reporting = ledger.clone();
+        let (reporting, ended_requests) = (ledger.clone(), reports.ended_requests());
         heartbeats.set_load(move || Load {
             in_flight: reporting.under_way(|_| ()).len() as u64,
             ended_requests: ended_requests.load(Ordering::Relaxed),
@@ -364,10 +314,10 @@ pub async fn run(
     let metrics_address = listeners.metrics.as_ref().map(TcpListener::local_addr).transpose()?;
     let scrapes = metrics_address.map(|address| Arc::new(Scrapes::new(address)));
     let mut metrics_exporter = None;
-    if let Some(requests) = request_metrics {
+    if let Some(RequestReports { requests, worker_stalls }) = reports.requests() {
         let exporter = Arc::new(Exporter::new(metrics::Sources {
             scrapes: scrapes.clone(),
-            export: telemetry.as_ref().map(|exporter| exporter.status()),
+            export: reports.telemetry().map(|exporter| exporter.status()),
             requests,
             ledger: ledger.clone(),
             directory: directory.clone(),
@@ -379,7 +329,7 @@ pub async fn run(
             schema,
             journal_dir,
             store: store.clone(),
-            worker_stalls: worker_stalls.clone().unwrap_or_default(),
+            worker_stalls,
             clock: clock.clone(),
             started_at,
         }));
@@ -387,13 +337,9 @@ pub async fn run(
             tracing::info!(listen = %address, "serving metrics");
             writing.spawn(metrics::serve(listener, exporter.clone(), recorder_stop.clone()));
         }
-        metrics_exporter = Some(exporter).filter(|_| exports(Signal::Metrics));
+        metrics_exporter = Some(exporter);
     }
-    let (exporting, export_stop) = (TaskTracker::new(), CancellationToken::new());
-    if let Some(exporter) = &telemetry {
-        let collect = metrics_exporter.map(otlp::collect);
-        exporting.spawn(exporter.clone().run(collect, export_stop.clone()));
-    }
+    let exporting = reports.export(metrics_exporter);
     let broadcast = Arc::<Broadcast>::default();
     let cancellations = Arc::new(Cancellations::new(broadcast.clone()));
     let captures = Arc::<Captures>::default();
@@ -434,7 +380,7 @@ pub async fn run(
         schema,
         backups,
         scrapes,
-        telemetry,
+        telemetry: reports.telemetry().cloned(),
         webhooks,
         captures,
         allocations: allocations.clone(),
@@ -493,8 +439,10 @@ pub async fn run(
             limits: config.edge.limits,
         });
         let serving = worker.run(abort.clone());
-        let started = match worker_stalls.clone() {
-            Some(stalls) => workers.start(async move { stalls.measure_while(serving).await }),
+        let started = match reports.requests() {
+            Some(RequestReports { worker_stalls: stalls, .. }) => {
+                workers.start(async move { stalls.measure_while(serving).await })
+            }
             None => workers.start(serving),
         };
         started.context("starting a worker")?;
@@ -565,41 +513,7 @@ pub async fn run(
     // The next process need not wait for the collector.
     drop(lock);
     drop(successor);
-    export_stop.cancel();
-    exporting.close();
-    exporting.wait().await;
+    exporting.stop().await;
     fenced.get().map_or(Ok(()), |reason| Err(*reason))?;
     served.context("serving the admin plane")
-}
-
-/// Sets what keys have spent.
-fn resume_spending(ledger: &Ledger, keys: &[Key], used: &Consumption) {
-    let spent: HashMap<_, _> = used.spent.iter().map(|(key, spent)| (key, *spent)).collect();
-    for key in keys {
-        ledger.resume_spending(key, spent.get(&key.origin).copied().unwrap_or_default());
-    }
-}
-
-/// Reads what an earlier process left in the journal in `dir`, and checks that it belongs to `store`.
-async fn recover_journal(dir: &Path, store: &dyn Store) -> Result<Recovered> {
-    let opening = || format!("opening the journal in `{}`", dir.display());
-    let recovered = Journal::recover(dir).with_context(opening)?;
-    recovered.check_accounts(store).await.with_context(opening)?;
-    Ok(recovered)
-}
-
-/// Creates the replay table from the requests that an earlier process answered.
-async fn replays(
-    config: &Config,
-    store: &dyn Store,
-    clock: &Arc<dyn Clock>,
-    claims: Option<Claims>,
-) -> Result<Option<Arc<Replays>>> {
-    if config.idempotency.is_zero() {
-        return Ok(None);
-    }
-    let since = clock.now().checked_sub(config.idempotency).unwrap_or(Timestamp::MIN);
-    let answered = store.answered_since(since, MAX_ENTRIES).await;
-    let answered = answered.context("reading what was answered before")?;
-    Ok(Some(Replays::new(config.idempotency, &answered, clock.clone(), claims)))
 }

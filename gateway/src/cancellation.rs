@@ -48,8 +48,8 @@ pub struct Cancellations {
 
 /// Cancels a request while it exists.
 #[must_use]
-pub struct Cancelling<'a> {
-    cancellations: &'a Cancellations,
+pub struct Cancelling {
+    cancellations: Arc<Cancellations>,
     id: RequestId,
 }
 
@@ -113,10 +113,10 @@ impl Cancellations {
     }
 
     /// Cancels a request for as long as the result exists.
-    pub fn cancel(&self, id: RequestId) -> Cancelling<'_> {
+    pub fn cancel(self: &Arc<Self>, id: RequestId) -> Cancelling {
         self.change(|ids| ids.insert(id));
         self.broadcast.wake();
-        Cancelling { cancellations: self, id }
+        Cancelling { cancellations: self.clone(), id }
     }
 
     /// Returns whether a request is cancelled. It must be asked with each poll of the request's task, and the task must
@@ -144,7 +144,7 @@ impl Cancellations {
     }
 }
 
-impl Drop for Cancelling<'_> {
+impl Drop for Cancelling {
     fn drop(&mut self) {
         self.cancellations.change(|ids| ids.remove(&self.id));
     }

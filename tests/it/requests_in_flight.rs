@@ -58,6 +58,9 @@ async fn cancel(session: &Session, id: &str) -> Result<(), Code> {
 async fn a_request_in_flight_is_seen_and_cancelled_by_its_account_and_by_staff_only() {
     let context = TestContext::start().await;
     let bob = context.product.member("bob").await;
+    // A person of the account, who has not created the key.
+    let admin_plane = &context.product.admin;
+    let person = context.alice.person(admin_plane, "dave", v1::PersonRole::Member).await;
     for (session, actor) in [(&context.alice, "alice"), (&context.operator, "operator")] {
         let cancelling = async {
             let call = context.upstream.call().await;
@@ -70,6 +73,7 @@ async fn a_request_in_flight_is_seen_and_cancelled_by_its_account_and_by_staff_o
             assert!(seen.input_bytes > 0 && seen.output_bytes == 0, "{seen:?}");
             assert_eq!(listed(&bob).await, []);
             assert_eq!(cancel(&bob, &seen.id).await, Err(Code::NotFound));
+            assert_eq!(cancel(&person, &seen.id).await, Err(Code::PermissionDenied));
             assert_eq!(cancel(session, &seen.id).await, Ok(()));
             assert_eq!(listed(session).await, [], "it has ended");
             closed(call).await;
@@ -92,6 +96,31 @@ async fn a_request_in_flight_is_seen_and_cancelled_by_its_account_and_by_staff_o
         let entry = audit.entries.iter().find(|entry| entry.action == "request.cancel").unwrap();
         assert_eq!((entry.object.as_str(), entry.actor.as_str()), (id.as_str(), actor));
     }
+}
+
+/// Regression test: the request was recorded as if its client had disconnected.
+#[tokio::test]
+async fn a_cancelled_request_does_not_continue_without_its_client() {
+    let context = TestContext::start().await;
+    let key = context.alice.key_with(|key| {
+        key.client_gone = v1::ClientGone::Drain.into();
+        key.drain_seconds = 60;
+    });
+    let request = context.product.chat(&key.await.secret, &question("asked", "hi"));
+    let cancelling = async {
+        let call = context.upstream.call().await;
+        let id = context.in_flight(&context.operator).await.id;
+        assert_eq!(cancel(&context.operator, &id).await, Ok(()));
+        closed(call).await;
+    };
+    let (answer, ()) = tokio::join!(request.answer(), cancelling);
+    assert_eq!(answer.status, 403);
+    let record = context.alice.record().await;
+    assert_eq!(
+        (record.status(), record.http_status, record.error_code.as_deref()),
+        (RequestStatus::Cancelled, Some(403), Some("request_cancelled"))
+    );
+    assert_eq!(record.notes, [""; 0]);
 }
 
 #[tokio::test]

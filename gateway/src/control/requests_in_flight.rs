@@ -103,14 +103,10 @@ impl Control {
             .flatten()
             .find(|(account, _)| caller.can_see(*account))
             .ok_or_else(missing)?;
-        if account != caller.account.id {
-            caller.require(Permission::CancelRequests)?;
-            if let Some(owner) = self.directory.find_account(account) {
-                caller.require_on(&owner, Permission::CancelRequests)?;
-            }
-        }
+        let (key, _) = self.visible_key(caller, &key).await?;
+        self.require_on_key(caller, &key, Permission::CancelRequests)?;
         self.write(Some(caller), move |control| async move {
-            let details = format!("key `{key}`");
+            let details = format!("key `{}`", key.id);
             let object = id.to_string();
             let audit =
                 control.audit_entry(AuditAction::RequestCancel, object, Some(account), details);
@@ -118,16 +114,18 @@ impl Control {
         })
         .await
         .or_replay(|_| Ok(()))?;
-        let _cancelling = self.cancellations.cancel(id);
-        let ended = async {
-            while self.ledger.is_under_way(id) {
+        let (control, cancelling) = (self.clone(), self.cancellations.cancel(id));
+        // It ends although the caller does not wait for it.
+        let ended = self.tasks.spawn(async move {
+            while control.ledger.is_under_way(id) {
                 tokio::time::sleep(CHECK_INTERVAL).await;
             }
-        };
-        tokio::time::timeout(CANCEL_TIMEOUT, ended).await.map_err(|_| {
+            drop(cancelling);
+        });
+        tokio::time::timeout(CANCEL_TIMEOUT, ended).await.map(|_| ()).map_err(|_| {
             ControlError::Busy(format!(
-                "the request `{id}` is still in flight, because its client does not take the rest of its answer; \
-                 it ends at the latest when the client has taken nothing for `client_idle_seconds`"
+                "the request `{id}` is cancelled, and still in flight because its client does not take what was \
+                 sent; it ends when the client does, or has taken nothing for `client_idle_seconds`"
             ))
         })
     }

@@ -63,8 +63,8 @@ impl Drain {
     fn spawn(self, rest: impl Future<Output = ()> + Send + 'static) {
         let Self { app, id, client_disconnected, limit } = self;
         let cut_off = app.cut_off.clone();
-        if cut_off.is_cancelled() {
-            // The shutdown ended the request, not the client.
+        if cut_off.is_cancelled() || app.cancellations.is_cancelled(id) {
+            // The shutdown or a cancellation ended the request, not the client.
             return;
         }
         client_disconnected.set();
