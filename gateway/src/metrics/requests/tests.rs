@@ -187,7 +187,8 @@ fn ten_thousand_models_and_a_hundred_thousand_keys_do_not_grow_a_scrape_beyond_t
         metrics.observe(&[completed, failed], &catalogue);
     }
     let text = encoded(&metrics, Format::OpenMetrics);
-    assert!(text.len() < 1_900_000, "{} bytes", text.len());
+    // The other families take less than the rest of two megabytes.
+    assert!(text.len() < 1_950_000, "{} bytes", text.len());
     let total = |family: &str| -> u64 {
         let of_family = text.lines().filter(|line| line.starts_with(family));
         of_family.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
