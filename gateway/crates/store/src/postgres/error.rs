@@ -66,6 +66,14 @@ pub(super) struct SupersededOperationError;
 #[error("the database did not answer in time")]
 pub(super) struct StalledError;
 
+/// Other transactions kept tables locked that a migration changes.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its schema cannot be migrated, because other transactions lock its tables ({0} attempts were made); end them, \
+     such as a `pg_dump` or an idle session (see `pg_stat_activity`), and start again"
+)]
+pub(super) struct LockedSchemaError(pub(super) u32);
+
 /// A row that always exists is missing.
 #[derive(Debug, thiserror::Error)]
 #[error("the database was changed by another program: `{0}` is empty")]
@@ -113,6 +121,11 @@ impl From<PoolError> for StoreError {
 /// Returns whether a statement failed because a row exists.
 pub(super) fn is_repetition(error: &StoreError) -> bool {
     sql_state(error).is_some_and(|state| *state == SqlState::UNIQUE_VIOLATION)
+}
+
+/// Returns whether a statement failed because it waited too long for a lock.
+pub(super) fn is_lock_timeout(error: &StoreError) -> bool {
+    sql_state(error).is_some_and(|state| *state == SqlState::LOCK_NOT_AVAILABLE)
 }
 
 /// Returns an error unless a statement changed something.

@@ -56,6 +56,7 @@ use self::changes::AppliedChanges;
 use self::codec::ReadColumn;
 use self::error::AsynchronousCommitError;
 use self::nodes::NodeEpoch;
+use self::migrations::LockPatience;
 use self::tls::MakeConnector;
 use self::transaction::Connection;
 use super::fleet::JoiningNode;
@@ -150,7 +151,7 @@ impl PostgresStore {
         let pool = create_pool(address, CONNECTIONS)?;
         let mut connection = Connection::of(&pool).await.map_err(cause)?;
         refuse_asynchronous_commits(&mut connection).await?;
-        migrations::run(&mut connection).await.map_err(cause)?;
+        migrations::run(&mut connection, LockPatience::DEFAULT).await.map_err(cause)?;
         let epoch = nodes::join(&mut connection, node).await?;
         let applied = AppliedChanges::none(&connection.view().await?).await?;
         let heartbeats = create_pool(address, 1)?;
