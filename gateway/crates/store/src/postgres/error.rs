@@ -133,7 +133,8 @@ pub(super) fn expect_changed(rows: u64) -> Result<(), StoreError> {
     if rows == 0 { Err(StoreError::NotFound) } else { Ok(()) }
 }
 
-fn sql_state(error: &StoreError) -> Option<&SqlState> {
+/// Returns the code of an error of the server.
+pub(super) fn sql_state(error: &StoreError) -> Option<&SqlState> {
     let StoreError::Unavailable(source) = error else { return None };
     source.downcast_ref::<tokio_postgres::Error>()?.code()
 }
