@@ -132,6 +132,7 @@ async fn read_all(
     let (accounts, people) = accounts(&tx).await?;
     Ok(UnappliedChanges {
         newest,
+        is_complete: true,
         accounts,
         people,
         keys: keys.iter().map(objects::key).collect::<Result<_, _>>()?,

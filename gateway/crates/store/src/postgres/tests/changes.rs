@@ -97,7 +97,7 @@ async fn a_gateway_that_lacks_deleted_changes_reads_everything() {
     two.mark_applied(changes.newest);
     put(&one, "c").await.unwrap();
     let changes = two.unapplied_changes().await.unwrap();
-    assert_eq!((changes.accounts.len(), changes.keys.len()), (0, 0));
+    assert_eq!((changes.is_complete, changes.accounts.len(), changes.keys.len()), (false, 0, 0));
     assert_eq!(plans(&changes), ["a", "b", "c"]);
     two.close();
     database.remove(one).await;
@@ -134,6 +134,7 @@ async fn after_a_failover_everything_is_read() {
     assert!(matches!(put(&two, "b").await, Err(StoreError::Stale)));
     let changes = two.unapplied_changes().await.unwrap();
     assert_eq!((changes.newest, plans(&changes)), (change(1), vec!["a"]));
+    assert!(changes.is_complete, "what it does not contain is lost");
     two.mark_applied(changes.newest);
     put(&two, "b").await.unwrap();
     assert!(two.unapplied_changes().await.unwrap().catalogue.is_none());
