@@ -49,7 +49,8 @@ use crate::control::{ApiAddress, Control, Parts};
 use crate::data_dir::{self, JOURNAL};
 use crate::directory::Directory;
 use crate::fleet::{
-    Allocator, Claims, Follower, Heartbeats, Load, SharedClock, StoreContact, publish_commits,
+    Allocator, Claims, Follower, Heartbeats, Load, SharedAnswers, SharedClock, StoreContact,
+    publish_commits,
 };
 use crate::http::handler::{EdgeState, Handler};
 use crate::http::listen::{Port, Stop};
@@ -292,13 +293,18 @@ pub async fn run(
     let credentials = Arc::new(Credentials::new(sealer.clone()));
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
+    let shared_answers = claims.clone().filter(|_| config.responses.retention.is_some());
+    let shared_answers = shared_answers.map(|store| {
+        let (answers, task) = SharedAnswers::new(store);
+        writing.spawn(task.run(recorder_stop.clone()));
+        answers
+    });
     let claims = claims.map(|claims| {
-        let (claims, task) =
-            Claims::new(claims, config.idempotency, config.responses.retention.is_some());
+        let (claims, task) = Claims::new(claims, config.idempotency);
         writing.spawn(task.run(recorder_stop.clone()));
         claims
     });
-    let replays = replays(config, &*store, &clock, claims).await?;
+    let replays = replays(config, &*store, &clock, claims, shared_answers).await?;
     let (recalls, recalled) = mpsc::channel(MAX_WAITING_RECALLS);
     let limiter = match &used {
         Some(used) => Limiter::resume(used, now),
@@ -594,6 +600,7 @@ async fn replays(
     store: &dyn Store,
     clock: &Arc<dyn Clock>,
     claims: Option<Claims>,
+    shared_answers: Option<SharedAnswers>,
 ) -> Result<Option<Arc<Replays>>> {
     if config.idempotency.is_zero() {
         return Ok(None);
@@ -601,5 +608,6 @@ async fn replays(
     let since = clock.now().checked_sub(config.idempotency).unwrap_or(Timestamp::MIN);
     let answered = store.answered_since(since, MAX_ENTRIES).await;
     let answered = answered.context("reading what was answered before")?;
-    Ok(Some(Replays::new(config.idempotency, &answered, clock.clone(), claims)))
+    let window = config.idempotency;
+    Ok(Some(Replays::new(window, &answered, clock.clone(), claims, shared_answers)))
 }
