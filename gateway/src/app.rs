@@ -51,7 +51,8 @@ use crate::control::{ApiAddress, Control, Parts};
 use crate::data_dir::{self, JOURNAL};
 use crate::directory::Directory;
 use crate::fleet::{
-    Allocator, Claims, Follower, Heartbeats, Load, SharedClock, StoreContact, publish_commits,
+    Allocator, Claims, Follower, Heartbeats, Load, SharedAnswers, SharedClock, StoreContact,
+    publish_commits,
 };
 use crate::http::handler::{EdgeState, Handler};
 use crate::http::listen::{Port, Stop};
@@ -234,13 +235,18 @@ pub async fn run(
     let credentials = Arc::new(Credentials::new(sealer.clone()));
     credentials.refresh(directory.catalogue().upstreams.values().cloned()).await;
 
+    let shared_answers = claims.clone().filter(|_| config.responses.retention.is_some());
+    let shared_answers = shared_answers.map(|store| {
+        let (answers, task) = SharedAnswers::new(store);
+        writing.spawn(task.run(recorder_stop.clone()));
+        answers
+    });
     let claims = claims.map(|claims| {
-        let (claims, task) =
-            Claims::new(claims, config.idempotency, config.responses.retention.is_some());
+        let (claims, task) = Claims::new(claims, config.idempotency);
         writing.spawn(task.run(recorder_stop.clone()));
         claims
     });
-    let replays = replays(config, &*store, &clock, claims).await?;
+    let replays = replays(config, &*store, &clock, claims, shared_answers).await?;
     let (recalls, recalled) = mpsc::channel(MAX_WAITING_RECALLS);
     let limiter = match &used {
         Some(used) => Limiter::resume(used, now),

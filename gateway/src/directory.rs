@@ -3,7 +3,7 @@
 //! Reads are lock-free, and a change is visible to the next request. Only `control` writes here,
 //! after it has written to the store.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
@@ -173,6 +173,28 @@ impl Directory {
 
     pub(crate) fn put_key(&self, key: Key) {
         self.keys.pin().insert(key.digest, Arc::new(key));
+    }
+
+    /// Removes all keys, people and accounts but these.
+    pub(crate) fn remove_others(&self, accounts: &[Account], people: &[Person], keys: &[Key]) {
+        // A key must not be found without its account.
+        let kept: HashSet<_> = keys.iter().map(|key| key.digest).collect();
+        let all_keys = self.keys.pin();
+        for digest in all_keys.keys().filter(|digest| !kept.contains(digest)) {
+            all_keys.remove(digest);
+        }
+        let kept: HashSet<_> = people.iter().map(|person| person.id).collect();
+        let all_people = self.people.pin();
+        for (id, person) in all_people.iter().filter(|(id, _)| !kept.contains(id)) {
+            all_people.remove(id);
+            self.remove_name(&person.name, *id);
+        }
+        let kept: HashSet<_> = accounts.iter().map(|account| account.id).collect();
+        let all_accounts = self.accounts.pin();
+        for (id, account) in all_accounts.iter().filter(|(id, _)| !kept.contains(id)) {
+            all_accounts.remove(id);
+            self.remove_name(&account.name, *id);
+        }
     }
 
     /// Replaces the catalogue.

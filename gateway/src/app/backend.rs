@@ -199,6 +199,11 @@ async fn open_postgres(
         patience: config.store_patience,
     };
     let opened = PostgresStore::open(address, &node).await?;
+    if !opened.notices_failovers() {
+        tracing::warn!(
+            "the database does not permit `pg_walfile_name`; restart all gateways after a failover of it"
+        );
+    }
     Ok((node, opened))
 }
 

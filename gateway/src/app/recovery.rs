@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::fleet::Claims;
+use crate::fleet::{Claims, SharedAnswers};
 use crate::ledger::Ledger;
 use crate::ledger::journal::{Journal, Recovered};
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
@@ -39,6 +39,7 @@ pub(super) async fn replays(
     store: &dyn Store,
     clock: &Arc<dyn Clock>,
     claims: Option<Claims>,
+    shared_answers: Option<SharedAnswers>,
 ) -> Result<Option<Arc<Replays>>> {
     if config.idempotency.is_zero() {
         return Ok(None);
@@ -46,5 +47,6 @@ pub(super) async fn replays(
     let since = clock.now().checked_sub(config.idempotency).unwrap_or(Timestamp::MIN);
     let answered = store.answered_since(since, MAX_ENTRIES).await;
     let answered = answered.context("reading what was answered before")?;
-    Ok(Some(Replays::new(config.idempotency, &answered, clock.clone(), claims)))
+    let window = config.idempotency;
+    Ok(Some(Replays::new(window, &answered, clock.clone(), claims, shared_answers)))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Control;
 use crate::directory::Catalogue;
 use store::StoreError;
-use store::fleet::StoredCatalogue;
+use store::fleet::{StoredCatalogue, UnappliedChanges};
 
 impl Control {
     /// Applies all changes that other gateways committed. Changes of this gateway wait meanwhile, so
@@ -24,7 +24,15 @@ impl Control {
 
     /// Like [`follow_changes`](Self::follow_changes), for a caller that has the write lock.
     pub(super) async fn apply_unapplied_changes(&self) -> Result<(), StoreError> {
-        let changes = self.store.unapplied_changes().await?;
+        self.apply_to_directory(self.store.unapplied_changes().await?).await;
+        Ok(())
+    }
+
+    /// Applies changes that were read under the write lock.
+    pub(super) async fn apply_to_directory(&self, changes: UnappliedChanges) {
+        if changes.is_complete {
+            self.directory.remove_others(&changes.accounts, &changes.people, &changes.keys);
+        }
         // A key must not be found before its account, nor an account before its plan.
         if let Some(catalogue) = changes.catalogue {
             self.replace_catalogue(catalogue).await;
@@ -45,7 +53,6 @@ impl Control {
             self.directory.put_key(key);
         }
         self.store.mark_applied(changes.newest);
-        Ok(())
     }
 
     async fn replace_catalogue(&self, stored: StoredCatalogue) {

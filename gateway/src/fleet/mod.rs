@@ -4,13 +4,17 @@
 //! tasks. Start with [`Heartbeats`].
 
 mod allocator;
+mod answers;
 mod claims;
 mod contact;
 mod follower;
 mod membership;
+#[cfg(test)]
+mod memory_claims;
 mod shared_clock;
 
 pub use allocator::Allocator;
+pub use answers::SharedAnswers;
 pub use claims::Claims;
 pub use contact::StoreContact;
 pub use follower::Follower;

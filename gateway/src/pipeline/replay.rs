@@ -21,7 +21,7 @@ use super::authenticate::Principal;
 use super::open_request::OpenRequest;
 use super::{AppState, rate_limit_headers};
 use crate::clock::Clock;
-use crate::fleet::{Claims, StoreContact};
+use crate::fleet::{Claims, SharedAnswers, StoreContact};
 use domain::endpoint::Endpoint;
 use domain::id::RequestId;
 use domain::idempotency::{Answered, Claim, ClaimOutcome, IdempotencyDigest};
@@ -41,6 +41,8 @@ pub struct Replays {
     clock: Arc<dyn Clock>,
     /// The claims among the gateways of the database; `None` if there are no others.
     claims: Option<Claims>,
+    /// The answers among the gateways of the database; `None` if they are not shared.
+    shared_answers: Option<SharedAnswers>,
 }
 
 /// The role of a request among those with its idempotency key.
@@ -125,14 +127,16 @@ pub async fn begin(
 
 impl Replays {
     /// Creates a table that remembers requests for `window`, beginning with those that an earlier process
-    /// answered. `claims` excludes other gateways, if there are any.
+    /// answered. `claims` excludes other gateways, if there are any, and `shared_answers` has their answers.
     pub fn new(
         window: Duration,
         answered: &[Answered],
         clock: Arc<dyn Clock>,
         claims: Option<Claims>,
+        shared_answers: Option<SharedAnswers>,
     ) -> Arc<Self> {
-        Arc::new(Self { table: Mutex::new(Table::new(window, answered)), clock, claims })
+        let table = Mutex::new(Table::new(window, answered));
+        Arc::new(Self { table, clock, claims, shared_answers })
     }
 
     /// Replays the answer to `first`, if another gateway or an earlier process has stored it.
@@ -143,8 +147,8 @@ impl Replays {
         open: &mut OpenRequest,
     ) -> Result<Attempt, Refusal> {
         let gone = Refusal::IdempotentAnswerGone { first };
-        let Some(claims) = &self.claims else { return Err(gone) };
-        let Some(stored) = claims.find_answer(claim, first).await else { return Err(gone) };
+        let Some(answers) = &self.shared_answers else { return Err(gone) };
+        let Some(stored) = answers.find(claim, first).await else { return Err(gone) };
         open.add_notes([format!("idempotent_replay_of={first}")]);
         Ok(Attempt::Replayed(Arc::new(RecordedAnswer::of(stored))))
     }
@@ -219,8 +223,9 @@ impl AnswerRecorder {
         // The stream's spare capacity is dropped.
         let body = Bytes::from(std::mem::take(&mut self.taken).into_boxed_slice());
         let kept = (!self.is_too_long).then(|| Arc::new(RecordedAnswer { stream, headers, body }));
-        if let (Some(claims), Some(claim), Some(kept)) = (&self.replays.claims, self.claim, &kept) {
-            claims.store_answer(claim, kept.stored());
+        let answers = &self.replays.shared_answers;
+        if let (Some(answers), Some(claim), Some(kept)) = (answers, self.claim, &kept) {
+            answers.store(claim, kept.stored());
         }
         self.replays.table().answer(self.digest, kept, self.replays.clock.now());
         self.is_answered = true;

@@ -49,6 +49,17 @@ pub struct StoredAnswer {
     pub body: Bytes,
 }
 
+/// What the database has as the answer to an earlier request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerLookup {
+    /// The answer.
+    Found(StoredAnswer),
+    /// None yet: the request was answered less than a second ago.
+    Pending,
+    /// None: it was too long, it could not be stored, or the claim is no longer in force.
+    Gone,
+}
+
 /// An earlier claim of the same idempotency key, which is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EarlierClaim {

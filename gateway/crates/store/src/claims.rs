@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::StoreError;
 use domain::id::RequestId;
-use domain::idempotency::{Claim, ClaimOutcome, StoredAnswer};
+use domain::idempotency::{AnswerLookup, Claim, ClaimOutcome, StoredAnswer};
 
 /// Lets one gateway serve a request with an idempotency key. Only a store that several gateways can
 /// use has claims.
@@ -28,12 +28,12 @@ pub trait IdempotencyClaims: Send + Sync {
     /// Stores the answers to claimed requests, until the claims are no longer in force. Claims that do not exist are
     /// skipped.
     async fn store_answers(&self, answers: &[(Claim, StoredAnswer)]) -> Result<(), StoreError>;
-    /// Returns the answer to the request that has the claim of `claim`'s key, if it is stored.
+    /// Returns the answer to the request `first`, which has the claim of `claim`'s key.
     async fn find_answer(
         &self,
         claim: &Claim,
         first: RequestId,
-    ) -> Result<Option<StoredAnswer>, StoreError>;
+    ) -> Result<AnswerLookup, StoreError>;
     /// Deletes claims whose requests ended without a complete answer. Claims that do not exist are
     /// skipped.
     async fn release_claims(&self, claims: &[Claim]) -> Result<(), StoreError>;

@@ -121,6 +121,8 @@ pub enum Notification {
 pub struct UnappliedChanges {
     /// The newest change that is contained.
     pub newest: ChangeSeq,
+    /// Whether these are all objects. Others do not exist, such as those whose changes a failover lost.
+    pub is_complete: bool,
     /// Changed accounts, and those whose balances operators changed.
     pub accounts: Vec<Account>,
     /// Changed people, removed ones included.

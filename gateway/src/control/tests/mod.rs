@@ -7,6 +7,7 @@ mod account_status;
 mod accounts;
 mod audit;
 mod catalogue;
+mod follow;
 mod key_update;
 mod keys;
 mod ledger;

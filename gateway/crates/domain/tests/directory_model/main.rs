@@ -41,9 +41,11 @@ enum Bug {
     DeletionIgnored,
     /// A gateway counts changes as applied that came after its reading.
     LaterChangesApplied,
+    /// A gateway that reads everything keeps the objects that the database does not have.
+    LostObjectsKept,
 }
 
-/// The state of the objects: the number of the change that wrote each, unique in the run.
+/// The state of the objects: the number of the change that wrote each, unique in the run; zero if it does not exist.
 type Directory = [u8; OBJECTS];
 
 /// The database.
@@ -61,7 +63,16 @@ struct Node {
     applied: ChangeSeq,
     directory: Directory,
     /// What it has read and not applied yet: its changes wait meanwhile.
-    reading: Option<(ChangeSeq, Vec<(usize, u8)>)>,
+    reading: Option<Reading>,
+}
+
+/// What a gateway reads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Reading {
+    newest: ChangeSeq,
+    /// Whether these are all objects that exist.
+    is_complete: bool,
+    objects: Vec<(usize, u8)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -180,9 +191,12 @@ impl Model for Scenario {
             }
             Action::Read(node) => {
                 let node = &mut state.nodes[node];
-                let objects: Vec<_> = match self.unapplied(node.applied, store) {
+                let unapplied = self.unapplied(node.applied, store);
+                let objects: Vec<_> = match unapplied {
                     Unapplied::Nothing => return None,
-                    Unapplied::Everything => (0..OBJECTS).collect(),
+                    Unapplied::Everything => {
+                        (0..OBJECTS).filter(|object| store.objects[*object] != 0).collect()
+                    }
                     Unapplied::Changes => {
                         let after = node.applied.number;
                         let changes = store.changes.iter().filter(|(number, _)| *number > after);
@@ -190,11 +204,18 @@ impl Model for Scenario {
                     }
                 };
                 let found = objects.into_iter().map(|object| (object, store.objects[object]));
-                node.reading = Some((store.newest, found.collect()));
+                node.reading = Some(Reading {
+                    newest: store.newest,
+                    is_complete: unapplied == Unapplied::Everything,
+                    objects: found.collect(),
+                });
             }
             Action::Apply(node) => {
                 let node = &mut state.nodes[node];
-                let (read, objects) = node.reading.take()?;
+                let Reading { newest: read, is_complete, objects } = node.reading.take()?;
+                if is_complete && self.bug != Some(Bug::LostObjectsKept) {
+                    node.directory = [0; OBJECTS];
+                }
                 for (object, value) in objects {
                     node.directory[object] = value;
                 }
@@ -260,7 +281,7 @@ fn directories_follow_the_database_through_failovers() {
     }
     assert!(checker.discovery(REUSED).is_some());
     // So that a change of the model that checks less is noticed.
-    assert_eq!(checker.unique_state_count(), 129_691);
+    assert_eq!(checker.unique_state_count(), 131_119);
 }
 
 #[test]
@@ -281,4 +302,10 @@ fn deleted_changes_are_missed() {
 #[test]
 fn changes_after_a_reading_are_not_applied() {
     finds(Bug::LaterChangesApplied, CURRENT);
+}
+
+/// Regression test: keys and accounts that a failover had lost remained in use.
+#[test]
+fn lost_objects_are_removed() {
+    finds(Bug::LostObjectsKept, CURRENT);
 }

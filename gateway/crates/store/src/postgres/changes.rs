@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::audit::rows;
 use super::codec::{ReadColumn, arrays, parameters};
 use super::identities::{ACCOUNTS, accounts};
+use super::timeline::Timeline;
 use super::transaction::{Connection, OPERATION_LIMIT, Transaction};
 use super::{PostgresStore, audit, catalogue, models, upstreams};
 use crate::StoreError;
@@ -29,10 +30,6 @@ use domain::id::{AccountId, KeyId, ModelId, PlanName, UpstreamName};
 
 /// The time to read all accounts and keys after a long absence. A million keys take some seconds.
 const READ_ALL_LIMIT: Duration = Duration::from_mins(10);
-
-/// The timeline of the server's log, which the names of its files begin with.
-pub(super) const TIMELINE: &str =
-    "('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint";
 
 /// The channel of notifications.
 pub(super) const CHANNEL: &str = "tollgate_changes";
@@ -74,7 +71,7 @@ impl PostgresStore {
         &'a self,
         transaction: Transaction<'a>,
     ) -> Result<ChangeTransaction<'a>, StoreError> {
-        let end = end(&transaction, "FOR UPDATE").await?;
+        let end = end(&transaction, self.timeline, "FOR UPDATE").await?;
         if !self.applied.get().includes(end) {
             return Err(StoreError::Stale);
         }
@@ -86,10 +83,11 @@ impl PostgresStore {
 /// timeline.
 async fn read_changes(
     connection: &mut Connection,
+    timeline: Timeline,
     applied: ChangeSeq,
 ) -> Result<Option<UnappliedChanges>, StoreError> {
     let tx = connection.view().await?;
-    let newest = newest(&tx).await?;
+    let newest = newest(&tx, timeline).await?;
     let mut changes = UnappliedChanges { newest, ..UnappliedChanges::default() };
     if applied.includes(newest) {
         return Ok(Some(changes));
@@ -124,13 +122,17 @@ async fn read_changes(
 }
 
 /// Reads all objects.
-async fn read_all(connection: &mut Connection) -> Result<UnappliedChanges, StoreError> {
+async fn read_all(
+    connection: &mut Connection,
+    timeline: Timeline,
+) -> Result<UnappliedChanges, StoreError> {
     let tx = connection.view().await?;
-    let newest = newest(&tx).await?;
+    let newest = newest(&tx, timeline).await?;
     let keys = tx.query(&select_keys(""), &[]).await?;
     let (accounts, people) = accounts(&tx).await?;
     Ok(UnappliedChanges {
         newest,
+        is_complete: true,
         accounts,
         people,
         keys: keys.iter().map(objects::key).collect::<Result<_, _>>()?,
@@ -151,9 +153,9 @@ impl Changes for PostgresStore {
     async fn unapplied_changes(&self) -> Result<UnappliedChanges, StoreError> {
         let applied = self.applied.get();
         let mut connection = self.connection().await?;
-        let reading = read_changes(&mut connection, applied);
+        let reading = read_changes(&mut connection, self.timeline, applied);
         let outcome = match timeout(OPERATION_LIMIT, reading).await {
-            Ok(Ok(None)) => timeout(READ_ALL_LIMIT, read_all(&mut connection)).await,
+            Ok(Ok(None)) => timeout(READ_ALL_LIMIT, read_all(&mut connection, self.timeline)).await,
             Ok(Ok(Some(changes))) => Ok(Ok(changes)),
             Ok(Err(error)) => Ok(Err(error)),
             Err(elapsed) => Err(elapsed),
@@ -180,12 +182,20 @@ impl Changes for PostgresStore {
 }
 
 /// Returns the newest change.
-pub(super) async fn newest(tx: &Transaction<'_>) -> Result<ChangeSeq, StoreError> {
-    end(tx, "").await
+pub(super) async fn newest(
+    tx: &Transaction<'_>,
+    timeline: Timeline,
+) -> Result<ChangeSeq, StoreError> {
+    end(tx, timeline, "").await
 }
 
-async fn end(tx: &Transaction<'_>, lock: &str) -> Result<ChangeSeq, StoreError> {
-    let sql = format!("SELECT {TIMELINE}, seq FROM change_log_end {lock}");
+async fn end(
+    tx: &Transaction<'_>,
+    timeline: Timeline,
+    lock: &str,
+) -> Result<ChangeSeq, StoreError> {
+    let timeline = timeline.sql();
+    let sql = format!("SELECT {timeline}, seq FROM change_log_end {lock}");
     let row = tx.query_one("change_log_end", &sql, &[]).await?;
     Ok(ChangeSeq { timeline: row.column(0)?, number: row.column(1)? })
 }
@@ -194,8 +204,8 @@ async fn end(tx: &Transaction<'_>, lock: &str) -> Result<ChangeSeq, StoreError> 
 
 impl AppliedChanges {
     /// Returns that of an empty directory.
-    pub(super) async fn none(tx: &Transaction<'_>) -> Result<Self, StoreError> {
-        let newest = newest(tx).await?;
+    pub(super) async fn none(tx: &Transaction<'_>, timeline: Timeline) -> Result<Self, StoreError> {
+        let newest = newest(tx, timeline).await?;
         Ok(Self(Mutex::new(ChangeSeq { number: 0, ..newest })))
     }
 

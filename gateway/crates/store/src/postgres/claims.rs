@@ -19,7 +19,7 @@ use crate::claims::IdempotencyClaims;
 use crate::codec::Micros;
 use domain::id::RequestId;
 use domain::idempotency::{
-    BodyDigest, Claim, ClaimOutcome, EarlierClaim, IdempotencyDigest, StoredAnswer,
+    AnswerLookup, BodyDigest, Claim, ClaimOutcome, EarlierClaim, IdempotencyDigest, StoredAnswer,
 };
 use domain::record::RequestRecord;
 
@@ -103,23 +103,28 @@ impl IdempotencyClaims for PostgresStore {
         &self,
         claim: &Claim,
         first: RequestId,
-    ) -> Result<Option<StoredAnswer>, StoreError> {
+    ) -> Result<AnswerLookup, StoreError> {
         // A gateway of an earlier version that claims the key again leaves the answer.
-        let sql = "SELECT answer_stream, answer_headers, answer FROM idempotency_claims \
-            WHERE account = $1 AND digest = $2 AND request = $3 AND answer_request = $3 \
-            AND body = $4 AND answer IS NOT NULL";
+        let sql = "SELECT coalesce(answer_request = request, false) AND answer IS NOT NULL, \
+            coalesce(answered_at > now() - interval '1 s', false), \
+            answer_stream, answer_headers, answer FROM idempotency_claims \
+            WHERE account = $1 AND digest = $2 AND request = $3 AND body = $4";
         let mut connection = self.connection().await?;
         let outcome = timeout(OPERATION_LIMIT, async {
             let tx = connection.view().await?;
             tx.query_opt(sql, parameters![claim.account, claim.digest.0, first, claim.body]).await
         })
         .await;
-        let Some(row) = connection.check_time(outcome)? else { return Ok(None) };
-        let headers = serde_json::from_str(&row.column::<String>(1)?);
-        Ok(Some(StoredAnswer {
-            stream: row.column(0)?,
+        let Some(row) = connection.check_time(outcome)? else { return Ok(AnswerLookup::Gone) };
+        if !row.column(0)? {
+            let is_recent = row.column(1)?;
+            return Ok(if is_recent { AnswerLookup::Pending } else { AnswerLookup::Gone });
+        }
+        let headers = serde_json::from_str(&row.column::<String>(3)?);
+        Ok(AnswerLookup::Found(StoredAnswer {
+            stream: row.column(2)?,
             headers: headers.map_err(|error| StoreError::Unavailable(error.into()))?,
-            body: row.column::<Vec<u8>>(2)?.into(),
+            body: row.column::<Vec<u8>>(4)?.into(),
         }))
     }
 

@@ -66,6 +66,14 @@ pub(super) struct SupersededOperationError;
 #[error("the database did not answer in time")]
 pub(super) struct StalledError;
 
+/// Other transactions kept tables locked that a migration changes.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its schema cannot be migrated, because other transactions lock its tables ({0} attempts were made); end them, \
+     such as a `pg_dump` or an idle session (see `pg_stat_activity`), and start again"
+)]
+pub(super) struct LockedSchemaError(pub(super) u32);
+
 /// A row that always exists is missing.
 #[derive(Debug, thiserror::Error)]
 #[error("the database was changed by another program: `{0}` is empty")]
@@ -115,12 +123,18 @@ pub(super) fn is_repetition(error: &StoreError) -> bool {
     sql_state(error).is_some_and(|state| *state == SqlState::UNIQUE_VIOLATION)
 }
 
+/// Returns whether a statement failed because it waited too long for a lock.
+pub(super) fn is_lock_timeout(error: &StoreError) -> bool {
+    sql_state(error).is_some_and(|state| *state == SqlState::LOCK_NOT_AVAILABLE)
+}
+
 /// Returns an error unless a statement changed something.
 pub(super) fn expect_changed(rows: u64) -> Result<(), StoreError> {
     if rows == 0 { Err(StoreError::NotFound) } else { Ok(()) }
 }
 
-fn sql_state(error: &StoreError) -> Option<&SqlState> {
+/// Returns the code of an error of the server.
+pub(super) fn sql_state(error: &StoreError) -> Option<&SqlState> {
     let StoreError::Unavailable(source) = error else { return None };
     source.downcast_ref::<tokio_postgres::Error>()?.code()
 }

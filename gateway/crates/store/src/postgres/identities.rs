@@ -37,7 +37,7 @@ impl Identities for PostgresStore {
             keys: keys::unrevoked(&tx).await?,
             models: models::all(&tx).await?,
             upstreams: upstreams::all(&tx).await?,
-            changes: changes::newest(&tx).await?,
+            changes: changes::newest(&tx, self.timeline).await?,
         })
     }
 

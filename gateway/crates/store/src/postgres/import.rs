@@ -8,6 +8,7 @@ use deadpool_postgres::Pool;
 
 use super::codec::{AnyParameter, Parameter, ReadColumn, parameters};
 use super::error::{IncompleteMigrationError, NotEmptyError};
+use super::migrations::LockPatience;
 use super::transaction::{Connection, Transaction};
 use super::{PostgresAddress, cause, create_pool, migrations, refuse_asynchronous_commits, verify};
 use crate::StoreError;
@@ -43,7 +44,7 @@ impl Import {
         let pool = create_pool(address, 1)?;
         let mut connection = Connection::of(&pool).await.map_err(cause)?;
         refuse_asynchronous_commits(&mut connection).await?;
-        migrations::run(&mut connection).await.map_err(cause)?;
+        migrations::run(&mut connection, LockPatience::DEFAULT).await.map_err(cause)?;
         let tx = connection.begin_unfenced().await?;
         // A gateway that joins now waits until the mark is visible.
         tx.execute_batch("LOCK TABLE nodes IN SHARE MODE").await.map_err(cause)?;

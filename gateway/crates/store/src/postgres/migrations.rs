@@ -6,8 +6,12 @@
 //! Statements therefore name the columns that they read: a prepared `SELECT *` fails once there is
 //! another column.
 
+use std::time::Duration;
+
+use tokio::time::sleep;
+
 use super::codec::{ReadColumn, parameters};
-use super::error::NewerSchemaError;
+use super::error::{LockedSchemaError, NewerSchemaError, is_lock_timeout};
 use super::transaction::Connection;
 use crate::{StoreError, Upgrade};
 
@@ -45,12 +49,49 @@ const OLDEST_SUPPORTED: i64 = 5;
 /// The advisory lock of a running migration. `transaction.rs` has another one.
 const LOCK: i64 = 0x746f_6c6c_0000_0001;
 
+/// How long a migration waits for the locks of other transactions. While it does, all statements wait that use the
+/// same tables, also those of other gateways; the pause between two attempts lets them proceed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LockPatience {
+    /// The longest wait for a lock, which fails an attempt.
+    pub(super) timeout: Duration,
+    /// The pause between two attempts.
+    pub(super) pause: Duration,
+    /// The number of attempts.
+    pub(super) attempts: u32,
+}
+
+impl LockPatience {
+    /// About a minute.
+    pub(super) const DEFAULT: Self =
+        Self { timeout: Duration::from_secs(2), pause: Duration::from_secs(1), attempts: 20 };
+}
+
 /// Migrates the database, in one transaction for all missing migrations. A newer schema is left as
 /// it is, and refused unless it supports this version.
-pub(super) async fn run(connection: &mut Connection) -> Result<(), StoreError> {
+pub(super) async fn run(
+    connection: &mut Connection,
+    patience: LockPatience,
+) -> Result<(), StoreError> {
+    for _ in 1..patience.attempts {
+        match attempt(connection, patience.timeout).await {
+            Err(error) if is_lock_timeout(&error) => sleep(patience.pause).await,
+            outcome => return outcome,
+        }
+    }
+    attempt(connection, patience.timeout).await.map_err(|error| match is_lock_timeout(&error) {
+        true => StoreError::Unavailable(LockedSchemaError(patience.attempts).into()),
+        false => error,
+    })
+}
+
+async fn attempt(connection: &mut Connection, lock_timeout: Duration) -> Result<(), StoreError> {
     let tx = connection.begin_unfenced().await?;
     // Held until the transaction ends. Concurrent creations of the table would fail.
     tx.execute("SELECT pg_advisory_xact_lock($1)", parameters![LOCK]).await?;
+    // After that lock, because the migration of another gateway may take long.
+    let lock_timeout = lock_timeout.as_millis();
+    tx.execute_batch(&format!("SET LOCAL lock_timeout = {lock_timeout}")).await?;
     tx.execute_batch("CREATE TABLE IF NOT EXISTS schema_version (version bigint NOT NULL)").await?;
     let found = tx.query_opt("SELECT version FROM schema_version", &[]).await?;
     let found: i64 = found.map_or(Ok(0), |row| row.column(0))?;

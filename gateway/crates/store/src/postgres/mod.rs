@@ -43,6 +43,7 @@ mod summary;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod tls;
 mod traffic;
 mod transaction;
@@ -55,7 +56,9 @@ use tokio::sync::Semaphore;
 use self::changes::AppliedChanges;
 use self::codec::ReadColumn;
 use self::error::AsynchronousCommitError;
+use self::migrations::LockPatience;
 use self::nodes::NodeEpoch;
+use self::timeline::Timeline;
 use self::tls::MakeConnector;
 use self::transaction::Connection;
 use super::fleet::JoiningNode;
@@ -81,6 +84,7 @@ pub struct PostgresStore {
     address: PostgresAddress,
     /// The newest change that the gateway's directory has.
     applied: AppliedChanges,
+    timeline: Timeline,
     /// At most one verification runs at a time.
     background: Semaphore,
 }
@@ -150,9 +154,10 @@ impl PostgresStore {
         let pool = create_pool(address, CONNECTIONS)?;
         let mut connection = Connection::of(&pool).await.map_err(cause)?;
         refuse_asynchronous_commits(&mut connection).await?;
-        migrations::run(&mut connection).await.map_err(cause)?;
+        migrations::run(&mut connection, LockPatience::DEFAULT).await.map_err(cause)?;
         let epoch = nodes::join(&mut connection, node).await?;
-        let applied = AppliedChanges::none(&connection.view().await?).await?;
+        let timeline = Timeline::detect(&mut connection).await?;
+        let applied = AppliedChanges::none(&connection.view().await?, timeline).await?;
         let heartbeats = create_pool(address, 1)?;
         Ok(Self {
             pool,
@@ -160,6 +165,7 @@ impl PostgresStore {
             epoch,
             address: address.clone(),
             applied,
+            timeline,
             background: Semaphore::new(1),
         })
     }
@@ -167,6 +173,12 @@ impl PostgresStore {
     /// Returns the id of this node and its epoch, which fence its transactions.
     pub fn node(&self) -> (NodeId, i64) {
         (self.epoch.id, self.epoch.epoch)
+    }
+
+    /// Whether the server permits `pg_walfile_name`. If not, changes that a failover of the database loses are not
+    /// noticed if their numbers are used again.
+    pub fn notices_failovers(&self) -> bool {
+        self.timeline == Timeline::OfLog
     }
 
     /// Records that this node stops cleanly: it has no records that the database lacks, and can be

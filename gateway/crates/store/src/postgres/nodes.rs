@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 
-use super::changes::TIMELINE;
 use super::codec::{ReadColumn, parameters};
 use super::error::{Constrained, HeartbeatTimeoutError, expect_changed};
+use super::timeline::Timeline;
 use super::transaction::{Connection, OPERATION_LIMIT, Transaction};
 use super::{PostgresStore, allocations, cause, import};
 use crate::codec::{At, Count, Micros};
@@ -168,9 +168,8 @@ impl Membership for PostgresStore {
         let timed_out = |_| StoreError::Unavailable(HeartbeatTimeoutError(limit).into());
         let opening = timeout_at(deadline, Connection::of(&self.heartbeats));
         let mut connection = opening.await.map_err(timed_out)??;
-        let beating =
-            timeout_at(deadline, beat(&mut connection, self.epoch, figures, self.applied.get()));
-        let outcome = beating.await.map_err(timed_out).flatten();
+        let beating = beat(&mut connection, self.epoch, figures, self.timeline, self.applied.get());
+        let outcome = timeout_at(deadline, beating).await.map_err(timed_out).flatten();
         if outcome.is_err() {
             // It may have lost its peer without notice.
             connection.detach();
@@ -197,13 +196,15 @@ async fn beat(
     connection: &mut Connection,
     NodeEpoch { id, epoch }: NodeEpoch,
     figures: NodeFigures,
+    timeline: Timeline,
     applied_change: ChangeSeq,
 ) -> Result<HeartbeatOutcome, StoreError> {
     let tx = connection.begin_unfenced().await?;
+    let timeline = timeline.sql();
     let sql = format!(
         "UPDATE nodes SET heard_at = now(), in_flight = $3, requests_per_second = $4, \
         waiting_records = $5 WHERE id = $1 AND epoch = $2 AND removed_at IS NULL \
-        RETURNING draining, (SELECT seq FROM log_end), {TIMELINE}, (SELECT seq FROM change_log_end)"
+        RETURNING draining, (SELECT seq FROM log_end), {timeline}, (SELECT seq FROM change_log_end)"
     );
     let values = parameters![
         id,

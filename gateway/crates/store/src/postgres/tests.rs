@@ -10,6 +10,7 @@ mod commit;
 mod ledger;
 mod migration;
 mod nodes;
+mod schema_locks;
 mod traffic;
 
 use std::sync::Arc;

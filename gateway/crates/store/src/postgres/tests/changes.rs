@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Database;
 use crate::conformance::audit_entry;
 use crate::conformance::identities::{account, key};
-use crate::fleet::{Changes, Notifications, UnappliedChanges};
+use crate::fleet::{Changes, HeartbeatOutcome, Membership, Notifications, UnappliedChanges};
 use crate::postgres::PostgresStore;
 use crate::{Catalogue, Identities, StoreError};
 use domain::account::Role;
@@ -18,6 +18,7 @@ use domain::change::ChangeSeq;
 use domain::id::{AccountId, PlanName};
 use domain::limit::Limits;
 use domain::money::Nanos;
+use domain::node::NodeFigures;
 use domain::plan::Plan;
 
 /// Longer than a notification takes on a busy machine.
@@ -96,7 +97,7 @@ async fn a_gateway_that_lacks_deleted_changes_reads_everything() {
     two.mark_applied(changes.newest);
     put(&one, "c").await.unwrap();
     let changes = two.unapplied_changes().await.unwrap();
-    assert_eq!((changes.accounts.len(), changes.keys.len()), (0, 0));
+    assert_eq!((changes.is_complete, changes.accounts.len(), changes.keys.len()), (false, 0, 0));
     assert_eq!(plans(&changes), ["a", "b", "c"]);
     two.close();
     database.remove(one).await;
@@ -133,9 +134,33 @@ async fn after_a_failover_everything_is_read() {
     assert!(matches!(put(&two, "b").await, Err(StoreError::Stale)));
     let changes = two.unapplied_changes().await.unwrap();
     assert_eq!((changes.newest, plans(&changes)), (change(1), vec!["a"]));
+    assert!(changes.is_complete, "what it does not contain is lost");
     two.mark_applied(changes.newest);
     put(&two, "b").await.unwrap();
     assert!(two.unapplied_changes().await.unwrap().catalogue.is_none());
+    two.close();
+    database.remove(one).await;
+}
+
+/// Regression test: a gateway did not start on a managed server without `pg_walfile_name`.
+#[tokio::test]
+async fn a_server_need_not_tell_its_timeline() {
+    let Some(database) = Database::create("no_timeline").await else { return };
+    let client = database.connect().await;
+    let refuse = "CREATE FUNCTION pg_walfile_name(pg_lsn) RETURNS text LANGUAGE plpgsql \
+        AS $$ BEGIN RAISE feature_not_supported; END $$";
+    client.batch_execute(refuse).await.unwrap();
+    let first = format!("ALTER DATABASE {} SET search_path = public, pg_catalog", database.name);
+    client.batch_execute(&first).await.unwrap();
+    let (one, two) = (database.open(1).await.unwrap(), database.open(2).await.unwrap());
+    assert!(!one.notices_failovers());
+    put(&one, "a").await.unwrap();
+    let changes = two.unapplied_changes().await.unwrap();
+    let newest = ChangeSeq { timeline: 0, number: 1 };
+    assert_eq!((changes.newest, plans(&changes)), (newest, vec!["a"]));
+    assert_eq!(one.load().await.unwrap().changes, newest);
+    let beat = one.heartbeat(NodeFigures::default(), LIMIT).await.unwrap();
+    assert!(matches!(beat, HeartbeatOutcome::Recorded(beat) if beat.newest_change == newest));
     two.close();
     database.remove(one).await;
 }

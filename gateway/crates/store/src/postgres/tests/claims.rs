@@ -11,7 +11,7 @@ use crate::claims::IdempotencyClaims;
 use crate::conformance::audit_entry;
 use crate::fleet::Nodes;
 use domain::id::{AccountId, RequestId};
-use domain::idempotency::{Claim, ClaimOutcome, IdempotencyDigest, StoredAnswer};
+use domain::idempotency::{AnswerLookup, Claim, ClaimOutcome, IdempotencyDigest, StoredAnswer};
 use domain::node::{NodeName, NodeRemoval};
 use domain::record::RequestRecord;
 
@@ -140,30 +140,55 @@ async fn an_answer_is_kept_for_other_gateways_as_long_as_its_claim() {
         headers: vec![("content-type".to_owned(), "text/plain".to_owned())],
         body: vec![0, 255, 7].into(),
     };
-    assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), None);
+    let found = AnswerLookup::Found(answer.clone());
+    assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), AnswerLookup::Gone);
     // The second one is of a request without a claim.
     let answers = [(first, answer.clone()), (claim(3, 8), answer.clone())];
     one.store_answers(&answers).await.unwrap();
     // It counts as answered before its record is stored, also if its gateway is lost.
     assert_eq!(outcome(&two, retry).await, ClaimOutcome::Answered(first.request));
-    assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), Some(answer.clone()));
-    assert_eq!(two.find_answer(&retry, retry.request).await.unwrap(), None, "another request");
+    assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), found);
+    assert_eq!(
+        two.find_answer(&retry, retry.request).await.unwrap(),
+        AnswerLookup::Gone,
+        "another request"
+    );
     let with_other_body = Claim { body: [1; 32], ..retry };
-    assert_eq!(two.find_answer(&with_other_body, first.request).await.unwrap(), None);
+    assert_eq!(two.find_answer(&with_other_body, first.request).await.unwrap(), AnswerLookup::Gone);
     one.commit(answered(first)).await.unwrap();
-    assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), Some(answer.clone()));
+    assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), found);
     let third = claim(4, 7);
     let client = database.connect().await;
     let age = "UPDATE idempotency_claims SET answered_at = answered_at - interval '11 min'";
     client.batch_execute(age).await.unwrap();
     assert_eq!(outcome(&two, retry).await, ClaimOutcome::Claimed);
-    assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), None);
-    assert_eq!(two.find_answer(&retry, retry.request).await.unwrap(), None, "not the first's");
+    assert_eq!(two.find_answer(&retry, first.request).await.unwrap(), AnswerLookup::Gone);
+    assert_eq!(
+        two.find_answer(&retry, retry.request).await.unwrap(),
+        AnswerLookup::Gone,
+        "not the first's"
+    );
     // An earlier version does not know the columns of answers.
     one.store_answers(&[(retry, answer)]).await.unwrap();
     let claim_again = format!("UPDATE idempotency_claims SET request = '{}'", third.request.0);
     client.batch_execute(&claim_again).await.unwrap();
-    assert_eq!(two.find_answer(&retry, third.request).await.unwrap(), None);
+    let found = two.find_answer(&retry, third.request).await.unwrap();
+    assert!(!matches!(found, AnswerLookup::Found(_)), "{found:?}");
+    // A moment after a record, its answer may follow.
+    let silent = claim(5, 9);
+    assert_eq!(outcome(&one, silent).await, ClaimOutcome::Claimed);
+    one.commit(answered(silent)).await.unwrap();
+    let age = format!(
+        "UPDATE idempotency_claims SET answered_at = now() + interval '1 min' \
+        WHERE request = '{}'",
+        silent.request.0
+    );
+    client.batch_execute(&age).await.unwrap();
+    let late = two.find_answer(&silent, silent.request).await.unwrap();
+    assert_eq!(late, AnswerLookup::Pending);
+    client.batch_execute(&age.replace('+', "-")).await.unwrap();
+    let late = two.find_answer(&silent, silent.request).await.unwrap();
+    assert_eq!(late, AnswerLookup::Gone);
     one.close();
     database.remove(two).await;
 }
