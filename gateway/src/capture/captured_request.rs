@@ -5,16 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use jiff::Timestamp;
 
+use super::messages::Messages;
 use super::redaction;
 use crate::upstream::UpstreamClient;
 use domain::id::{AccountId, RequestId};
-
-/// The largest part of a body that is kept, in bytes.
-const MAX_BODY_BYTES: usize = 64 * 1024;
-/// What the bodies of one request may take together, in bytes.
-const MAX_REQUEST_BYTES: usize = 256 * 1024;
-/// The number of messages of one request: attempts beyond it are not kept.
-const MAX_MESSAGES: usize = 12;
 
 /// The captured messages of one request.
 pub struct CapturedRequest {
@@ -22,22 +16,6 @@ pub struct CapturedRequest {
     account: AccountId,
     arrived_at: Timestamp,
     messages: Mutex<Messages>,
-}
-
-#[derive(Default)]
-struct Messages {
-    all: Vec<Message>,
-    /// The bytes of all bodies.
-    bytes: usize,
-}
-
-struct Message {
-    kind: MessageKind,
-    /// The upstream that it was sent to or came from; its credentials are removed from the body.
-    upstream: Option<Arc<UpstreamClient>>,
-    head: Vec<String>,
-    body: Vec<u8>,
-    body_bytes: u64,
 }
 
 /// What a message is.
@@ -110,23 +88,28 @@ impl CapturedRequest {
         self.add(MessageKind::Received, None, first, Some(headers)).push(body);
     }
 
-    /// Captures a request to an upstream.
-    pub fn sent(self: &Arc<Self>, upstream: &Arc<UpstreamClient>, body: &[u8]) {
+    /// Captures a request to an upstream, whose body comes in `pieces`.
+    pub fn sent<'a>(
+        self: &Arc<Self>,
+        upstream: &UpstreamClient,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) {
         let first = "POST chat/completions".to_owned();
-        self.add(MessageKind::Sent, Some(upstream), first, None).push(body);
+        let body = self.add(MessageKind::Sent, Some(upstream), first, None);
+        pieces.for_each(|piece| body.push(piece));
     }
 
     /// Captures the head of an upstream's answer. Returns what captures its body.
     pub fn answered(
         self: &Arc<Self>,
-        upstream: &Arc<UpstreamClient>,
+        upstream: &UpstreamClient,
         headers: &HeaderMap,
     ) -> BodyCapture {
         self.add(MessageKind::Answered, Some(upstream), "200 OK".to_owned(), Some(headers))
     }
 
     /// Captures why an upstream gave no answer.
-    pub fn failed(self: &Arc<Self>, upstream: &Arc<UpstreamClient>, reason: String) {
+    pub fn failed(self: &Arc<Self>, upstream: &UpstreamClient, reason: String) {
         self.add(MessageKind::Answered, Some(upstream), reason, None);
     }
 
@@ -138,42 +121,22 @@ impl CapturedRequest {
     /// Returns the messages so far, without secrets.
     pub fn messages(&self) -> Vec<WireMessage> {
         let messages = self.lock();
-        let shown = messages.all.iter().map(|message| {
-            let mut body = String::from_utf8_lossy(&message.body).into_owned();
-            let mut head = message.head.clone();
-            if let Some(upstream) = &message.upstream {
-                upstream.redact_text(&mut body);
-                for line in &mut head {
-                    upstream.redact_text(line);
-                }
-            }
-            WireMessage {
-                kind: message.kind,
-                upstream: message.upstream.as_ref().map(|upstream| upstream.name().to_string()),
-                head: head.iter().map(|line| redaction::without_keys(line)).collect(),
-                body: redaction::without_keys(&body),
-                body_bytes: message.body_bytes,
-            }
-        });
-        shown.collect()
+        messages.shown().collect()
     }
 
     fn add(
         self: &Arc<Self>,
         kind: MessageKind,
-        upstream: Option<&Arc<UpstreamClient>>,
+        upstream: Option<&UpstreamClient>,
         first: String,
         headers: Option<&HeaderMap>,
     ) -> BodyCapture {
         let mut messages = self.lock();
-        let index = (messages.all.len() < MAX_MESSAGES).then_some(messages.all.len());
-        if index.is_some() {
-            let mut head = vec![first];
-            head.extend(headers.into_iter().flat_map(redaction::shown_headers));
-            let upstream = upstream.cloned();
-            let (body, body_bytes) = (Vec::new(), 0);
-            messages.all.push(Message { kind, upstream, head, body, body_bytes });
-        }
+        // Also those of a message that is not kept: a later one may contain them.
+        upstream.into_iter().for_each(|upstream| messages.add_secrets(upstream.secrets()));
+        let headers = headers.into_iter().flat_map(redaction::shown_headers);
+        let upstream = upstream.map(UpstreamClient::name);
+        let index = messages.push(kind, upstream, first, headers);
         BodyCapture { request: self.clone(), index }
     }
 
@@ -187,15 +150,9 @@ impl CapturedRequest {
 impl BodyCapture {
     /// Captures the next bytes of the body, as far as there is room.
     pub fn push(&self, bytes: &[u8]) {
-        let Some(index) = self.index else { return };
-        let mut messages = self.request.lock();
-        let room = MAX_REQUEST_BYTES.saturating_sub(messages.bytes);
-        let message = &mut messages.all[index];
-        let room = room.min(MAX_BODY_BYTES.saturating_sub(message.body.len()));
-        let kept = &bytes[..bytes.len().min(room)];
-        message.body.extend_from_slice(kept);
-        message.body_bytes += bytes.len() as u64;
-        messages.bytes += kept.len();
+        if let Some(index) = self.index {
+            self.request.lock().keep_body(index, bytes);
+        }
     }
 }
 
@@ -208,25 +165,6 @@ mod tests {
     fn request() -> Arc<CapturedRequest> {
         let account = AccountId(Uuid::nil());
         Arc::new(CapturedRequest::new(RequestId(Uuid::nil()), account, Timestamp::UNIX_EPOCH))
-    }
-
-    #[test]
-    fn bodies_are_bounded_each_and_together_and_their_lengths_are_known() {
-        let request = request();
-        let body = vec![b'x'; MAX_BODY_BYTES];
-        for number in 0..MAX_MESSAGES + 3 {
-            let body_capture = request.returned(StatusCode::OK, &HeaderMap::new());
-            if number < 5 {
-                body_capture.push(&body);
-                body_capture.push(b"more");
-            }
-        }
-        let messages = request.messages();
-        assert_eq!(messages.len(), MAX_MESSAGES);
-        let kept: Vec<_> = messages.iter().take(6).map(|it| it.body.len()).collect();
-        let each = MAX_BODY_BYTES;
-        assert_eq!(kept, [each, each, each, each, 0, 0]);
-        assert_eq!(messages[4].body_bytes, MAX_BODY_BYTES as u64 + 4);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! they are read. While no capture is active, a request reads one atomic.
 
 mod captured_request;
+mod messages;
 mod redaction;
 
 use std::collections::{HashMap, VecDeque};
@@ -21,7 +22,8 @@ pub use captured_request::{BodyCapture, CapturedRequest, MessageKind, WireMessag
 
 /// The number of keys that are captured at a time.
 const MAX_KEYS: usize = 16;
-/// The number of requests that are kept; the oldest is forgotten first. With the bound on each, they take 16 MiB.
+/// The number of requests that are kept; the oldest is forgotten first. With the bound on each, they take about
+/// 16 MiB.
 const MAX_REQUESTS: usize = 64;
 /// How long a captured request is kept.
 const RETENTION: SignedDuration = SignedDuration::from_hours(1);

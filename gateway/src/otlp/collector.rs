@@ -86,6 +86,15 @@ pub enum ExportError {
     Unreadable,
 }
 
+/// The part of an export that the collector refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Refused {
+    /// The number of items; zero if it accepted everything.
+    pub(super) count: usize,
+    /// The beginning of the collector's reason.
+    pub(super) message: String,
+}
+
 /// A request for a service of the collector.
 pub(super) trait Export: Message + Clone + 'static {
     /// What the collector answers.
@@ -199,11 +208,11 @@ impl Collector {
         Ok(())
     }
 
-    /// Exports once. Returns the number of items that the collector refused.
+    /// Exports once. Returns what the collector refused.
     ///
     /// # Errors
     /// The collector cannot be reached, or refused everything.
-    pub(super) async fn export<E: Export>(&self, request: &E) -> Result<usize, ExportError> {
+    pub(super) async fn export<E: Export>(&self, request: &E) -> Result<Refused, ExportError> {
         let exporting = async {
             match self.protocol {
                 Protocol::Grpc => self.call(request).await,
@@ -212,18 +221,9 @@ impl Collector {
         };
         let answer = tokio::time::timeout(EXPORT_TIMEOUT, exporting).await;
         let answer = answer.map_err(|_| ExportError::TimedOut)??;
-        let Some((refused, message)) = E::refused(answer) else { return Ok(0) };
-        if refused > 0 {
-            let (signal, message) = (E::SIGNAL.as_str(), beginning(&message));
-            tracing::warn!(
-                event = "otlp_refused",
-                signal,
-                refused,
-                message,
-                "the collector refused a part of an export"
-            );
-        }
-        Ok(usize::try_from(refused).unwrap_or_default())
+        let (count, message) = E::refused(answer).unwrap_or_default();
+        let count = usize::try_from(count).unwrap_or_default();
+        Ok(Refused { count, message: beginning(&message) })
     }
 
     async fn call<E: Export>(&self, request: &E) -> Result<E::Answer, ExportError> {

@@ -201,7 +201,7 @@ impl Exporter {
             }];
             let request = ExportMetricsServiceRequest { resource_metrics };
             match self.collector.export(&request).await {
-                Ok(refused) => self.status.record_success(Signal::Metrics, count, refused),
+                Ok(refused) => self.status.record_success(Signal::Metrics, count, &refused),
                 Err(error) => {
                     self.status.record_failure(Signal::Metrics, &error);
                     self.status.add_dropped(Signal::Metrics, count);
@@ -215,7 +215,7 @@ impl Exporter {
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.collector.export(request).await {
-                Ok(refused) => return self.status.record_success(E::SIGNAL, count, refused),
+                Ok(refused) => return self.status.record_success(E::SIGNAL, count, &refused),
                 Err(error) => error,
             };
             self.status.record_failure(E::SIGNAL, &error);

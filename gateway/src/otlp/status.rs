@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
+use super::collector::Refused;
 use super::{ExportError, Signal};
 use crate::clock::Clock;
 
@@ -45,6 +46,8 @@ pub struct SignalHealth {
     pub last_error: Option<(Timestamp, String)>,
     /// Whether the last export failed.
     pub is_failing: bool,
+    /// Whether the collector refused a part of the last export that it accepted.
+    pub is_refused_in_part: bool,
 }
 
 impl ExportStatus {
@@ -75,16 +78,29 @@ impl ExportStatus {
         self.signal(signal).dropped.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// Records an export of `count` items, of which the collector refused some.
-    pub(super) fn record_success(&self, signal: Signal, count: usize, refused: usize) {
+    /// Records an export of `count` items, of which the collector refused some. Of refusals in a row, the first one is
+    /// logged: that event is exported itself, and would be refused and logged again without end.
+    pub(super) fn record_success(&self, signal: Signal, count: usize, refused: &Refused) {
+        let Refused { count: refused, message } = refused;
         let status = self.signal(signal);
-        status.exported.fetch_add(count.saturating_sub(refused) as u64, Ordering::Relaxed);
-        self.add_dropped(signal, refused);
+        status.exported.fetch_add(count.saturating_sub(*refused) as u64, Ordering::Relaxed);
+        self.add_dropped(signal, *refused);
         let mut health = status.health();
         health.last_success = Some(self.clock.now());
-        if std::mem::take(&mut health.is_failing) {
-            drop(health);
-            let signal = signal.as_str();
+        let has_recovered = std::mem::take(&mut health.is_failing);
+        let was_refused = std::mem::replace(&mut health.is_refused_in_part, *refused > 0);
+        drop(health);
+        let signal = signal.as_str();
+        if *refused > 0 && !was_refused {
+            tracing::warn!(
+                event = "otlp_refused",
+                signal,
+                refused,
+                message,
+                "the collector refused a part of an export; further refusals are only counted"
+            );
+        }
+        if has_recovered {
             tracing::info!(
                 event = "otlp_export_recovered",
                 signal,
@@ -114,5 +130,35 @@ impl ExportStatus {
 impl SignalStatus {
     fn health(&self) -> MutexGuard<'_, SignalHealth> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::telemetry::LogEvents;
+
+    #[test]
+    fn of_refusals_in_a_row_the_first_is_logged() {
+        let events = LogEvents::default();
+        let names = Arc::<Mutex<Vec<String>>>::default();
+        let sink = names.clone();
+        events.connect(move |event| sink.lock().unwrap().push(event.name));
+        let status = ExportStatus::new(String::new(), Arc::new(SystemClock::new()));
+        let record = |refused| {
+            let refused = Refused { count: refused, message: "too old".to_owned() };
+            status.record_success(Signal::Logs, 5, &refused);
+            std::mem::take(&mut *names.lock().unwrap())
+        };
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(events), || {
+            assert_eq!(record(2), ["otlp_refused"]);
+            assert!(record(5).is_empty() && record(1).is_empty() && record(0).is_empty());
+            assert_eq!(record(1), ["otlp_refused"]);
+        });
+        let expected = SignalCounts { exported: 16, dropped: 9, failures: 0 };
+        assert_eq!(status.counts(Signal::Logs), expected);
     }
 }

@@ -1,7 +1,8 @@
 //! Passes the trace context of clients on to upstreams (W3C Trace Context), and begins the traces of sampled requests.
 //!
 //! Without an exporter the gateway takes no part in traces, and forwards `traceparent` and `tracestate` unchanged. With
-//! one, each attempt of a sampled request is a span, and the upstream gets that span as its parent.
+//! one, each attempt of a sampled request is a span, and the upstream gets that span as its parent. Both headers are
+//! bounded: an upstream that refuses a long head would be taken for a faulty one.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -10,6 +11,12 @@ use domain::trace::{AttemptNumber, RequestTrace, SpanId, TraceId, TraceParent};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+/// The length above which a `traceparent` is dropped, in bytes. Version 00 has 55; later ones may have more fields.
+const MAX_TRACEPARENT_BYTES: usize = 256;
+/// The length of a `tracestate` that is always forwarded as a whole (W3C Trace Context, 3.3.1.5), in bytes.
+const MAX_TRACESTATE_BYTES: usize = 512;
+/// The length above which a member of a `tracestate` that is too long is removed first, in bytes.
+const MAX_MEMBER_BYTES: usize = 128;
 
 /// Decides which requests are traced. A request of a trace is sampled if its client's span is; a request that begins a
 /// trace is sampled at random.
@@ -102,20 +109,17 @@ impl TraceContext {
 
 impl TraceHeaders {
     /// Copies the headers of a client: they would keep the buffer of its whole head alive. Returns `None` unless there
-    /// is one `traceparent`.
+    /// is one `traceparent`, of a bounded length.
     fn of(client: &HeaderMap) -> Option<Box<Self>> {
         let mut parents = client.get_all(TRACEPARENT).iter();
         let traceparent = parents.next().filter(|_| parents.next().is_none())?;
+        if traceparent.len() > MAX_TRACEPARENT_BYTES {
+            return None;
+        }
         let traceparent = header_value(traceparent.as_bytes());
-        let mut states = client.get_all(TRACESTATE).iter();
-        let tracestate = states.next().map(|first| {
-            let mut state = first.as_bytes().to_vec();
-            for next in states {
-                state.push(b',');
-                state.extend_from_slice(next.as_bytes());
-            }
-            header_value(&state)
-        });
+        let states: Vec<_> = client.get_all(TRACESTATE).iter().map(HeaderValue::as_bytes).collect();
+        let tracestate = bounded_state(states.join(&b','));
+        let tracestate = (!tracestate.is_empty()).then(|| header_value(&tracestate));
         Some(Box::new(Self { traceparent, tracestate }))
     }
 
@@ -144,6 +148,26 @@ impl TraceHeaders {
             headers.insert(TRACESTATE, tracestate.clone());
         }
     }
+}
+
+/// Returns a `tracestate` without the members that exceed [`MAX_TRACESTATE_BYTES`]: first the long ones go, then the last
+/// ones, which are the oldest.
+fn bounded_state(state: Vec<u8>) -> Vec<u8> {
+    if state.len() <= MAX_TRACESTATE_BYTES {
+        return state;
+    }
+    let mut bounded = Vec::with_capacity(MAX_TRACESTATE_BYTES);
+    let members = state.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    for member in members.filter(|it| !it.is_empty() && it.len() <= MAX_MEMBER_BYTES) {
+        if bounded.len() + 1 + member.len() > MAX_TRACESTATE_BYTES {
+            break;
+        }
+        if !bounded.is_empty() {
+            bounded.push(b',');
+        }
+        bounded.extend_from_slice(member);
+    }
+    bounded
 }
 
 fn header_value(bytes: &[u8]) -> HeaderValue {
@@ -190,6 +214,37 @@ mod tests {
         assert_eq!(super::tests::context(None, &[(TRACESTATE, "a=1")]).1, ["", ""]);
         let twice = [(TRACEPARENT, SAMPLED), (TRACEPARENT, SAMPLED)];
         assert_eq!(super::tests::context(None, &twice).1, ["", ""]);
+    }
+
+    #[test]
+    fn headers_that_are_too_long_are_dropped_or_cut_after_a_member() {
+        let state = |members: &[(char, usize)]| {
+            let members = members.iter().map(|&(name, length)| format!("{name}={:1$}", "", length));
+            members.collect::<Vec<_>>().join(",").replace(' ', "x")
+        };
+        for (sent, expected) in [
+            (state(&[('a', 510)]), state(&[('a', 510)])),
+            (state(&[('a', 511)]), String::new()),
+            // The long member goes before one that follows it.
+            (state(&[('a', 100), ('b', 400), ('c', 100)]), state(&[('a', 100), ('c', 100)])),
+            (state(&[('a', 100); 6]), state(&[('a', 100); 4])),
+            (",".repeat(8_000), String::new()),
+        ] {
+            let headers = [(TRACEPARENT, UNSAMPLED), (TRACESTATE, &*sent)];
+            for ratio in [None, Some(1.0)] {
+                assert_eq!(context(ratio, &headers).1, [UNSAMPLED, &*expected], "{sent}");
+            }
+            let headers = [(TRACEPARENT, SAMPLED), (TRACESTATE, &*sent)];
+            assert_eq!(context(Some(1.0), &headers).1[1], expected, "{sent}");
+        }
+        let invalid = "x".repeat(MAX_TRACEPARENT_BYTES + 1);
+        let of_later_version = format!("01{}-{invalid}", &UNSAMPLED[2..]);
+        for (ratio, parent) in
+            [(None, &invalid), (None, &of_later_version), (Some(1.0), &of_later_version)]
+        {
+            let headers = [(TRACEPARENT, &**parent), (TRACESTATE, "a=1")];
+            assert_eq!(context(ratio, &headers).1, ["", ""], "{parent}");
+        }
     }
 
     #[test]

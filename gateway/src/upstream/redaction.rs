@@ -1,6 +1,6 @@
 //! Keeps the credentials of an upstream out of what it sends: errors are redacted, answers refused.
 
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::client::UpstreamClient;
 use super::credential::Credential;
@@ -24,24 +24,28 @@ impl UpstreamClient {
         Ok(())
     }
 
+    /// Returns the secrets of the upstream's credentials.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretString> {
+        self.credentials().filter_map(|credential| credential.secret.as_ref())
+    }
+
     /// Returns whether a text contains a credential of the upstream.
     pub fn has_credential_in(&self, text: &str) -> bool {
-        self.secrets().any(|secret| !secret.is_empty() && text.contains(secret))
+        self.exposed_secrets().any(|secret| !secret.is_empty() && text.contains(secret))
     }
 
     /// Removes the upstream's credentials from a text.
     pub fn redact_text(&self, text: &mut String) {
-        self.secrets().for_each(|secret| redact_text(text, secret));
+        self.exposed_secrets().for_each(|secret| redact_text(text, secret));
     }
 
-    fn secrets(&self) -> impl Iterator<Item = &str> {
-        let secrets = self.credentials().filter_map(|it| it.secret.as_ref());
-        secrets.map(ExposeSecret::expose_secret)
+    fn exposed_secrets(&self) -> impl Iterator<Item = &str> {
+        self.secrets().map(ExposeSecret::expose_secret)
     }
 
     /// Removes the upstream's credentials from an error's text, which may be logged or passed on to a client.
     pub fn redact(&self, mut error: UpstreamError) -> UpstreamError {
-        for secret in self.secrets() {
+        for secret in self.exposed_secrets() {
             match &mut error {
                 UpstreamError::Refused { body, .. } | UpstreamError::Reported(body) => {
                     body.redact(secret);

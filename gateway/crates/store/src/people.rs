@@ -36,8 +36,8 @@ pub trait People: Send + Sync {
         code: &PasswordReset,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
-    /// Replaces the role of a person by that of `person`, and deletes its code and those that it created.
-    /// [`StoreError::NotFound`] if there is no such person, or it was removed.
+    /// Replaces the role of a person by that of `person`, and deletes the codes that it created. Its own code stays valid:
+    /// that of an invitation is the only way in. [`StoreError::NotFound`] if there is no such person, or it was removed.
     async fn set_person_role(&self, person: &Person, audit: &AuditEntry) -> Result<(), StoreError>;
     /// Marks a person as removed, frees its name, replaces its password hash, ends its sessions, and deletes its code
     /// and those that it created. [`StoreError::NotFound`] if there is no such person, or it was removed.

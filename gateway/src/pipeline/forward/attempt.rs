@@ -98,7 +98,7 @@ impl<'a> Attempt<'a> {
         let in_flight = upstream_client.begin_request();
         let Outgoing { body, edits } = outgoing;
         if let Some(capture) = capture {
-            capture.sent(upstream_client, &splice::join(body, edits));
+            capture.sent(upstream_client, splice::pieces(body, edits));
         }
         let body_and_id = |headers: &mut HeaderMap| {
             if let Some(context) = self.context() {

@@ -40,14 +40,17 @@ pub fn splice_into(out: &mut BytesMut, body: &[u8], range: Range<usize>, with: &
 pub fn join(body: &[u8], edits: &[Edit]) -> Bytes {
     let grown: usize = edits.iter().map(|edit| edit.with.len()).sum();
     let mut out = BytesMut::with_capacity(body.len() + grown);
-    let mut from = 0;
-    for edit in edits {
-        out.extend_from_slice(&body[from..edit.range.start]);
-        out.extend_from_slice(&edit.with);
-        from = edit.range.end;
-    }
-    out.extend_from_slice(&body[from..]);
+    pieces(body, edits).for_each(|piece| out.extend_from_slice(piece));
     out.freeze()
+}
+
+/// Returns the pieces of `body` with `edits` applied, which must be sorted and must not overlap. Nothing is copied.
+pub fn pieces<'a>(body: &'a [u8], edits: &'a [Edit]) -> impl Iterator<Item = &'a [u8]> {
+    let starts = std::iter::once(0).chain(edits.iter().map(|edit| edit.range.end));
+    let ends = edits.iter().map(|edit| edit.range.start).chain([body.len()]);
+    let replacements = edits.iter().map(|edit| &edit.with[..]).chain([&[][..]]);
+    let between = starts.zip(ends).map(|(start, end)| &body[start..end]);
+    between.zip(replacements).flat_map(|(between, with)| [between, with])
 }
 
 #[cfg(test)]

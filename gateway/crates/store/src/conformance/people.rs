@@ -81,7 +81,7 @@ pub(super) async fn run(store: &dyn Store) {
     assert_eq!(store.sessions(DORA).await.unwrap().len(), 1);
     assert!(store.sessions(TEAM).await.unwrap().is_empty());
 
-    // Codes do not become valid again with a role that is given back.
+    // Codes do not become valid again with a role that is given back. The invitation of the person stays valid.
     eric.role = PersonRole::Admin;
     store.set_person_role(&eric, &audit()).await.unwrap();
     assert_eq!(store.people(TEAM).await.unwrap()[1], eric);
@@ -90,6 +90,8 @@ pub(super) async fn run(store: &dyn Store) {
     eric.role = PersonRole::Member;
     store.set_person_role(&eric, &audit()).await.unwrap();
     assert_eq!(store.find_password_reset([62; 32]).await.unwrap(), None);
+    let invitation = store.find_password_reset([61; 32]).await.unwrap();
+    assert_eq!(invitation.map(|code| code.account), Some(ERIC));
 
     // A removed person keeps its name for the log, and another one may take it.
     store.remove_person(DORA, "unusable", &audit()).await.unwrap();

@@ -81,3 +81,12 @@ pub(super) async fn remove(tx: &Transaction<'_>, account: AccountId) -> Result<(
     tx.execute(sql, parameters![account]).await?;
     Ok(())
 }
+
+/// Deletes the codes that a person created, for when it may no longer create them.
+pub(super) async fn remove_created_by(
+    tx: &Transaction<'_>,
+    person: AccountId,
+) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM password_resets WHERE created_by = $1", parameters![person]).await?;
+    Ok(())
+}

@@ -58,7 +58,7 @@ impl People for PostgresStore {
         let sql = "UPDATE accounts SET person_role = $1 \
             WHERE id = $2 AND belongs_to IS NOT NULL AND ended IS NULL";
         expect_changed(tx.execute(sql, parameters![person.role, person.id]).await?)?;
-        password_resets::remove(&tx, person.id).await?;
+        password_resets::remove_created_by(&tx, person.id).await?;
         tx.changes(ChangedObject::Account(person.id));
         tx.commit_audited(audit).await
     }

@@ -80,3 +80,9 @@ pub(super) fn remove(tx: &Connection, account: AccountId) -> Result<(), StoreErr
     tx.execute(sql, parameters![account])?;
     Ok(())
 }
+
+/// Deletes the codes that a person created, for when it may no longer create them.
+pub(super) fn remove_created_by(tx: &Connection, person: AccountId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM password_resets WHERE created_by = ?", parameters![person])?;
+    Ok(())
+}

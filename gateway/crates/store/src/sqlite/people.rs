@@ -56,7 +56,7 @@ impl People for SqliteStore {
             let sql = "UPDATE accounts SET person_role = ? \
                 WHERE id = ? AND belongs_to IS NOT NULL AND ended IS NULL";
             changed(tx.execute(sql, parameters![role, id])?)?;
-            password_resets::remove(tx, id)
+            password_resets::remove_created_by(tx, id)
         })
         .await
     }
