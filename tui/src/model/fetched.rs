@@ -184,10 +184,22 @@ impl<T: ListEntry> List<T> {
         &mut self,
         change: impl FnOnce(&mut TableState, &mut dyn Iterator<Item = &T>),
     ) {
+        self.keep_cursor(|list| change(&mut list.table, &mut list.entries.iter()));
+    }
+
+    /// Changes values of the entries, on which the order and the filter may depend. The cursor
+    /// stays on its entry.
+    pub fn change_entries(&mut self, change: impl FnOnce(&mut [T])) {
+        self.keep_cursor(|list| change(&mut list.entries));
+    }
+
+    /// Makes a change after which the cursor is on the same entry, or in the same place if that
+    /// entry is no longer visible.
+    fn keep_cursor(&mut self, change: impl FnOnce(&mut Self)) {
         let id = self.current().map(|entry| entry.id().to_owned());
-        change(&mut self.table, &mut self.entries.iter());
+        change(self);
         let same = id.and_then(|id| self.visible().position(|entry| entry.id() == id));
-        self.select(same.unwrap_or(0));
+        self.select(same.unwrap_or(self.selected));
     }
 
     /// Returns the selected entry.
@@ -198,11 +210,8 @@ impl<T: ListEntry> List<T> {
     /// Stores the result of a successful fetch. The cursor stays on the same entry if it still
     /// exists. Marks stay, because a screen may fetch only some of the entries of another one.
     pub fn set(&mut self, entries: Vec<T>) {
-        let id = self.current().map(|entry| entry.id().to_owned());
-        self.entries = entries;
         self.fetch = FetchState::Ready;
-        let same = id.and_then(|id| self.visible().position(|entry| entry.id() == id));
-        self.select(same.unwrap_or(self.selected));
+        self.keep_cursor(|list| list.entries = entries);
     }
 
     /// Drops the entries, because others are fetched. Filter, order and marks stay.

@@ -45,6 +45,45 @@ fn accounts_are_sorted_by_any_column_and_the_cursor_stays() {
 }
 
 #[test]
+fn the_cursor_stays_on_its_account_while_requests_change_the_order() {
+    use crate::model::record::{LogBatch, Record};
+    let mut model = accounts();
+    press(&mut model, KeyCode::Down);
+    for _ in 0..3 {
+        press(&mut model, KeyCode::Char('<'));
+    }
+    let table = &model.data.accounts.table;
+    assert_eq!(table.sort.map(|it| it.column), Some("recent"));
+    assert_eq!(model.data.accounts.current().unwrap().name, "cleo");
+    let records = ["ada", "ada", "bob"].into_iter().enumerate().map(|(id, account)| Record {
+        id: id.to_string(),
+        account: account.to_owned(),
+        ..Record::default()
+    });
+    let batch = LogBatch { restarted: true, records: records.collect(), dropped: 0, live: true };
+    update(&mut model, Message::LogReceived(batch));
+    assert_eq!(names(&model)[2], "cleo", "it is the last one now");
+    assert_eq!(model.data.accounts.current().unwrap().name, "cleo");
+}
+
+#[test]
+fn the_cursor_stays_on_its_key_when_another_one_expires() {
+    let mut model = signed_in(Role::Member);
+    let at = |second| jiff::Timestamp::from_second(second).unwrap();
+    update(&mut model, Message::Tick(at(1)));
+    press(&mut model, KeyCode::Char('2'));
+    let short = Key { expires_at: Some(at(5)), ..key("a") };
+    load(&mut model, Loaded::Keys(vec![short, key("b"), key("c")]));
+    write(&mut model, "/state:active");
+    press(&mut model, KeyCode::Enter);
+    press(&mut model, KeyCode::Down);
+    assert_eq!(model.data.keys.current().unwrap().id, "b");
+    update(&mut model, Message::Tick(at(9)));
+    assert_eq!(model.data.keys.visible().count(), 2, "one has expired");
+    assert_eq!(model.data.keys.current().unwrap().id, "b");
+}
+
+#[test]
 fn marked_accounts_are_copied_and_suspended_together() {
     let mut model = accounts();
     write_marks(&mut model);
