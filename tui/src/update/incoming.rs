@@ -6,7 +6,6 @@ use crate::effect::Effect;
 use crate::message::{Loaded, Message};
 use crate::model::change::{ChangeOutcome, IssuedSecret};
 use crate::model::fetched::FetchState;
-use crate::model::log::RequestLog;
 use crate::model::overlay::{Overlay, Secret, SecretState};
 use crate::model::recent::by_name;
 use crate::model::record::Record;
@@ -243,7 +242,8 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Log => {
             // The existing records belong to the previous filter.
             let filter = std::mem::take(&mut data.log.filter);
-            data.log = RequestLog { filter, fetch, ..RequestLog::default() };
+            data.log.restart(filter);
+            data.log.fetch = fetch;
             return;
         }
     };
