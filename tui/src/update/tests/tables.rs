@@ -285,3 +285,17 @@ fn a_theme_is_shown_before_it_is_kept() {
     press(&mut model, KeyCode::Enter);
     assert_eq!(model.chosen_theme.as_deref(), Some("16"));
 }
+
+#[test]
+fn what_changes_one_account_is_refused_while_others_are_marked() {
+    let mut model = accounts();
+    press(&mut model, KeyCode::Char(' '));
+    for key in ['x', 'c', 'p', 'N', 'w'] {
+        assert!(press(&mut model, KeyCode::Char(key)).is_empty());
+        assert!(model.overlay.is_none(), "{key}: {:?}", model.overlay);
+        assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("marked: 1")));
+    }
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Char('x'));
+    assert!(model.overlay.is_some());
+}
