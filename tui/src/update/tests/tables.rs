@@ -299,3 +299,23 @@ fn what_changes_one_account_is_refused_while_others_are_marked() {
     press(&mut model, KeyCode::Char('x'));
     assert!(model.overlay.is_some());
 }
+
+#[test]
+fn cancelling_names_the_request_and_never_meets_one_that_took_its_place() {
+    use crate::model::in_flight::InFlight;
+    let mut model = signed_in(Role::Operator);
+    update(&mut model, Message::Act(crate::model::Action::Open(Screen::InFlight)));
+    let show = |model: &mut Model, ids: &[&str]| {
+        let request =
+            |id: &&str| InFlight { id: (*id).to_owned(), age_ms: 7_400.0, ..InFlight::default() };
+        let requests = ids.iter().map(request).collect();
+        load(model, Loaded::InFlight { requests, has_more: false });
+    };
+    show(&mut model, &["a", "b"]);
+    show(&mut model, &["b"]);
+    press(&mut model, KeyCode::Char('x'));
+    assert!(model.overlay.is_none() && matches!(model.notice, Some(Notice::Problem(_))));
+    press(&mut model, KeyCode::Char('x'));
+    let Some(Overlay::Confirm(confirm)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    assert!(confirm.consequence.contains("`b`, its age 7 s"), "{}", confirm.consequence);
+}
