@@ -94,7 +94,7 @@ pub fn draw(model: &Model, format: Format) -> String {
     view::render(model, &mut buffer, area);
     match format {
         Format::Text => text(&buffer),
-        Format::Svg => svg::svg(&buffer),
+        Format::Svg => svg::svg(&buffer, model.theme),
     }
 }
 
