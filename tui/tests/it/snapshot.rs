@@ -59,7 +59,7 @@ async fn a_snapshot_that_cannot_be_made_says_why() {
         (None, &["--snapshot"][..], "not signed in: run `ctl login NAME`"),
         (Some("wrong"), &["--snapshot"], "the token is not valid"),
         (Some(TOKEN), &["--snapshot", "accounts"], "`accounts` is for operators"),
-        (Some(TOKEN), &["--snapshot", "--size", "0x1"], "two numbers from 1 to 500"),
+        (Some(TOKEN), &["--snapshot", "--size", "40x10"], "columns from 60 and rows from 16"),
         (Some(TOKEN), &["--format", "svg"], "--snapshot"),
     ] {
         let output = tui(gateway.url(), token, arguments).await;
