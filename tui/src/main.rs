@@ -88,11 +88,13 @@ async fn run(args: Options) -> Result<ExitCode> {
     let theme = Theme::new(palette);
     let mut model = Model::new(endpoint.server, args.base_url.clone(), TimeZone::system(), theme);
     let mut is_mouse_enabled = args.mouse;
+    let mut broken_themes = Vec::new();
     if let Some(directory) = directory.as_deref() {
-        let (themes, problems) = files::read_themes(directory);
-        model.themes.extend(themes);
-        if let Some(problem) = problems.into_iter().next() {
-            model.set_problem(problem);
+        let (themes, broken) = files::read_themes(directory);
+        model.add_themes(themes);
+        broken_themes = broken;
+        if let Some(broken) = broken_themes.first() {
+            model.set_problem(broken.to_string());
         }
         if args.snapshot.is_none() {
             match files::read_kept(directory) {
@@ -108,6 +110,9 @@ async fn run(args: Options) -> Result<ExitCode> {
     }
     match &args.theme {
         Some(name) if !model.choose_theme(name) => {
+            if let Some(broken) = broken_themes.iter().find(|it| it.name == *name) {
+                bail!("{broken}");
+            }
             let names: Vec<_> = model.themes.iter().map(|it| it.name.as_str()).collect();
             bail!("there is no theme `{name}`; there are {}", names.join(", "));
         }

@@ -137,6 +137,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
+    use crate::theme::catalogue::NamedTheme;
     use crate::theme::{Palette, Theme};
 
     fn model() -> Model {
@@ -165,6 +166,15 @@ mod tests {
         after.screen = Screen::Usage;
         after.is_mouse_enabled = true;
         assert_eq!(of(&after), kept);
+    }
+
+    #[test]
+    fn a_theme_of_the_user_replaces_the_bundled_one() {
+        let mut model = model();
+        let (count, own) = (model.themes.len(), Theme::new(Palette::Sixteen));
+        model.add_themes(vec![NamedTheme { name: "nord".to_owned(), theme: own }]);
+        apply(&mut model, &json!({"theme": "nord"}));
+        assert_eq!((model.theme, model.themes.len()), (own, count));
     }
 
     #[test]
