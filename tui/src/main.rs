@@ -93,8 +93,12 @@ async fn run(args: Options) -> Result<ExitCode> {
         let (themes, broken) = files::read_themes(directory);
         model.add_themes(themes);
         broken_themes = broken;
-        if let Some(broken) = broken_themes.first() {
-            model.set_problem(broken.to_string());
+        for broken in broken_themes.iter().rev() {
+            match args.snapshot {
+                // Standard error may be closed.
+                Some(_) => drop(writeln!(stderr(), "tui: {broken}")),
+                None => model.set_problem(broken.to_string()),
+            }
         }
         if args.snapshot.is_none() {
             match files::read_kept(directory) {
