@@ -124,6 +124,10 @@ async fn run(args: Options) -> Result<ExitCode> {
         _ => {}
     }
     model.is_read_only = args.read_only;
+    if let Some(screen) = args.first_screen().filter(|it| args.filter.is_some() && !it.has_list()) {
+        let name = screen.name();
+        bail!("the screen `{name}` has no list to filter: name another one, such as `usage`");
+    }
     let asked = args.first_screen().map(|screen| {
         let filter = args.filter.clone().unwrap_or_default();
         Start { screen, filter, is_asked: true }

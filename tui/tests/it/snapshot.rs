@@ -72,6 +72,7 @@ async fn a_snapshot_that_cannot_be_made_says_why() {
         (Some(TOKEN), &["--snapshot", "accounts"], "`accounts` is for operators"),
         (Some(TOKEN), &["--snapshot", "--size", "40x10"], "columns from 60 and rows from 16"),
         (Some(TOKEN), &["--format", "svg"], "--snapshot"),
+        (Some(TOKEN), &["--snapshot", "--filter", "x"], "`overview` has no list to filter"),
     ] {
         let output = tui(gateway.url(), token, arguments).await;
         assert!(!output.status.success() && output.stdout.is_empty());
