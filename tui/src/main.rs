@@ -87,7 +87,9 @@ async fn run(args: Options) -> Result<ExitCode> {
     let runner = Runner::new(address, endpoint.source, environment, sender);
     let theme = Theme::new(palette);
     let mut model = Model::new(endpoint.server, args.base_url.clone(), TimeZone::system(), theme);
-    let mut is_mouse_enabled = args.mouse;
+    model.is_mouse_enabled = args.mouse;
+    // Settings that cannot be read stay as they are, for the user to mend.
+    let mut may_save_settings = true;
     let mut broken_themes = Vec::new();
     if let Some(directory) = directory.as_deref() {
         let (themes, broken) = files::read_themes(directory);
@@ -104,10 +106,13 @@ async fn run(args: Options) -> Result<ExitCode> {
             match files::read_kept(directory) {
                 Ok(kept) => {
                     kept::apply(&mut model, &kept);
-                    is_mouse_enabled |= kept["mouse"] == true;
+                    model.is_mouse_enabled |= kept["mouse"] == true;
                 }
                 Err(error) => {
-                    model.set_problem(format!("reading the file of what is kept: {error}"));
+                    may_save_settings = false;
+                    model.set_problem(format!(
+                        "the settings file tui.json is unreadable and stays as it is: {error}"
+                    ));
                 }
             }
         }
@@ -146,8 +151,8 @@ async fn run(args: Options) -> Result<ExitCode> {
         model.size = args.size;
         return Box::pin(print_snapshot(model, first, runner, messages, args.format)).await;
     }
-    let code = Box::pin(interact(&mut model, first, runner, messages, is_mouse_enabled)).await;
-    if let Some(directory) = directory {
+    let code = Box::pin(interact(&mut model, first, runner, messages)).await;
+    if let Some(directory) = directory.filter(|_| may_save_settings) {
         // The next start has the defaults if this fails.
         let _ = files::write_kept(&directory, &kept::of(&model));
     }
@@ -176,7 +181,6 @@ async fn interact(
     messages_of_start: Vec<Message>,
     mut runner: Runner,
     mut messages: mpsc::Receiver<Message>,
-    is_mouse_enabled: bool,
 ) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
     let mut terminal = Terminal::acquire()?;
@@ -185,7 +189,9 @@ async fn interact(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let (columns, rows) = terminal.size()?;
     let mut first = vec![Message::Tick(clock::now()), Message::Resized(columns, rows)];
-    first.extend(is_mouse_enabled.then_some(Message::Act(Action::Mouse)));
+    if model.is_mouse_enabled {
+        terminal.set_mouse(true)?;
+    }
     first.extend(messages_of_start);
     for message in first {
         if dispatch(model, message, &mut runner, &mut terminal)?.is_break() {
