@@ -1,4 +1,4 @@
-//! The files of the dashboard in the configuration directory: what is kept, and themes.
+//! The files of the dashboard in the configuration directory: the settings file and themes.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::theme::catalogue::{NamedTheme, parse};
 
-/// The file of what is kept, within the configuration directory.
+/// The settings file, within the configuration directory.
 const KEPT: &str = "tui.json";
 /// The directory of theme files, within the configuration directory.
 const THEMES: &str = "themes";
@@ -27,7 +27,7 @@ pub fn read_kept(directory: &Path) -> Result<Value> {
     }
 }
 
-/// Replaces the file of what is kept. Only its owner can read it.
+/// Replaces the settings file. Only its owner can read it.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.

@@ -37,7 +37,7 @@ pub struct Options {
     /// The filter of that screen; without `--screen`, of the request log
     #[arg(long, value_name = "FILTER")]
     pub filter: Option<String>,
-    /// Refuse everything that changes something, for a screen on a wall
+    /// Refuse everything that changes something, for a shared display
     #[arg(long)]
     pub read_only: bool,
     /// Print a screen and exit; without a name, the overview

@@ -131,8 +131,7 @@ impl Progress {
     fn subscribe(&mut self, subscription: Subscription) {
         let before = std::mem::replace(&mut self.subscription, subscription);
         let now = &self.subscription;
-        let is_other_filter =
-            (&before.filter, before.log_run) != (&now.filter, now.log_run);
+        let is_other_filter = (&before.filter, before.log_run) != (&now.filter, now.log_run);
         let is_other_range = before.range != now.range;
         let mut outdated = Vec::new();
         if is_other_filter || is_other_range {

@@ -13,8 +13,8 @@ use crate::theme::{Palette, Theme};
 const CELL: (u16, u16) = (9, 19);
 /// The terminal's 16 colours, as xterm has them.
 const SIXTEEN: [&str; 16] = [
-    "#000000", "#cd0000", "#00cd00", "#cdcd00", "#0000ee", "#cd00cd", "#00cdcd", "#e5e5e5", "#7f7f7f",
-    "#ff0000", "#00ff00", "#ffff00", "#5c5cff", "#ff00ff", "#00ffff", "#ffffff",
+    "#000000", "#cd0000", "#00cd00", "#cdcd00", "#0000ee", "#cd00cd", "#00cdcd", "#e5e5e5",
+    "#7f7f7f", "#ff0000", "#00ff00", "#ffff00", "#5c5cff", "#ff00ff", "#00ffff", "#ffffff",
 ];
 
 /// The colours of cells that have none.
@@ -99,7 +99,8 @@ fn row(buffer: &Buffer, y: u16, ground: &Ground) -> String {
     let mut x = 0;
     while x < width {
         let style = Look::of(&buffer[(x, y)], ground);
-        let end = (x..width).find(|&at| Look::of(&buffer[(at, y)], ground) != style).unwrap_or(width);
+        let end =
+            (x..width).find(|&at| Look::of(&buffer[(at, y)], ground) != style).unwrap_or(width);
         let text = covered(buffer, x..end, y);
         // Writing to a string never fails.
         let _ = style.write(&mut out, &text, (x, y), end - x);

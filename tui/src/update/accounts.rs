@@ -47,7 +47,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Remove if account.status == AccountStatus::Closed => {
             let fields = vec![
                 Field::fixed("account", name.as_str()),
-                Field::text("name again", "its personal data goes, and cannot come back", ""),
+                Field::text("name again", "its personal data is deleted permanently", ""),
             ];
             Form::new("Delete account", FormKind::DeleteAccount(name), fields)
         }

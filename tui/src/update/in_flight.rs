@@ -15,7 +15,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         return list::copy_id(model, action);
     };
     if std::mem::take(&mut model.data.in_flight.is_displaced) {
-        model.set_problem("the selected request has ended: x again asks about the one now selected");
+        model
+            .set_problem("the selected request has ended: x again asks about the one now selected");
         return Vec::new();
     }
     let InFlight { id, account, model: name, age_ms, .. } = &request;

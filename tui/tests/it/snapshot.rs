@@ -86,10 +86,9 @@ async fn a_snapshot_that_cannot_be_made_says_why() {
 #[tokio::test]
 async fn a_broken_theme_file_is_reported_and_only_stops_who_chooses_it() {
     let gateway = Gateway::start(&Backend::new());
-    for (arguments, is_drawn) in [
-        (&["--snapshot"][..], true),
-        (&["--snapshot", "--theme", "mine"], false),
-    ] {
+    for (arguments, is_drawn) in
+        [(&["--snapshot"][..], true), (&["--snapshot", "--theme", "mine"], false)]
+    {
         let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let themes = home.path().join(".config/tollgate/themes");
         std::fs::create_dir_all(&themes).unwrap();
