@@ -101,9 +101,10 @@ struct Session {
 // === impl Effect ===
 
 impl Effect {
-    /// Returns whether the effect changes something on the gateway other than the session.
+    /// Returns whether the effect changes something on the gateway. A sign-in does not count: without
+    /// it, nothing can be shown.
     pub fn is_change(&self) -> bool {
-        matches!(self, Self::Register { .. } | Self::Change(_) | Self::Try(_))
+        matches!(self, Self::Register { .. } | Self::SignOut | Self::Change(_) | Self::Try(_))
     }
 }
 

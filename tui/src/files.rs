@@ -1,7 +1,8 @@
-//! The files of the dashboard in the configuration directory: what is kept, and themes.
+//! The files of the dashboard in the configuration directory: the settings file and themes.
 
 use serde_json::Value;
 
+use std::fmt::{self, Display, Formatter};
 use std::fs::{self, DirBuilder};
 use std::io::{ErrorKind, Result, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -9,7 +10,7 @@ use std::path::Path;
 
 use crate::theme::catalogue::{NamedTheme, parse};
 
-/// The file of what is kept, within the configuration directory.
+/// The settings file, within the configuration directory.
 const KEPT: &str = "tui.json";
 /// The directory of theme files, within the configuration directory.
 const THEMES: &str = "themes";
@@ -26,7 +27,7 @@ pub fn read_kept(directory: &Path) -> Result<Value> {
     }
 }
 
-/// Replaces the file of what is kept. Only its owner can read it.
+/// Replaces the settings file. Only its owner can read it.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
@@ -38,24 +39,41 @@ pub fn write_kept(directory: &Path, kept: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Reads the theme files, in the order of their names. The second value is what is wrong with others.
-pub fn read_themes(directory: &Path) -> (Vec<NamedTheme>, Vec<String>) {
+/// A theme file that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenTheme {
+    /// The name of the theme.
+    pub name: String,
+    /// What is wrong with the file.
+    pub problem: String,
+}
+
+/// Reads the theme files, in the order of their names. The second value is those that are wrong.
+pub fn read_themes(directory: &Path) -> (Vec<NamedTheme>, Vec<BrokenTheme>) {
     let Ok(entries) = fs::read_dir(directory.join(THEMES)) else {
         return (Vec::new(), Vec::new());
     };
     let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|it| it == "toml"));
     paths.sort();
-    let (mut themes, mut problems) = (Vec::new(), Vec::new());
+    let (mut themes, mut broken) = (Vec::new(), Vec::new());
     for path in paths {
         let Some(name) = path.file_stem().and_then(|name| name.to_str()) else { continue };
         let text = fs::read_to_string(&path).map_err(|error| error.to_string());
         match text.and_then(|text| parse(&text)) {
             Ok(theme) => themes.push(NamedTheme { name: name.to_owned(), theme }),
-            Err(problem) => problems.push(format!("theme `{name}`: {problem}")),
+            Err(problem) => broken.push(BrokenTheme { name: name.to_owned(), problem }),
         }
     }
-    (themes, problems)
+    (themes, broken)
+}
+
+// === impl BrokenTheme ===
+
+impl Display for BrokenTheme {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write!(formatter, "theme `{}`: {}", self.name, self.problem)
+    }
 }
 
 #[cfg(test)]
@@ -87,8 +105,9 @@ mod tests {
         fs::write(themes.join("mine.toml"), "accent = \"#123456\"").unwrap();
         fs::write(themes.join("broken.toml"), "accent = 3").unwrap();
         fs::write(themes.join("notes.txt"), "accent").unwrap();
-        let (found, problems) = read_themes(home.path());
+        let (found, broken) = read_themes(home.path());
         assert_eq!(found.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["mine"]);
-        assert!(problems.len() == 1 && problems[0].contains("theme `broken`: `accent`"));
+        assert!(broken.len() == 1 && broken[0].problem.contains("`accent`"), "{broken:?}");
+        assert_eq!(broken[0].to_string().split_once(": ").unwrap().0, "theme `broken`");
     }
 }

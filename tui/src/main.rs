@@ -87,27 +87,41 @@ async fn run(args: Options) -> Result<ExitCode> {
     let runner = Runner::new(address, endpoint.source, environment, sender);
     let theme = Theme::new(palette);
     let mut model = Model::new(endpoint.server, args.base_url.clone(), TimeZone::system(), theme);
-    let mut is_mouse_enabled = args.mouse;
+    model.is_mouse_enabled = args.mouse;
+    // Settings that cannot be read stay as they are, for the user to mend.
+    let mut may_save_settings = true;
+    let mut broken_themes = Vec::new();
     if let Some(directory) = directory.as_deref() {
-        let (themes, problems) = files::read_themes(directory);
-        model.themes.extend(themes);
-        if let Some(problem) = problems.into_iter().next() {
-            model.set_problem(problem);
+        let (themes, broken) = files::read_themes(directory);
+        model.add_themes(themes);
+        broken_themes = broken;
+        for broken in broken_themes.iter().rev() {
+            match args.snapshot {
+                // Standard error may be closed.
+                Some(_) => drop(writeln!(stderr(), "tui: {broken}")),
+                None => model.set_problem(broken.to_string()),
+            }
         }
         if args.snapshot.is_none() {
             match files::read_kept(directory) {
                 Ok(kept) => {
                     kept::apply(&mut model, &kept);
-                    is_mouse_enabled |= kept["mouse"] == true;
+                    model.is_mouse_enabled |= kept["mouse"] == true;
                 }
                 Err(error) => {
-                    model.set_problem(format!("reading the file of what is kept: {error}"));
+                    may_save_settings = false;
+                    model.set_problem(format!(
+                        "the settings file tui.json is unreadable and stays as it is: {error}"
+                    ));
                 }
             }
         }
     }
     match &args.theme {
         Some(name) if !model.choose_theme(name) => {
+            if let Some(broken) = broken_themes.iter().find(|it| it.name == *name) {
+                bail!("{broken}");
+            }
             let names: Vec<_> = model.themes.iter().map(|it| it.name.as_str()).collect();
             bail!("there is no theme `{name}`; there are {}", names.join(", "));
         }
@@ -115,6 +129,10 @@ async fn run(args: Options) -> Result<ExitCode> {
         _ => {}
     }
     model.is_read_only = args.read_only;
+    if let Some(screen) = args.first_screen().filter(|it| args.filter.is_some() && !it.has_list()) {
+        let name = screen.name();
+        bail!("the screen `{name}` has no list to filter: name another one, such as `usage`");
+    }
     let asked = args.first_screen().map(|screen| {
         let filter = args.filter.clone().unwrap_or_default();
         Start { screen, filter, is_asked: true }
@@ -133,8 +151,8 @@ async fn run(args: Options) -> Result<ExitCode> {
         model.size = args.size;
         return Box::pin(print_snapshot(model, first, runner, messages, args.format)).await;
     }
-    let code = Box::pin(interact(&mut model, first, runner, messages, is_mouse_enabled)).await;
-    if let Some(directory) = directory {
+    let code = Box::pin(interact(&mut model, first, runner, messages)).await;
+    if let Some(directory) = directory.filter(|_| may_save_settings) {
         // The next start has the defaults if this fails.
         let _ = files::write_kept(&directory, &kept::of(&model));
     }
@@ -163,7 +181,6 @@ async fn interact(
     messages_of_start: Vec<Message>,
     mut runner: Runner,
     mut messages: mpsc::Receiver<Message>,
-    is_mouse_enabled: bool,
 ) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
     let mut terminal = Terminal::acquire()?;
@@ -172,7 +189,9 @@ async fn interact(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let (columns, rows) = terminal.size()?;
     let mut first = vec![Message::Tick(clock::now()), Message::Resized(columns, rows)];
-    first.extend(is_mouse_enabled.then_some(Message::Act(Action::Mouse)));
+    if model.is_mouse_enabled {
+        terminal.set_mouse(true)?;
+    }
     first.extend(messages_of_start);
     for message in first {
         if dispatch(model, message, &mut runner, &mut terminal)?.is_break() {

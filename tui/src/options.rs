@@ -7,6 +7,10 @@ use clap_complete::Shell;
 use std::path::PathBuf;
 
 use crate::model::Screen;
+use crate::view::MIN_SIZE;
+
+/// The maximum number of columns, and of rows, of a snapshot.
+const MAX_LENGTH: u16 = 500;
 
 /// The Tollgate dashboard.
 ///
@@ -33,7 +37,7 @@ pub struct Options {
     /// The filter of that screen; without `--screen`, of the request log
     #[arg(long, value_name = "FILTER")]
     pub filter: Option<String>,
-    /// Refuse everything that changes something, for a screen on a wall
+    /// Refuse everything that changes something, for a shared display
     #[arg(long)]
     pub read_only: bool,
     /// Print a screen and exit; without a name, the overview
@@ -89,9 +93,17 @@ fn screen_parser() -> impl TypedValueParser<Value = Screen> {
 }
 
 fn parse_size(text: &str) -> Result<(u16, u16), String> {
+    let (least_columns, least_rows) = MIN_SIZE;
     let size = text.split_once('x').and_then(|(columns, rows)| {
         let size: (u16, u16) = (columns.parse().ok()?, rows.parse().ok()?);
-        ((1..=500).contains(&size.0) && (1..=500).contains(&size.1)).then_some(size)
+        let is_usable = (least_columns..=MAX_LENGTH).contains(&size.0)
+            && (least_rows..=MAX_LENGTH).contains(&size.1);
+        is_usable.then_some(size)
     });
-    size.ok_or_else(|| "two numbers from 1 to 500, such as 120x36".to_owned())
+    size.ok_or_else(|| {
+        format!(
+            "columns from {least_columns} and rows from {least_rows}, up to {MAX_LENGTH}, such as \
+             120x36"
+        )
+    })
 }

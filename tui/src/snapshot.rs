@@ -14,7 +14,8 @@ use tokio::time::timeout;
 use std::time::Duration;
 
 use crate::effect::{Effect, Runner};
-use crate::message::Message;
+use crate::message::{Loaded, Message};
+use crate::model::fetched::FetchState;
 use crate::model::subscription::{Subscription, Topic};
 use crate::model::{ConnectionState, Model, Notice};
 use crate::options::Format;
@@ -26,17 +27,20 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The data that has arrived for the current subscription.
 #[derive(Debug, Default)]
-pub struct Progress {
+struct Progress {
     subscription: Subscription,
     arrived: Vec<Topic>,
+    /// The topics that the gateway refused, and why. They count as arrived until all others have,
+    /// because names that arrive may still change the filter.
+    refused: Vec<(Topic, String)>,
 }
 
 /// Signs in with the token among the `first` messages and waits until the data of the open screen
 /// has arrived.
 ///
 /// # Errors
-/// Returns an error without a token, if the gateway cannot be reached or refuses the token, and if
-/// data is missing for too long.
+/// Returns an error without a token, if the gateway cannot be reached or refuses the token, the filter
+/// or other data of the screen, and if data is missing for too long.
 pub async fn load(
     model: &mut Model,
     first: Vec<Message>,
@@ -70,6 +74,9 @@ pub async fn load(
         Ok(result) => result?,
         Err(_) => bail!("the gateway did not send {:?} in time", progress.missing()),
     }
+    if let Some((_, problem)) = progress.refused.first() {
+        bail!("{problem}");
+    }
     match &model.notice {
         Some(Notice::Problem(problem)) => bail!("{problem}"),
         _ => Ok(()),
@@ -80,7 +87,7 @@ fn apply(model: &mut Model, message: Message, progress: &mut Progress, runner: &
     progress.note(&message);
     for effect in update(model, message) {
         if let Effect::Subscribe(subscription) = &effect {
-            progress.subscription = subscription.clone();
+            progress.subscribe(subscription.clone());
         }
         // Effects on a terminal have no meaning here.
         let _ = runner.run(effect);
@@ -94,7 +101,7 @@ pub fn draw(model: &Model, format: Format) -> String {
     view::render(model, &mut buffer, area);
     match format {
         Format::Text => text(&buffer),
-        Format::Svg => svg::svg(&buffer),
+        Format::Svg => svg::svg(&buffer, model.theme),
     }
 }
 
@@ -120,15 +127,58 @@ fn text(buffer: &Buffer) -> String {
 // === impl Progress ===
 
 impl Progress {
+    /// Replaces the subscription. What arrived for another filter, range or account is missing again.
+    fn subscribe(&mut self, subscription: Subscription) {
+        let before = std::mem::replace(&mut self.subscription, subscription);
+        let now = &self.subscription;
+        let is_other_filter = (&before.filter, before.log_run) != (&now.filter, now.log_run);
+        let is_other_range = before.range != now.range;
+        let mut outdated = Vec::new();
+        if is_other_filter || is_other_range {
+            outdated.extend([Topic::Usage, Topic::UsageBefore, Topic::Matching]);
+        }
+        if is_other_filter {
+            outdated.push(Topic::Log);
+        }
+        if before.keys != now.keys {
+            outdated.push(Topic::Keys);
+        }
+        if before.traffic != now.traffic {
+            outdated.push(Topic::Traffic);
+        }
+        self.arrived.retain(|topic| !outdated.contains(topic));
+        self.refused.retain(|(topic, _)| !outdated.contains(topic));
+    }
+
     /// Notes what a message delivers, or why it does not.
     fn note(&mut self, message: &Message) {
         let topic = match message {
+            Message::Loaded(loaded) if self.is_outdated(loaded) => return,
             Message::Loaded(loaded) => loaded.topic(),
+            Message::NotLoaded(topic, FetchState::Failed(problem)) => {
+                self.refused.push((*topic, problem.clone()));
+                *topic
+            }
             Message::NotLoaded(topic, _) => *topic,
             Message::LogReceived(batch) if batch.live => Topic::Log,
             _ => return,
         };
+        if !matches!(message, Message::NotLoaded(..)) {
+            self.refused.retain(|(refused, _)| *refused != topic);
+        }
         self.arrived.push(topic);
+    }
+
+    /// Returns whether the totals are those of an earlier filter or range.
+    fn is_outdated(&self, loaded: &Loaded) -> bool {
+        let now = &self.subscription;
+        match loaded {
+            Loaded::Usage { range, filter, .. } | Loaded::UsageBefore { range, filter, .. } => {
+                (*range, filter) != (now.range, &now.filter)
+            }
+            Loaded::Matching { filter, .. } => *filter != now.filter,
+            _ => false,
+        }
     }
 
     /// Returns the topics that have not arrived.
@@ -141,5 +191,47 @@ impl Progress {
 
     fn is_complete(&self) -> bool {
         self.missing().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::record::LogBatch;
+    use crate::model::usage::{Range, Usage};
+
+    fn loaded(loaded: Loaded) -> Message {
+        Message::Loaded(Box::new(loaded))
+    }
+
+    fn usage(filter: &str) -> Message {
+        let (filter, usage) = (filter.to_owned(), Usage::default());
+        loaded(Loaded::Usage { range: Range::Month, filter, usage })
+    }
+
+    fn log() -> Message {
+        let records = Vec::new();
+        Message::LogReceived(LogBatch { restarted: true, records, dropped: 0, live: true })
+    }
+
+    #[test]
+    fn what_arrived_for_another_filter_is_missing() {
+        let topics = &[Topic::Usage, Topic::Keys];
+        let mut progress = Progress::default();
+        let typed = Subscription { topics, filter: "key:lap".to_owned(), ..Default::default() };
+        progress.subscribe(typed.clone());
+        let failed = |topic| Message::NotLoaded(topic, FetchState::Failed("no key".to_owned()));
+        for message in [usage("key:lap"), failed(Topic::Log), loaded(Loaded::Keys(Vec::new()))] {
+            progress.note(&message);
+        }
+        assert_eq!((progress.missing(), progress.refused.len()), (vec![Topic::Account], 1));
+        let translated = Subscription { filter: "key:k1".to_owned(), log_run: 1, ..typed };
+        progress.subscribe(translated);
+        let missing = vec![Topic::Usage, Topic::Account, Topic::Log];
+        progress.note(&usage("key:lap"));
+        assert_eq!((progress.missing(), progress.refused.len()), (missing, 0));
+        progress.note(&usage("key:k1"));
+        progress.note(&log());
+        assert_eq!(progress.missing(), [Topic::Account]);
     }
 }

@@ -38,7 +38,7 @@ use ratatui::widgets::Widget;
 use crate::model::{Action, Model, Screen};
 
 /// The minimum terminal size as columns and rows. Smaller terminals show only a message.
-const MIN_SIZE: (u16, u16) = (60, 16);
+pub const MIN_SIZE: (u16, u16) = (60, 16);
 
 /// Draws `model` into `area`.
 pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {

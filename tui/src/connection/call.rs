@@ -33,8 +33,15 @@ impl From<Status> for SessionError {
 pub(super) async fn with_timeout<T>(
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Status> {
-    match timeout(CALL_TIMEOUT, call).await {
-        Ok(answer) => answer.map(Response::into_inner),
+    within_timeout(call).await.map(Response::into_inner)
+}
+
+/// Waits for a part of a response, at most for [`CALL_TIMEOUT`].
+pub(super) async fn within_timeout<T>(
+    part: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    match timeout(CALL_TIMEOUT, part).await {
+        Ok(answer) => answer,
         Err(_) => Err(Status::deadline_exceeded("no answer in time")),
     }
 }

@@ -14,7 +14,7 @@ use proto::v1::usage_service_client::UsageServiceClient;
 use secrecy::{ExposeSecret, SecretString};
 use tonic::{Code, Status};
 
-use super::call::{SessionError, with_timeout};
+use super::call::{SessionError, with_timeout, within_timeout};
 use super::{convert, problem};
 use crate::clock;
 use crate::model::change::{
@@ -121,7 +121,7 @@ async fn test_upstream(channel: client::Connection, name: &str) -> Result<Change
     let request = v1::DiagnoseRequest { send_requests: false };
     let mut findings = with_timeout(diagnostics.diagnose(request)).await?;
     let mut worst: Option<v1::DiagnoseResponse> = None;
-    while let Some(finding) = findings.message().await? {
+    while let Some(finding) = within_timeout(findings.message()).await? {
         let is_worse = worst.as_ref().is_none_or(|it| it.severity <= finding.severity);
         if finding.subject == name && is_worse {
             worst = Some(finding);

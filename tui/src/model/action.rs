@@ -150,6 +150,7 @@ impl Action {
         matches!(
             self,
             Self::ToggleRegistration
+                | Self::SignOut
                 | Self::Password
                 | Self::Try
                 | Self::New

@@ -46,6 +46,9 @@ pub struct List<T> {
     pub fetch: FetchState,
     /// The index of the selected entry among those that match the filter.
     pub selected: usize,
+    /// Whether the entry under the cursor is another one since the last fetch, because the previous
+    /// one is gone.
+    pub is_displaced: bool,
     /// What an entry must match: words that it contains, ignoring case, and terms such as
     /// `account:ada`, which compare the whole value of a column. Empty matches all entries.
     pub filter: String,
@@ -126,6 +129,7 @@ impl<T> Default for List<T> {
             has_more: false,
             fetch: FetchState::Loading,
             selected: 0,
+            is_displaced: false,
             filter: String::new(),
             table: TableState::default(),
         }
@@ -184,10 +188,25 @@ impl<T: ListEntry> List<T> {
         &mut self,
         change: impl FnOnce(&mut TableState, &mut dyn Iterator<Item = &T>),
     ) {
+        self.keep_cursor(|list| change(&mut list.table, &mut list.entries.iter()));
+    }
+
+    /// Changes values of the entries, on which the order and the filter may depend. The cursor
+    /// stays on its entry.
+    pub fn change_entries(&mut self, change: impl FnOnce(&mut [T])) {
+        self.keep_cursor(|list| change(&mut list.entries));
+    }
+
+    /// Makes a change after which the cursor is on the same entry, or in the same place if that
+    /// entry is no longer visible.
+    fn keep_cursor(&mut self, change: impl FnOnce(&mut Self)) {
         let id = self.current().map(|entry| entry.id().to_owned());
-        change(&mut self.table, &mut self.entries.iter());
+        change(self);
+        let was_displaced = self.is_displaced;
+        let had_entry = id.is_some();
         let same = id.and_then(|id| self.visible().position(|entry| entry.id() == id));
-        self.select(same.unwrap_or(0));
+        self.select(same.unwrap_or(self.selected));
+        self.is_displaced = was_displaced || (had_entry && same.is_none());
     }
 
     /// Returns the selected entry.
@@ -198,11 +217,8 @@ impl<T: ListEntry> List<T> {
     /// Stores the result of a successful fetch. The cursor stays on the same entry if it still
     /// exists. Marks stay, because a screen may fetch only some of the entries of another one.
     pub fn set(&mut self, entries: Vec<T>) {
-        let id = self.current().map(|entry| entry.id().to_owned());
-        self.entries = entries;
         self.fetch = FetchState::Ready;
-        let same = id.and_then(|id| self.visible().position(|entry| entry.id() == id));
-        self.select(same.unwrap_or(self.selected));
+        self.keep_cursor(|list| list.entries = entries);
     }
 
     /// Drops the entries, because others are fetched. Filter, order and marks stay.
@@ -222,5 +238,6 @@ impl<T: ListEntry> List<T> {
     /// Moves the cursor to `row`, or to the last row if there are fewer.
     pub fn select(&mut self, row: usize) {
         self.selected = row.min(self.visible().count().saturating_sub(1));
+        self.is_displaced = false;
     }
 }

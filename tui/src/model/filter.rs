@@ -63,6 +63,9 @@ pub struct LogFilter {
     pub expression: String,
     /// The words to search, in lower case.
     pub words: Vec<String>,
+    /// The number of names that match a part of a name, but are not in the expression, because it
+    /// would be too long.
+    pub omitted_names: usize,
 }
 
 // === impl FilterInput ===
@@ -148,7 +151,11 @@ pub fn translate(typed: &str, data: &Data) -> LogFilter {
                     _ => None,
                 };
                 terms.push(match names {
-                    Some((names, value)) => format!("{field}:{}", resolve(&names, value)),
+                    Some((names, value)) => {
+                        let (ids, omitted) = resolve(&names, value);
+                        filter.omitted_names += omitted;
+                        format!("{field}:{ids}")
+                    }
                     None => word.to_owned(),
                 });
             }
@@ -176,8 +183,10 @@ fn accounts(data: &Data) -> Names<'_> {
 }
 
 /// Replaces names and parts of them by ids. A value that is an id or a name in whole stands for
-/// that alone; one that is part of nothing stays.
-fn resolve(names: &Names<'_>, values: &str) -> String {
+/// that alone; one that is part of nothing stays. The second value is the number of names beyond
+/// [`MAX_RESOLVED`].
+fn resolve(names: &Names<'_>, values: &str) -> (String, usize) {
+    let mut omitted = 0;
     let resolved = values.split(',').flat_map(|value| {
         if names.iter().any(|(id, _)| *id == value) {
             return vec![value.to_owned()];
@@ -187,17 +196,20 @@ fn resolve(names: &Names<'_>, values: &str) -> String {
             let found = names
                 .iter()
                 .filter(|(id, others)| std::iter::once(id).chain(others).any(|name| matches(name)));
-            found.take(MAX_RESOLVED).map(|(id, _)| (*id).to_owned()).collect::<Vec<_>>()
+            found.map(|(id, _)| (*id).to_owned()).collect::<Vec<_>>()
         };
         let same = ids(&|name| name == value);
-        let found = if same.is_empty() && !part.is_empty() {
+        let mut found = if same.is_empty() && !part.is_empty() {
             ids(&|name| name.to_lowercase().contains(&part))
         } else {
             same
         };
+        omitted += found.len().saturating_sub(MAX_RESOLVED);
+        found.truncate(MAX_RESOLVED);
         if found.is_empty() { vec![value.to_owned()] } else { found }
     });
-    resolved.collect::<Vec<_>>().join(",")
+    let ids = resolved.collect::<Vec<_>>().join(",");
+    (ids, omitted)
 }
 
 /// Returns the words that can follow instead of the last one of `text`.
@@ -317,6 +329,21 @@ mod tests {
             assert_eq!(filter.expression, expression, "{typed}");
             assert_eq!(filter.words, words, "{typed}");
         }
+    }
+
+    #[test]
+    fn names_beyond_the_limit_are_counted() {
+        let mut data = data();
+        let keys = (0..MAX_RESOLVED + 30).map(|index| Key {
+            id: format!("k{index}"),
+            label: format!("robot {index}"),
+            ..Key::default()
+        });
+        data.keys.set(keys.collect());
+        let filter = translate("key:robot", &data);
+        assert_eq!(filter.expression.split(',').count(), MAX_RESOLVED);
+        assert_eq!(filter.omitted_names, 30);
+        assert_eq!(translate("key:k7", &data).omitted_names, 0);
     }
 
     #[test]

@@ -94,7 +94,13 @@ fn apply_columns(data: &mut Data, kept: &Value) {
     fn set<T: Tabular>(table: &mut TableState, kept: &Value) {
         let titles = |list: &Value| {
             let known = |text: String| T::SHOWN.iter().find(|title| **title == text).copied();
-            texts(list).into_iter().filter_map(known).collect::<Vec<_>>()
+            let mut titles = Vec::new();
+            for title in texts(list).into_iter().filter_map(known) {
+                if !titles.contains(&title) {
+                    titles.push(title);
+                }
+            }
+            titles
         };
         table.hidden = titles(&kept["hidden"]).into_iter().collect();
         table.order = titles(&kept["order"]);
@@ -131,6 +137,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
+    use crate::theme::catalogue::NamedTheme;
     use crate::theme::{Palette, Theme};
 
     fn model() -> Model {
@@ -159,6 +166,23 @@ mod tests {
         after.screen = Screen::Usage;
         after.is_mouse_enabled = true;
         assert_eq!(of(&after), kept);
+    }
+
+    #[test]
+    fn a_theme_of_the_user_replaces_the_bundled_one() {
+        let mut model = model();
+        let (count, own) = (model.themes.len(), Theme::new(Palette::Sixteen));
+        model.add_themes(vec![NamedTheme { name: "nord".to_owned(), theme: own }]);
+        apply(&mut model, &json!({"theme": "nord"}));
+        assert_eq!((model.theme, model.themes.len()), (own, count));
+    }
+
+    #[test]
+    fn a_column_is_kept_once() {
+        let mut model = model();
+        let kept = json!({"columns": {"usage": {"order": ["model", "cost", "model"]}}});
+        apply(&mut model, &kept);
+        assert_eq!(model.data.log.table.order, ["model", "cost"]);
     }
 
     #[test]

@@ -88,12 +88,19 @@ impl Default for RequestLog {
 }
 
 impl RequestLog {
+    /// Drops the records, because those of `filter` follow. The chosen columns stay; the order is
+    /// that of time again.
+    pub fn restart(&mut self, filter: LogFilter) {
+        let table = TableState { sort: None, ..std::mem::take(&mut self.table) };
+        *self = Self { table, filter, ..Self::default() };
+    }
+
     /// Adds a batch of records, or buffers it if the log is paused. A restart clears the log first.
     pub fn append(&mut self, batch: LogBatch) {
         if batch.restarted {
-            let table = TableState { sort: None, ..std::mem::take(&mut self.table) };
-            let filter = std::mem::take(&mut self.filter);
-            *self = Self { matching: self.matching, table, filter, ..Self::default() };
+            let (filter, matching) = (std::mem::take(&mut self.filter), self.matching);
+            self.restart(filter);
+            self.matching = matching;
         }
         self.searched += batch.records.len();
         let mut records = batch.records;

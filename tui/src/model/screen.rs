@@ -84,6 +84,11 @@ impl Screen {
         Self::openable().find(|screen| screen.name() == name)
     }
 
+    /// Returns whether it has a list, which a filter restricts.
+    pub fn has_list(self) -> bool {
+        !matches!(self, Self::SignIn | Self::Overview | Self::Live)
+    }
+
     /// Returns whether only operators may open it.
     pub fn is_for_operators(self) -> bool {
         matches!(

@@ -9,9 +9,17 @@ use crate::model::{Action, Model};
 
 use super::list;
 
-/// Credits, suspends or resumes the selected account, or changes its plan or role.
+/// Credits, suspends or resumes the selected account, or changes its plan or role. While accounts
+/// are marked, only what applies to all of them is done.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let Some(account) = model.data.accounts.current().cloned() else { return Vec::new() };
+    let marked = model.data.accounts.marked().len();
+    if marked > 0 && !matches!(action, Action::ToggleSuspension | Action::Copy) {
+        model.set_problem(format!(
+            "that changes one account (marked: {marked}): Esc takes the marks away"
+        ));
+        return Vec::new();
+    }
     let name = account.name;
     let form = match action {
         Action::Credit => {
@@ -39,7 +47,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Remove if account.status == AccountStatus::Closed => {
             let fields = vec![
                 Field::fixed("account", name.as_str()),
-                Field::text("name again", "its personal data goes, and cannot come back", ""),
+                Field::text("name again", "its personal data is deleted permanently", ""),
             ];
             Form::new("Delete account", FormKind::DeleteAccount(name), fields)
         }

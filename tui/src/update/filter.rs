@@ -4,7 +4,6 @@ use tui_input::Input;
 
 use crate::effect::Effect;
 use crate::model::filter::{FilterInput, LogFilter, completions, translate, with_last_word};
-use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
 use crate::model::{Action, Model, Screen};
 
@@ -87,7 +86,7 @@ pub(super) fn refresh(model: &mut Model) {
     // The other screens use the log of all requests.
     let filter = if model.screen == Screen::Usage { filter } else { LogFilter::default() };
     if filter != model.data.log.filter {
-        model.data.log = RequestLog { filter, ..RequestLog::default() };
+        model.data.log.restart(filter);
         model.log_run += 1;
     }
 }

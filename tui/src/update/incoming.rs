@@ -1,10 +1,11 @@
 //! Handles messages from the gateway.
 
+use jiff::Timestamp;
+
 use crate::effect::Effect;
 use crate::message::{Loaded, Message};
 use crate::model::change::{ChangeOutcome, IssuedSecret};
 use crate::model::fetched::FetchState;
-use crate::model::log::RequestLog;
 use crate::model::overlay::{Overlay, Secret, SecretState};
 use crate::model::recent::by_name;
 use crate::model::record::Record;
@@ -48,9 +49,8 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Loaded(loaded) => {
             model.is_refreshing = false;
             let subject = model.trail.last().and_then(|visit| visit.subject.clone());
-            store(&mut model.data, *loaded, subject.as_ref());
+            store(&mut model.data, *loaded, subject.as_ref(), model.now);
             leave_forbidden_screen(model);
-            date_keys(model);
             attach_recent(model);
         }
         Message::NotLoaded(topic, fetch) => {
@@ -115,7 +115,7 @@ fn leave_forbidden_screen(model: &mut Model) {
 /// Lets keys expire in filters and in the order of the rows.
 pub(super) fn date_keys(model: &mut Model) {
     let now = model.now;
-    model.data.keys.entries.iter_mut().for_each(|key| key.as_of = now);
+    model.data.keys.change_entries(|keys| keys.iter_mut().for_each(|key| key.as_of = now));
 }
 
 /// Attaches the recent requests to the rows of the open screen.
@@ -131,21 +131,23 @@ fn attach_recent(model: &mut Model) {
     };
     let mut found = by_name(&records, name);
     match model.screen {
-        Screen::Keys => {
-            data.keys.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.id));
-        }
-        Screen::Models => {
-            data.models.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.id));
-        }
-        Screen::Accounts => {
-            data.accounts.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.name));
-        }
-        _ => data.upstreams.entries.iter_mut().for_each(|it| it.recent = found.remove(&*it.name)),
+        Screen::Keys => data.keys.change_entries(|keys| {
+            keys.iter_mut().for_each(|it| it.recent = found.remove(&*it.id));
+        }),
+        Screen::Models => data.models.change_entries(|models| {
+            models.iter_mut().for_each(|it| it.recent = found.remove(&*it.id));
+        }),
+        Screen::Accounts => data.accounts.change_entries(|accounts| {
+            accounts.iter_mut().for_each(|it| it.recent = found.remove(&*it.name));
+        }),
+        _ => data.upstreams.change_entries(|upstreams| {
+            upstreams.iter_mut().for_each(|it| it.recent = found.remove(&*it.name));
+        }),
     }
 }
 
 /// Stores fetched data. Entries about another account than `subject` were requested earlier.
-fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
+fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>, now: Option<Timestamp>) {
     match loaded {
         Loaded::Account(account) => data.account.set(account),
         Loaded::Limits(limits) => data.overview.limits.set(limits),
@@ -169,16 +171,19 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>) {
             }
         }
         Loaded::Errors(errors) => data.overview.errors = errors,
-        Loaded::Keys(keys) => data.keys.set(keys),
+        Loaded::Keys(mut keys) => {
+            keys.iter_mut().for_each(|key| key.as_of = now);
+            data.keys.set(keys);
+        }
         Loaded::Models(models) => data.models.set(models),
         Loaded::Accounts(accounts) => data.accounts.set(accounts),
-        Loaded::Upstreams(upstreams) => {
+        Loaded::Upstreams(mut upstreams) => {
+            attach_health(&mut upstreams, &data.health);
             data.upstreams.set(upstreams);
-            attach_health(&mut data.upstreams.entries, &data.health);
         }
         Loaded::Health(health) => {
+            data.upstreams.change_entries(|upstreams| attach_health(upstreams, &health));
             data.health = health;
-            attach_health(&mut data.upstreams.entries, &data.health);
         }
         Loaded::Plans(plans) => data.plans.set(plans),
         Loaded::Audit { subject: about, entries, has_more } => {
@@ -237,7 +242,8 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Log => {
             // The existing records belong to the previous filter.
             let filter = std::mem::take(&mut data.log.filter);
-            data.log = RequestLog { filter, fetch, ..RequestLog::default() };
+            data.log.restart(filter);
+            data.log.fetch = fetch;
             return;
         }
     };

@@ -17,7 +17,7 @@ use crate::model::money::short_dollars;
 use crate::model::usage::{Period, Range, Usage};
 
 use super::usage::change_text;
-use super::widget::area::{Areas, nice_maximum};
+use super::widget::area::{Areas, covered, nice_maximum};
 use super::widget::frame::popup;
 use super::widget::status::empty;
 use super::widget::text::{UNKNOWN, approximate_count, count, duration, fit};
@@ -178,10 +178,12 @@ fn heat_map(
     let height = usize::from(plot.height);
     let width = usize::from(plot.width).max(1);
     for (line, row) in plot.rows().rev().enumerate() {
-        let bucket = line * LATENCY_ROWS / height.max(1);
+        let buckets = covered(line, height, LATENCY_ROWS);
+        let bucket = buckets.start;
         for (index, place) in row.columns().enumerate() {
-            let column = &columns[(index * columns.len() / width).min(columns.len() - 1)];
-            let number = column.rows[bucket.min(LATENCY_ROWS - 1)];
+            let columns = &columns[covered(index, width, columns.len())];
+            let numbers = columns.iter().flat_map(|it| &it.rows[buckets.clone()]);
+            let number = numbers.max().copied().unwrap_or(0);
             let style = match bucket {
                 0..6 => theme.good(),
                 6..9 => theme.warning(),

@@ -238,6 +238,10 @@ fn title(model: &Model) -> String {
         filter if filter == drilled => String::new(),
         filter => format!(" · /{filter}"),
     };
+    let filter = match log.filter.omitted_names {
+        0 => filter,
+        more => format!("{filter} · without {more} more names"),
+    };
     let row = count(u64::try_from(log.selected + 1).ok());
     let loaded = u64::try_from(log.records.len()).ok();
     let of = match log.matching.max(loaded) {

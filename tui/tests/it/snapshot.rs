@@ -3,6 +3,7 @@
 use std::process::{Command, Output};
 
 use proto::v1::Role;
+use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
 use crate::fake::{Backend, Gateway, TOKEN};
@@ -10,6 +11,16 @@ use crate::fake::{Backend, Gateway, TOKEN};
 /// Runs `tui` with an empty home directory.
 async fn tui(server: String, token: Option<&'static str>, arguments: &'static [&str]) -> Output {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    tui_at(home, server, token, arguments).await
+}
+
+/// Runs `tui` with this home directory.
+async fn tui_at(
+    home: TempDir,
+    server: String,
+    token: Option<&'static str>,
+    arguments: &'static [&str],
+) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tui"));
     command.env_clear().env("HOME", home.path()).env("TZ", "UTC");
     command.args(["--server", &server]).args(arguments);
@@ -59,8 +70,9 @@ async fn a_snapshot_that_cannot_be_made_says_why() {
         (None, &["--snapshot"][..], "not signed in: run `ctl login NAME`"),
         (Some("wrong"), &["--snapshot"], "the token is not valid"),
         (Some(TOKEN), &["--snapshot", "accounts"], "`accounts` is for operators"),
-        (Some(TOKEN), &["--snapshot", "--size", "0x1"], "two numbers from 1 to 500"),
+        (Some(TOKEN), &["--snapshot", "--size", "40x10"], "columns from 60 and rows from 16"),
         (Some(TOKEN), &["--format", "svg"], "--snapshot"),
+        (Some(TOKEN), &["--snapshot", "--filter", "x"], "`overview` has no list to filter"),
     ] {
         let output = tui(gateway.url(), token, arguments).await;
         assert!(!output.status.success() && output.stdout.is_empty());
@@ -69,4 +81,21 @@ async fn a_snapshot_that_cannot_be_made_says_why() {
     let nowhere = "http://127.0.0.1:1".to_owned();
     let output = tui(nowhere, Some(TOKEN), &["--snapshot"]).await;
     assert!(text(&output.stderr).contains("no gateway at"), "{}", text(&output.stderr));
+}
+
+#[tokio::test]
+async fn a_broken_theme_file_is_reported_and_only_stops_who_chooses_it() {
+    let gateway = Gateway::start(&Backend::new());
+    for (arguments, is_drawn) in
+        [(&["--snapshot"][..], true), (&["--snapshot", "--theme", "mine"], false)]
+    {
+        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let themes = home.path().join(".config/tollgate/themes");
+        std::fs::create_dir_all(&themes).unwrap();
+        std::fs::write(themes.join("mine.toml"), "accent = 3").unwrap();
+        let output = tui_at(home, gateway.url(), Some(TOKEN), arguments).await;
+        assert_eq!(output.status.success(), is_drawn, "{arguments:?}");
+        let problem = text(&output.stderr);
+        assert!(problem.contains("theme `mine`: `accent` is no colour"), "{problem}");
+    }
 }

@@ -170,6 +170,23 @@ async fn exits_on_a_hang_up_with_or_without_a_signal() {
     }
 }
 
+#[tokio::test]
+async fn damaged_settings_are_reported_and_stay() {
+    let gateway = Gateway::start(&Backend::new());
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let settings = home.path().join(".config/tollgate/tui.json");
+    std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    std::fs::write(&settings, "{\"theme\":").unwrap();
+    let mut screen = Terminal::start("tui", home.path(), SMALL, |command| {
+        command.args(["--server", &gateway.url(), "--mouse"]);
+        command.env("TOLLGATE_TOKEN", TOKEN);
+    });
+    screen.wait_for_text("the settings file tui.json").await;
+    screen.press("q");
+    assert_eq!(screen.wait_for_exit().await, 0);
+    assert_eq!(std::fs::read_to_string(&settings).unwrap(), "{\"theme\":");
+}
+
 #[test]
 fn without_a_terminal_it_says_what_to_do() {
     let output = Command::new(env!("CARGO_BIN_EXE_tui")).env_clear().output().unwrap();

@@ -237,3 +237,20 @@ fn words_are_searched_in_the_log_and_its_older_pages() {
     let subscription = subscribed(&effects);
     assert_eq!((subscription.filter.as_str(), subscription.log_run), ("status:failed", before + 2));
 }
+
+#[test]
+fn the_chosen_columns_outlast_the_filter_and_its_refusal() {
+    let mut model = usage();
+    tail(&mut model, &["a"], true, 0);
+    model.data.log.table.hidden.insert("endpoint");
+    model.data.log.table.order = vec!["cost", "model"];
+    let chosen = model.data.log.table.clone();
+    press(&mut model, KeyCode::Char('/'));
+    write(&mut model, "status:failed");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(model.data.log.filter.expression, "status:failed");
+    assert_eq!(model.data.log.table, chosen);
+    let failure = FetchState::Failed("no such status".to_owned());
+    update(&mut model, Message::NotLoaded(Topic::Log, failure));
+    assert_eq!(model.data.log.table, chosen);
+}

@@ -142,4 +142,5 @@ fn nothing_is_changed_while_read_only() {
             assert!(model.overlay.is_none() && model.notice.is_some(), "{}", binding.help);
         }
     }
+    assert!(update(&mut model, Message::Act(Action::SignOut)).is_empty(), "the session stays");
 }

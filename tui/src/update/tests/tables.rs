@@ -45,6 +45,45 @@ fn accounts_are_sorted_by_any_column_and_the_cursor_stays() {
 }
 
 #[test]
+fn the_cursor_stays_on_its_account_while_requests_change_the_order() {
+    use crate::model::record::{LogBatch, Record};
+    let mut model = accounts();
+    press(&mut model, KeyCode::Down);
+    for _ in 0..3 {
+        press(&mut model, KeyCode::Char('<'));
+    }
+    let table = &model.data.accounts.table;
+    assert_eq!(table.sort.map(|it| it.column), Some("recent"));
+    assert_eq!(model.data.accounts.current().unwrap().name, "cleo");
+    let records = ["ada", "ada", "bob"].into_iter().enumerate().map(|(id, account)| Record {
+        id: id.to_string(),
+        account: account.to_owned(),
+        ..Record::default()
+    });
+    let batch = LogBatch { restarted: true, records: records.collect(), dropped: 0, live: true };
+    update(&mut model, Message::LogReceived(batch));
+    assert_eq!(names(&model)[2], "cleo", "it is the last one now");
+    assert_eq!(model.data.accounts.current().unwrap().name, "cleo");
+}
+
+#[test]
+fn the_cursor_stays_on_its_key_when_another_one_expires() {
+    let mut model = signed_in(Role::Member);
+    let at = |second| jiff::Timestamp::from_second(second).unwrap();
+    update(&mut model, Message::Tick(at(1)));
+    press(&mut model, KeyCode::Char('2'));
+    let short = Key { expires_at: Some(at(5)), ..key("a") };
+    load(&mut model, Loaded::Keys(vec![short, key("b"), key("c")]));
+    write(&mut model, "/state:active");
+    press(&mut model, KeyCode::Enter);
+    press(&mut model, KeyCode::Down);
+    assert_eq!(model.data.keys.current().unwrap().id, "b");
+    update(&mut model, Message::Tick(at(9)));
+    assert_eq!(model.data.keys.visible().count(), 2, "one has expired");
+    assert_eq!(model.data.keys.current().unwrap().id, "b");
+}
+
+#[test]
 fn marked_accounts_are_copied_and_suspended_together() {
     let mut model = accounts();
     write_marks(&mut model);
@@ -245,4 +284,38 @@ fn a_theme_is_shown_before_it_is_kept() {
     choose(&mut model);
     press(&mut model, KeyCode::Enter);
     assert_eq!(model.chosen_theme.as_deref(), Some("16"));
+}
+
+#[test]
+fn what_changes_one_account_is_refused_while_others_are_marked() {
+    let mut model = accounts();
+    press(&mut model, KeyCode::Char(' '));
+    for key in ['x', 'c', 'p', 'N', 'w'] {
+        assert!(press(&mut model, KeyCode::Char(key)).is_empty());
+        assert!(model.overlay.is_none(), "{key}: {:?}", model.overlay);
+        assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("marked: 1")));
+    }
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Char('x'));
+    assert!(model.overlay.is_some());
+}
+
+#[test]
+fn cancelling_names_the_request_and_never_meets_one_that_took_its_place() {
+    use crate::model::in_flight::InFlight;
+    let mut model = signed_in(Role::Operator);
+    update(&mut model, Message::Act(crate::model::Action::Open(Screen::InFlight)));
+    let show = |model: &mut Model, ids: &[&str]| {
+        let request =
+            |id: &&str| InFlight { id: (*id).to_owned(), age_ms: 7_400.0, ..InFlight::default() };
+        let requests = ids.iter().map(request).collect();
+        load(model, Loaded::InFlight { requests, has_more: false });
+    };
+    show(&mut model, &["a", "b"]);
+    show(&mut model, &["b"]);
+    press(&mut model, KeyCode::Char('x'));
+    assert!(model.overlay.is_none() && matches!(model.notice, Some(Notice::Problem(_))));
+    press(&mut model, KeyCode::Char('x'));
+    let Some(Overlay::Confirm(confirm)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    assert!(confirm.consequence.contains("`b`, its age 7 s"), "{}", confirm.consequence);
 }

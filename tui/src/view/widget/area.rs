@@ -4,6 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use std::ops::Range;
+
 /// The dots of a cell, by row from the top and by column.
 const DOTS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
 /// The braille pattern without dots.
@@ -30,12 +32,15 @@ impl Areas<'_> {
             return;
         }
         let dots = usize::from(area.width) * 2;
-        let tops: Vec<_> =
-            (0..dots).map(|dot| self.tops(dot * count / dots, area.height)).collect();
+        let highest = |dot| covered(dot, dots, count).max_by_key(|index| self.sum(*index));
+        let tops: Vec<_> = (0..dots)
+            .map(|dot| highest(dot).map_or_else(Vec::new, |index| self.tops(index, area.height)))
+            .collect();
         let line: Vec<_> = (0..dots)
             .map(|dot| {
                 let (_, values) = self.line?;
-                let value = values.get(dot * count / dots).filter(|value| **value > 0)?;
+                let values = covered(dot, dots, count).filter_map(|index| values.get(index));
+                let value = values.max().filter(|value| **value > 0)?;
                 Some(self.height(u128::from(*value), area.height).saturating_sub(1))
             })
             .collect();
@@ -95,6 +100,12 @@ impl Areas<'_> {
         }
     }
 
+    /// Returns the sum of the areas at this value.
+    fn sum(&self, index: usize) -> u128 {
+        let values = self.layers.iter().filter_map(|(_, values)| values.get(index));
+        values.map(|value| u128::from(*value)).sum()
+    }
+
     /// Returns the height of the upper end of each area at this value, in dots.
     fn tops(&self, index: usize, rows: u16) -> Vec<usize> {
         let mut sum = 0_u128;
@@ -117,6 +128,15 @@ impl Areas<'_> {
         let dots = (value * full / u128::from(self.max.max(1))).min(full);
         usize::try_from(dots).unwrap_or(0).max(usize::from(value > 0))
     }
+}
+
+/// Returns the indexes of the values, among `count`, that the place with this index covers, among
+/// `places`. Each value is in at least one place.
+pub fn covered(place: usize, places: usize, count: usize) -> Range<usize> {
+    let places = places.max(1);
+    let start = place * count / places;
+    let end = (place + 1) * count / places;
+    start..end.max(start + 1).min(count)
 }
 
 /// Returns the least number with one digit other than zero that is not less than `max`.
@@ -160,6 +180,17 @@ mod tests {
         assert_eq!(drawn(&areas(&[&[1, 1], &[3, 7]], None), 1, 2), ["⢸", "⣿"]);
         assert_eq!(drawn(&areas(&[&[]], None), 1, 1), [" "]);
         assert_eq!(drawn(&areas(&[&[u64::MAX; 2][..]; 3], None), 1, 1), ["⣿"]);
+    }
+
+    #[test]
+    fn no_value_is_left_out_where_several_share_a_place() {
+        assert_eq!(drawn(&areas(&[&[0, 8, 0, 0, 0, 4]], None), 1, 2), ["⡇", "⣿"]);
+        assert_eq!(drawn(&areas(&[&[0; 4]], Some(&[0, 8, 0, 0])), 1, 1), ["⠁"]);
+        for (places, count) in [(3, 10), (10, 3), (7, 7), (1, 5), (5, 0)] {
+            let mut all: Vec<_> = (0..places).flat_map(|it| covered(it, places, count)).collect();
+            all.dedup();
+            assert_eq!(all, (0..count).collect::<Vec<_>>(), "{count} in {places}");
+        }
     }
 
     #[test]
