@@ -1,6 +1,6 @@
 //! `ctl top`: the load of the gateway, once or refreshed until Ctrl-C.
 //!
-//! Each refresh reads the records of the last minute, at most a page of them; [`load`] computes rates and rankings from them,
+//! Each refresh reads a page of the newest records; [`load`] computes rates and rankings from those of the last minute,
 //! [`render`] draws them.
 
 mod load;
@@ -12,12 +12,9 @@ use std::time::Duration;
 use proto::client::Connection;
 use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::usage_service_client::UsageServiceClient;
-use proto::v1::{
-    ListRequestsRequest, ListUpstreamHealthRequest, RequestFilter, WatchTrafficRequest,
-};
+use proto::v1::{ListRequestsRequest, ListUpstreamHealthRequest, WatchTrafficRequest};
 
-use self::load::{LoadRecord, WINDOW};
-use super::required;
+use self::load::LoadRecord;
 use crate::Shell;
 use crate::cli::top::Top;
 use crate::error::{Exit, Failure};
@@ -68,11 +65,9 @@ async fn read(connection: &Connection, rows: usize) -> Result<LoadRecord, Failur
     let closed = || Failure::new(Exit::Unavailable, "the gateway closed the stream");
     let sample = sample.ok_or_else(closed)?;
     let upstreams = traffic.list_upstream_health(ListUpstreamHealthRequest {}).await?;
-    // The clock of the gateway, because records have its times.
-    let mut since = required(sample.at, "at")?;
-    since.seconds -= WINDOW.as_secs().cast_signed();
+    // Without `since`, which is about arrivals: a long request that has just ended counts.
     let request = ListRequestsRequest {
-        filter: Some(RequestFilter { since: Some(since), ..RequestFilter::default() }),
+        filter: None,
         page_size: MAX_RECORDS,
         page_token: String::new(),
     };
