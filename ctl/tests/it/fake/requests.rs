@@ -108,7 +108,12 @@ impl UsageService for FakeGateway {
             input_bytes: 812,
             output_bytes: 4_096,
         };
-        answer(ListRequestsInFlightResponse { requests: vec![in_flight], total: 3 })
+        let younger = RequestInFlight {
+            id: "019a9f0e-0000-7000-8000-00000000000e".to_owned(),
+            age_ms: 250.0,
+            ..in_flight.clone()
+        };
+        answer(ListRequestsInFlightResponse { requests: vec![in_flight, younger], total: 3 })
     }
 
     async fn cancel_request(
