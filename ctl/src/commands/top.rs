@@ -34,23 +34,36 @@ pub(super) async fn run(shell: &mut Shell<'_>, input: Top) -> Result<(), Failure
     let once = input.once || shell.output.format() == Format::Table && !is_screen;
     let connection = shell.connect().await?;
     let mut printed = StreamState::default();
+    let mut last = None;
     let mut interrupt = pin!(tokio::signal::ctrl_c());
     loop {
-        let load = tokio::select! {
-            load = read(&connection, usize::from(input.rows)) => load?,
+        let read = tokio::select! {
+            read = read(&connection, usize::from(input.rows)) => read,
             _ = &mut interrupt => return Ok(()),
         };
+        let (load, problem) = match (read, last.take()) {
+            (Ok(load), _) => (load, None),
+            // The next refresh may find the gateway again. Before the first one, failures are final.
+            (Err(failure), Some(load)) if failure.exit() == Exit::Unavailable => {
+                (load, Some(failure))
+            }
+            (Err(failure), _) => return Err(failure),
+        };
         if once {
-            return show(shell, &load);
+            return show(shell, &load, None, None);
         }
         if is_screen {
             // Clears the screen, so that each sample replaces the previous one.
             shell.output.text("\u{1b}[H\u{1b}[J")?;
-            show(shell, &load)?;
+            let height = shell.output.height();
+            show(shell, &load, problem.as_ref(), height)?;
             shell.output.flush()?;
+        } else if let Some(failure) = problem {
+            shell.output.note(&format!("({failure}; trying again)"));
         } else {
-            shell.output.append(&[load], &mut printed)?;
+            shell.output.append(std::slice::from_ref(&load), &mut printed)?;
         }
+        last = Some(load);
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(input.interval_ms.into())) => {}
             _ = &mut interrupt => return Ok(()),
@@ -66,11 +79,8 @@ async fn read(connection: &Connection, rows: usize) -> Result<LoadRecord, Failur
     let sample = sample.ok_or_else(closed)?;
     let upstreams = traffic.list_upstream_health(ListUpstreamHealthRequest {}).await?;
     // Without `since`, which is about arrivals: a long request that has just ended counts.
-    let request = ListRequestsRequest {
-        filter: None,
-        page_size: MAX_RECORDS,
-        page_token: String::new(),
-    };
+    let request =
+        ListRequestsRequest { filter: None, page_size: MAX_RECORDS, page_token: String::new() };
     let page = UsageServiceClient::new(connection.clone()).list_requests(request).await?;
     let page = page.into_inner();
     let is_complete = page.next_page_token.is_empty();
@@ -78,10 +88,15 @@ async fn read(connection: &Connection, rows: usize) -> Result<LoadRecord, Failur
     Ok(LoadRecord::of(&sample, &page.requests, is_complete, upstreams, rows))
 }
 
-fn show(shell: &mut Shell<'_>, load: &LoadRecord) -> Result<(), Failure> {
+fn show(
+    shell: &mut Shell<'_>,
+    load: &LoadRecord,
+    problem: Option<&Failure>,
+    height: Option<usize>,
+) -> Result<(), Failure> {
     if shell.output.format() != Format::Table || shell.output.is_quiet() {
         return shell.output.one(load);
     }
-    let text = render::render(load, &shell.output);
+    let text = render::render(load, &shell.output, problem, height);
     shell.output.text(&text)
 }
