@@ -66,6 +66,8 @@ pub struct WireMessage {
     pub body: String,
     /// The length of the whole body, in bytes.
     pub body_bytes: u64,
+    /// The length of the part of the body that was kept, in bytes, before `[redacted]` replaced any of it.
+    pub kept_bytes: u64,
 }
 
 /// Adds the rest of a body to a message.
@@ -153,6 +155,7 @@ impl CapturedRequest {
                 head: head.iter().map(|line| redaction::without_keys(line)).collect(),
                 body: redaction::without_keys(&body),
                 body_bytes: message.body_bytes,
+                kept_bytes: message.body.len() as u64,
             }
         });
         shown.collect()
@@ -223,9 +226,10 @@ mod tests {
         }
         let messages = request.messages();
         assert_eq!(messages.len(), MAX_MESSAGES);
-        let kept: Vec<_> = messages.iter().take(6).map(|it| it.body.len()).collect();
-        let each = MAX_BODY_BYTES;
+        let kept: Vec<_> = messages.iter().take(6).map(|it| it.body.len() as u64).collect();
+        let each = MAX_BODY_BYTES as u64;
         assert_eq!(kept, [each, each, each, each, 0, 0]);
+        assert!(messages.iter().zip(kept).all(|(message, kept)| message.kept_bytes == kept));
         assert_eq!(messages[4].body_bytes, MAX_BODY_BYTES as u64 + 4);
     }
 
@@ -243,5 +247,6 @@ mod tests {
             ["POST /v1/responses", "authorization: [redacted]", "content-type: application/json"]
         );
         assert_eq!(message.body, r#"{"k":"[redacted]"}"#);
+        assert_eq!(message.kept_bytes, message.body_bytes, "it was not cut");
     }
 }

@@ -144,13 +144,17 @@ impl UsageService for FakeGateway {
                 head: head.iter().map(|line| (*line).to_owned()).collect(),
                 body: body.to_owned(),
                 body_bytes: body.len() as u64,
+                kept_bytes: body.len() as u64,
             };
         let head = ["POST /v1/chat/completions", "authorization: [redacted]"];
         answer(GetRequestWireResponse {
             messages: vec![
                 message(WireMessageKind::Received, "", &head, "{\"model\":\"m\u{1b}[2J\"}"),
                 message(WireMessageKind::Sent, "gpu", &["POST chat/completions"], "{}"),
-                message(WireMessageKind::Answered, "gpu", &["200 OK"], "data: a\n\ndata: b"),
+                WireMessage {
+                    body_bytes: 70_000,
+                    ..message(WireMessageKind::Answered, "gpu", &["200 OK"], "data: a\n\ndata: b")
+                },
                 message(WireMessageKind::Returned, "", &["200 OK"], "{}"),
             ],
         })
