@@ -1,5 +1,5 @@
-"""Checks the configuration of the collector: what its pipelines name is defined, everything that is defined is used, and it
-listens where gateways export to.
+"""Checks names and ports in the configuration of the collector, and nothing else: what its pipelines name is defined,
+everything that is defined is used, and it listens where gateways export to. No collector reads the configuration.
 
 Usage: check_collector.py CONFIGURATION
 """

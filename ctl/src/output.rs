@@ -123,6 +123,11 @@ impl<'a> Output<'a> {
         self.environment.width.map(usize::from)
     }
 
+    /// Returns the height of stdout in lines; `None` if it is not a terminal, or a terminal of unknown height.
+    pub(crate) fn height(&self) -> Option<usize> {
+        self.environment.height.map(usize::from)
+    }
+
     /// Prints one record; as a table, with one line per field.
     pub(crate) fn one<R: Record>(&mut self, record: &R) -> Result<(), Failure> {
         match self.format {

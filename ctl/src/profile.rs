@@ -69,6 +69,8 @@ pub struct Environment {
     pub unicode: bool,
     /// The width of stdout in columns; `None` if it is not a terminal.
     pub width: Option<u16>,
+    /// The height of stdout in lines; `None` if it is not a terminal, or its height is unknown.
+    pub height: Option<u16>,
     /// Whether prompts are possible: stdin and stderr are terminals.
     pub interactive: bool,
     /// The start time of the command.
@@ -198,6 +200,10 @@ impl Environment {
                 .width()
                 .filter(|_| terminal)
                 .map(|width| if width == 0 { 80 } else { width }),
+            height: rustix::termios::tcgetwinsize(std::io::stdout())
+                .ok()
+                .map(|size| size.ws_row)
+                .filter(|height| *height > 0),
             interactive: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
             now: clock::now(),
         }
@@ -220,6 +226,7 @@ impl Environment {
             colour: false,
             unicode: true,
             width: None,
+            height: None,
             interactive: false,
             now: clock::now(),
         }

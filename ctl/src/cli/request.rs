@@ -116,7 +116,7 @@ pub(crate) struct InFlight {
 /// Arguments of `ctl request cancel`.
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
-    /// Request id
+    /// Request id; the first or last eight characters, as `ctl request in-flight` shows them, suffice
     pub(crate) id: String,
 }
 

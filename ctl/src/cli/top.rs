@@ -5,7 +5,7 @@ use clap::Args;
 /// Arguments of `ctl top`.
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// Print once, instead of refreshing until Ctrl-C; as a table, that is the default without a terminal
+    /// Print once, instead of refreshing until Ctrl-C; this is the default for tables if the output is not a terminal
     #[arg(long)]
     pub(crate) once: bool,
     /// Number of models and of accounts

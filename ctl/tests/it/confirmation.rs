@@ -30,6 +30,7 @@ async fn the_confirmation_names_the_object_and_requires_yes() {
         ("model remove sim-fast", "Remove model sim-fast?", "RemoveModel"),
         ("upstream remove example", "Remove upstream example (https", "RemoveUpstream"),
         ("node remove gate-2", "Remove node gate-2 (10.0.0.7:8080)?", "RemoveNode"),
+        ("account people remove carol", "Remove person carol?", "RemovePerson"),
     ] {
         user.environment.interactive = true;
         for (stdin, code) in [("n\n", 1), ("\n", 1), ("", 1), ("y\n", 0), ("YES\n", 0)] {

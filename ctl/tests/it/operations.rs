@@ -1,6 +1,9 @@
 //! Tests of `ctl traffic`, `ctl upstream health`, `ctl account limits`, `ctl version`,
 //! `ctl reload` and `ctl webhook`.
 
+use std::io::{self, Write};
+
+use crate::fake::FakeGateway;
 use crate::harness::signed_in;
 
 #[tokio::test]
@@ -137,9 +140,46 @@ async fn the_load_is_shown_once_in_every_format() {
     }
     assert!(fake.last().message.contains("page_size: 1000"), "{}", fake.last().message);
     assert_eq!(user.ctl("top -o json").await.code, 2);
-    // A refreshed screen ends with the connection.
+    // Failures of the first sample are final.
     user.environment.width = Some(100);
     fake.refuse("ListUpstreamHealth", tonic::Code::PermissionDenied, "only support may");
     let result = user.ctl("top").await;
     assert_eq!(result.code, 3, "{result:?}");
+}
+
+/// A terminal whose gateway is unavailable from the first flush on, and which is closed after the second one.
+struct FailingScreen {
+    fake: FakeGateway,
+    text: Vec<u8>,
+    flushes: usize,
+}
+
+impl Write for FailingScreen {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.flushes += 1;
+        self.fake.refuse("ListRequests", tonic::Code::Unavailable, "shutting down");
+        if self.flushes < 2 { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    }
+}
+
+#[tokio::test]
+async fn the_last_load_stays_on_the_screen_while_the_gateway_is_unavailable() {
+    let (fake, mut user) = signed_in().await;
+    (user.environment.width, user.environment.height) = (Some(100), Some(10));
+    let args = ["ctl", "top", "--interval-ms", "250"];
+    let (mut out, mut err) = (FailingScreen { fake, text: Vec::new(), flushes: 0 }, Vec::new());
+    let code = ctl::run(args, &user.environment, &mut io::empty(), &mut out, &mut err).await;
+    assert_eq!((code, String::from_utf8(err).unwrap().as_str()), (0, ""));
+    let text = String::from_utf8(out.text).unwrap();
+    let pictures: Vec<_> = text.split("\u{1b}[H\u{1b}[J").skip(1).collect();
+    let [first, second] = pictures[..] else { panic!("two pictures: {text}") };
+    assert!(!first.contains("shutting down"), "{first}");
+    let note = "shutting down; this is the load at 2026-11-20T12:00:00Z";
+    assert!(second.contains(note) && second.contains("requests/s 1.2"), "{second}");
+    assert_eq!((first.lines().count(), second.lines().count()), (9, 9), "{text}");
 }

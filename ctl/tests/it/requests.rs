@@ -196,3 +196,18 @@ async fn captured_messages_are_shown_without_control_characters() {
         insta::assert_snapshot!(format!("request_wire_{format}"), printed);
     }
 }
+
+#[tokio::test]
+async fn cancel_finds_a_request_by_a_unique_part_of_its_id() {
+    let (fake, user) = signed_in().await;
+    user.ctl("request cancel 0000000D").await.ok();
+    let whole = r#"CancelRequestRequest { id: "019a9f0e-0000-7000-8000-00000000000d" }"#;
+    assert_eq!(fake.last().message, whole);
+    for (part, code, message) in
+        [("019a9f0e", 2, "several requests"), ("ffffffff", 4, "no listed request in flight")]
+    {
+        let result = user.ctl(&format!("request cancel {part}")).await;
+        assert!(result.code == code && result.err.contains(message), "{part}: {result:?}");
+        assert_eq!(fake.last().method, "ListRequestsInFlight");
+    }
+}

@@ -244,7 +244,7 @@ impl Exporter {
             .counter("tollgate_webhook_failures_total", "Attempts to send a webhook that failed.")
             .sample(&[], counts.failed);
         encoder
-            .counter("tollgate_webhook_drops_total", "Webhooks that were given up.")
+            .counter("tollgate_webhook_drops_total", "Webhooks whose delivery was abandoned.")
             .sample(&[], counts.dropped);
         encoder
             .gauge("tollgate_webhooks_waiting", "Webhooks that wait to be sent.")

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Endpoint, Message, Webhooks};
 
-/// The time in which a message is delivered or given up, from when it was queued.
+/// The time in which a message is delivered, from when it was queued; then its delivery is abandoned.
 const MAX_AGE: Duration = Duration::from_hours(1);
 /// How long an attempt may take.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);

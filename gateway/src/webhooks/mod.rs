@@ -99,7 +99,7 @@ pub struct DeliveryCounts {
     pub delivered: u64,
     /// Attempts that failed.
     pub failed: u64,
-    /// Messages that were given up.
+    /// Messages whose delivery was abandoned.
     pub dropped: u64,
     /// Messages that wait, except for those that are being sent.
     pub waiting: u64,

@@ -72,6 +72,8 @@ async fn set(shell: &mut Shell<'_>, input: Set) -> Result<(), Failure> {
 }
 
 async fn remove(shell: &mut Shell<'_>, name: String) -> Result<(), Failure> {
+    // The person is not looked up: operators list people by account, which the command does not have.
+    shell.confirm(&format!("Remove person {name}? Its sessions end; its keys stay."))?;
     let mut client = PeopleServiceClient::new(shell.connect().await?);
     client.remove_person(RemovePersonRequest { person: name.clone() }).await?;
     shell.output.note(&format!("removed `{name}`; `ctl key list` shows the keys that it created"));

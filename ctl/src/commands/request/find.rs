@@ -1,8 +1,8 @@
-//! Finds a recent request record by a part of its id, as lists print it.
+//! Finds a recent request record or a request in flight by a part of its id, as lists print it.
 
 use proto::client::Connection;
 use proto::v1::usage_service_client::UsageServiceClient;
-use proto::v1::{ListRequestsRequest, RequestRecord};
+use proto::v1::{ListRequestsInFlightRequest, ListRequestsRequest, RequestInFlight, RequestRecord};
 
 use crate::commands::SHORT_ID;
 use crate::error::{Exit, Failure};
@@ -28,16 +28,13 @@ pub(super) async fn find_by_partial_id(
     part: &str,
 ) -> Result<RequestRecord, Failure> {
     let part = part.to_ascii_lowercase();
-    let matches = |it: &RequestRecord| it.id.starts_with(&part) || it.id.ends_with(&part);
     let (mut found, mut page_token) = (None, String::new());
     for _ in 0..MAX_PAGES {
         let request = ListRequestsRequest { page_size: PAGE_SIZE, page_token, filter: None };
         let page = client.list_requests(request).await?.into_inner();
-        for record in page.requests.into_iter().filter(matches) {
+        for record in page.requests.into_iter().filter(|it| has_part(&it.id, &part)) {
             if found.replace(record).is_some() {
-                let message =
-                    format!("several requests have an id that starts or ends with `{part}`");
-                return Err(Failure::usage(message).advise("give more characters of the id"));
+                return Err(several(&part));
             }
         }
         page_token = page.next_page_token;
@@ -51,4 +48,36 @@ pub(super) async fn find_by_partial_id(
     let message = format!("no recent request has an id that starts or ends with `{part}`");
     Err(Failure::new(Exit::NotFound, message)
         .advise("see `ctl request list`; for an older request, give the complete id"))
+}
+
+/// Returns the only request in flight whose id starts or ends with `part`.
+///
+/// # Errors
+/// No listed request matches, or several do.
+pub(super) async fn find_in_flight(
+    client: &mut UsageServiceClient<Connection>,
+    part: &str,
+) -> Result<RequestInFlight, Failure> {
+    let part = part.to_ascii_lowercase();
+    let request = ListRequestsInFlightRequest { account: String::new() };
+    let requests = client.list_requests_in_flight(request).await?.into_inner().requests;
+    let mut matching = requests.into_iter().filter(|it| has_part(&it.id, &part));
+    match (matching.next(), matching.next()) {
+        (Some(found), None) => Ok(found),
+        (Some(_), Some(_)) => Err(several(&part)),
+        (None, _) => {
+            let message =
+                format!("no listed request in flight has an id that starts or ends with `{part}`");
+            Err(Failure::new(Exit::NotFound, message).advise("see `ctl request in-flight`"))
+        }
+    }
+}
+
+fn has_part(id: &str, part: &str) -> bool {
+    id.starts_with(part) || id.ends_with(part)
+}
+
+fn several(part: &str) -> Failure {
+    Failure::usage(format!("several requests have an id that starts or ends with `{part}`"))
+        .advise("give more characters of the id")
 }

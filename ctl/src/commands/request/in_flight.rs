@@ -5,6 +5,7 @@ use proto::v1::{CancelRequestRequest, ListRequestsInFlightRequest, RequestInFlig
 use serde::Serialize;
 
 use super::super::{rfc3339, short_id};
+use super::find;
 use crate::Shell;
 use crate::cli::request::{Cancel, InFlight};
 use crate::error::Failure;
@@ -42,6 +43,11 @@ pub(super) async fn list(shell: &mut Shell<'_>, input: InFlight) -> Result<(), F
 
 pub(super) async fn cancel(shell: &mut Shell<'_>, Cancel { id }: Cancel) -> Result<(), Failure> {
     let mut client = UsageServiceClient::new(shell.connect().await?);
+    let id = if find::is_partial_id(&id) {
+        find::find_in_flight(&mut client, &id).await?.id
+    } else {
+        id
+    };
     if shell.should_confirm() {
         shell.confirm(&format!(
             "Cancel request {id}? Its client gets an error; what was received is charged."

@@ -28,6 +28,8 @@ struct MessageRecord {
     body: String,
     /// The length of the whole body, of which `body` may be the beginning.
     body_bytes: u64,
+    /// The length of the part of the body that the gateway kept.
+    kept_bytes: u64,
 }
 
 /// Runs `ctl request capture`.
@@ -78,7 +80,10 @@ impl MessageRecord {
             Some("answered") => format!("answered by {upstream}"),
             _ => "returned to the client".to_owned(),
         };
-        format!("--- {what}, {} bytes", self.body_bytes)
+        let Self { body_bytes, kept_bytes, .. } = self;
+        let is_cut = kept_bytes < body_bytes;
+        let cut = if is_cut { format!(", the first {kept_bytes} shown") } else { String::new() };
+        format!("--- {what}, {body_bytes} bytes{cut}")
     }
 }
 
@@ -90,6 +95,7 @@ impl From<WireMessage> for MessageRecord {
             head: message.head,
             body: message.body,
             body_bytes: message.body_bytes,
+            kept_bytes: message.kept_bytes,
         }
     }
 }
@@ -100,6 +106,7 @@ impl Record for CaptureRecord {
 }
 
 impl Record for MessageRecord {
-    const FIELDS: &'static [&'static str] = &["kind", "upstream", "head", "body", "body_bytes"];
+    const FIELDS: &'static [&'static str] =
+        &["kind", "upstream", "head", "body", "body_bytes", "kept_bytes"];
     const COLUMNS: &'static [&'static str] = Self::FIELDS;
 }

@@ -8,14 +8,15 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use prost_types::Timestamp;
 use proto::v1::{BreakerState, RequestRecord, RequestStatus, UpstreamHealth, WatchTrafficResponse};
 use serde::Serialize;
 
 use super::super::{enum_name, percentiles, rfc3339};
 use crate::output::Record;
 
-/// The age of the oldest records.
-pub(super) const WINDOW: Duration = Duration::from_mins(1);
+/// The age of the oldest records that count, since their requests ended.
+const WINDOW: Duration = Duration::from_mins(1);
 
 /// The load, as printed.
 #[derive(Serialize)]
@@ -25,7 +26,7 @@ pub(super) struct LoadRecord {
     /// Averaged over the last ten seconds, as the tokens.
     pub(super) requests_per_second: f64,
     pub(super) tokens_per_second: f64,
-    /// Of the requests in the window, as all that follows.
+    /// Of the requests that ended in the window, as all that follows.
     pub(super) errors_per_minute: f64,
     pub(super) cost_usd_per_minute: f64,
     pub(super) p50_ms: Option<f64>,
@@ -63,8 +64,8 @@ pub(super) struct UpstreamRecord {
 // === impl LoadRecord ===
 
 impl LoadRecord {
-    /// Computes the load. `requests` are newest first; if they are not complete, they cover the time back to the oldest of
-    /// them. Lists `rows` models and accounts.
+    /// Computes the load from the requests that ended in the window. `requests` are in the order of their ends, newest
+    /// first; if they are not complete, they cover the time back to the oldest end. Lists `rows` models and accounts.
     pub(super) fn of(
         sample: &WatchTrafficResponse,
         requests: &[RequestRecord],
@@ -72,15 +73,15 @@ impl LoadRecord {
         upstreams: Vec<UpstreamHealth>,
         rows: usize,
     ) -> Self {
-        let seconds = |time: Option<prost_types::Timestamp>| {
-            time.map(|time| time.seconds as f64 + f64::from(time.nanos) / 1e9)
-        };
-        let oldest = requests.last().and_then(|record| seconds(record.started_at));
-        let covered = seconds(sample.at).zip(oldest).map(|(now, oldest)| now - oldest);
+        let age = |record: &RequestRecord| Some(seconds(sample.at)? - ended_at(record)?);
         let whole = WINDOW.as_secs_f64();
+        // The end of a request without a duration is unknown.
+        let covered = requests.iter().rev().filter(|it| it.duration_ms.is_some()).find_map(age);
         let window = covered.filter(|_| !is_complete).unwrap_or(whole).clamp(1.0, whole);
         let per_minute = 60.0 / window;
-        let total = ShareRecord::sum(String::new(), requests.iter());
+        let is_recent = |record: &&RequestRecord| age(record).is_none_or(|age| age <= whole);
+        let requests: Vec<_> = requests.iter().filter(is_recent).collect();
+        let total = ShareRecord::sum(String::new(), requests.iter().copied());
         let mut durations: Vec<_> = requests
             .iter()
             .filter(|it| it.deployment.is_some())
@@ -97,21 +98,30 @@ impl LoadRecord {
             p50_ms: percentile(&durations, 50),
             p99_ms: percentile(&durations, 99),
             window_seconds: window,
-            models: ranking(requests, rows, |it| it.model.as_deref().unwrap_or("-")),
-            accounts: ranking(requests, rows, |it| &it.account),
+            models: ranking(&requests, rows, |it| it.model.as_deref().unwrap_or("-")),
+            accounts: ranking(&requests, rows, |it| &it.account),
             upstreams: upstreams.into_iter().map(UpstreamRecord::from).collect(),
         }
     }
 }
 
+/// Returns when the request ended, in seconds since 1970.
+fn ended_at(record: &RequestRecord) -> Option<f64> {
+    Some(seconds(record.started_at)? + record.duration_ms.unwrap_or_default() / 1e3)
+}
+
+fn seconds(time: Option<Timestamp>) -> Option<f64> {
+    time.map(|time| time.seconds as f64 + f64::from(time.nanos) / 1e9)
+}
+
 /// Returns the names with the most requests, at most `rows`.
 fn ranking<'a>(
-    requests: &'a [RequestRecord],
+    requests: &[&'a RequestRecord],
     rows: usize,
     name: impl Fn(&'a RequestRecord) -> &'a str,
 ) -> Vec<ShareRecord> {
     let mut by_name = HashMap::<_, Vec<_>>::new();
-    for record in requests {
+    for &record in requests {
         by_name.entry(name(record)).or_default().push(record);
     }
     let shares = by_name.into_iter();
@@ -194,8 +204,8 @@ impl Record for LoadRecord {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> prost_types::Timestamp {
-        prost_types::Timestamp { seconds, nanos: 0 }
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp { seconds, nanos: 0 }
     }
 
     fn record(model: &str, second: i64, duration_ms: f64, status: RequestStatus) -> RequestRecord {
@@ -214,9 +224,9 @@ mod tests {
     #[test]
     fn rates_are_those_of_the_time_that_the_records_cover() {
         let requests = [
-            record("b", 100, 30.0, RequestStatus::Failed),
-            record("a", 95, 10.0, RequestStatus::Completed),
-            record("a", 90, 20.0, RequestStatus::Completed),
+            record("b", 99, 3_000.0, RequestStatus::Failed),
+            record("a", 94, 1_000.0, RequestStatus::Completed),
+            record("a", 88, 2_000.0, RequestStatus::Completed),
         ];
         let load = |is_complete| {
             let sample =
@@ -225,13 +235,39 @@ mod tests {
         };
         let whole = load(true);
         assert_eq!((whole.window_seconds, whole.errors_per_minute), (60.0, 1.0));
-        assert_eq!((whole.p50_ms, whole.p99_ms), (Some(20.0), Some(30.0)));
+        assert_eq!((whole.p50_ms, whole.p99_ms), (Some(2_000.0), Some(3_000.0)));
         let [top] = &whole.models[..] else { panic!("one row") };
         assert_eq!((top.name.as_str(), top.requests, top.cost_usd), ("a", 2, 1.0));
         // There are older ones in this minute.
         let part = load(false);
         let rates = (part.window_seconds, part.errors_per_minute, part.cost_usd_per_minute);
         assert_eq!(rates, (10.0, 6.0, 9.0));
+    }
+
+    #[test]
+    fn requests_count_when_they_end() {
+        let completed = RequestStatus::Completed;
+        let requests = [
+            record("quick", 999, 1_000.0, completed),
+            record("long", 100, 890_000.0, completed),
+            record("long", 940, 40_000.0, completed),
+            record("over", 890, 49_000.0, completed),
+        ];
+        let load = |requests: &[_], is_complete| {
+            let at = Some(at(1_000));
+            let sample = WatchTrafficResponse { at, ..WatchTrafficResponse::default() };
+            LoadRecord::of(&sample, requests, is_complete, Vec::new(), 5)
+        };
+        for is_complete in [true, false] {
+            let load = load(&requests, is_complete);
+            let names: Vec<_> =
+                load.models.iter().map(|it| (it.name.as_str(), it.requests)).collect();
+            assert_eq!(names, [("long", 2), ("quick", 1)]);
+            assert_eq!((load.window_seconds, load.cost_usd_per_minute), (60.0, 1.5));
+        }
+        // The page ends with a request that ended ten seconds ago, and arrived long before.
+        let part = load(&requests[..2], false);
+        assert_eq!((part.window_seconds, part.cost_usd_per_minute), (10.0, 6.0));
     }
 
     #[test]

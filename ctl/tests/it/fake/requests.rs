@@ -108,7 +108,12 @@ impl UsageService for FakeGateway {
             input_bytes: 812,
             output_bytes: 4_096,
         };
-        answer(ListRequestsInFlightResponse { requests: vec![in_flight], total: 3 })
+        let younger = RequestInFlight {
+            id: "019a9f0e-0000-7000-8000-00000000000e".to_owned(),
+            age_ms: 250.0,
+            ..in_flight.clone()
+        };
+        answer(ListRequestsInFlightResponse { requests: vec![in_flight, younger], total: 3 })
     }
 
     async fn cancel_request(
@@ -139,13 +144,17 @@ impl UsageService for FakeGateway {
                 head: head.iter().map(|line| (*line).to_owned()).collect(),
                 body: body.to_owned(),
                 body_bytes: body.len() as u64,
+                kept_bytes: body.len() as u64,
             };
         let head = ["POST /v1/chat/completions", "authorization: [redacted]"];
         answer(GetRequestWireResponse {
             messages: vec![
                 message(WireMessageKind::Received, "", &head, "{\"model\":\"m\u{1b}[2J\"}"),
                 message(WireMessageKind::Sent, "gpu", &["POST chat/completions"], "{}"),
-                message(WireMessageKind::Answered, "gpu", &["200 OK"], "data: a\n\ndata: b"),
+                WireMessage {
+                    body_bytes: 70_000,
+                    ..message(WireMessageKind::Answered, "gpu", &["200 OK"], "data: a\n\ndata: b")
+                },
                 message(WireMessageKind::Returned, "", &["200 OK"], "{}"),
             ],
         })

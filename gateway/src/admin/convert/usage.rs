@@ -67,6 +67,7 @@ pub(in super::super) fn wire_message(message: WireMessage) -> v1::WireMessage {
         head: message.head,
         body: message.body,
         body_bytes: message.body_bytes,
+        kept_bytes: message.kept_bytes,
     }
 }
 
