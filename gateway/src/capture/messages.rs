@@ -68,6 +68,7 @@ impl Messages {
                 message.body_bytes > message.body.len() as u64,
             ),
             body_bytes: message.body_bytes,
+            kept_bytes: message.body.len() as u64,
         })
     }
 
