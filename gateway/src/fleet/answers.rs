@@ -1,7 +1,7 @@
 //! Stores complete answers to claimed requests in the database, which other gateways replay.
 //!
 //! Nothing waits for it: an answer that cannot be stored is dropped, and a retry at another gateway is then refused.
-//! It therefore has a task of its own, and transactions of a bounded size. `claims.rs` makes the claims.
+//! It therefore has another task than the claims, and transactions of a bounded size. `claims.rs` makes the claims.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -79,9 +79,11 @@ pub(super) async fn run(
             outcome => return outcome,
         }
     }
-    attempt(connection, patience.timeout).await.map_err(|error| match is_lock_timeout(&error) {
-        true => StoreError::Unavailable(LockedSchemaError(patience.attempts).into()),
-        false => error,
+    attempt(connection, patience.timeout).await.map_err(|error| {
+        if !is_lock_timeout(&error) {
+            return error;
+        }
+        StoreError::Unavailable(LockedSchemaError(patience.attempts).into())
     })
 }
 
