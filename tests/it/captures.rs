@@ -1,7 +1,7 @@
 //! Captures of requests for debugging: who may make them, what they contain, and what they never do.
 
 use proto::v1::{self, WireMessageKind as Kind};
-use tests::{ManualClock, Product, RawUpstream, Session, json_answer, question};
+use tests::{ManualClock, Product, RawUpstream, Session, chunk, json_answer, question};
 use tonic::Code;
 
 const ANSWER: &str = r#"{"choices":[{"message":{"content":"use sk-proj-0123456789abcdef"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
@@ -16,6 +16,20 @@ async fn wire(session: &Session, id: &str) -> Result<Vec<v1::WireMessage>, Code>
     let request = v1::GetRequestWireRequest { id: id.to_owned() };
     let answer = session.usage().get_request_wire(request).await;
     answer.map(|answer| answer.into_inner().messages).map_err(|refused| refused.code())
+}
+
+/// Adds the model `m` on an upstream that gets `credential`.
+async fn add_model(operator: &Session, upstream: &RawUpstream, credential: &str) {
+    let secret = v1::credential::Source::Secret(credential.to_owned());
+    operator
+        .add_upstream(v1::Upstream {
+            name: "up".to_owned(),
+            url: upstream.url.clone(),
+            credential: Some(v1::Credential { source: Some(secret) }),
+            ..Default::default()
+        })
+        .await;
+    operator.add_model(tests::priced_model("m", &[("up", "real-m")])).await;
 }
 
 fn kinds(messages: &[v1::WireMessage]) -> Vec<Kind> {
@@ -34,22 +48,13 @@ async fn a_capture_has_all_four_sides_and_no_secret() {
     let product = Product::on_http1(|_| {}).await;
     let operator = product.operator().await;
     let credential = "upstream-password-without-a-prefix";
-    let secret = v1::credential::Source::Secret(credential.to_owned());
-    operator
-        .add_upstream(v1::Upstream {
-            name: "up".to_owned(),
-            url: upstream.url.clone(),
-            credential: Some(v1::Credential { source: Some(secret) }),
-            ..Default::default()
-        })
-        .await;
-    operator.add_model(tests::priced_model("m", &[("up", "real-m")])).await;
+    add_model(&operator, &upstream, credential).await;
     let alice = product.member("alice").await;
     let key = alice.key().await;
     assert_eq!(wire(&operator, "019a9f0e-0000-7000-8000-00000000000a").await, Err(Code::NotFound));
     capture(&operator, &key.id).await.unwrap();
 
-    let prompt = format!("marmalade, and my key is {}", key.secret);
+    let prompt = format!("marmalade, and my key is\n{}", key.secret);
     let body = question("m", &prompt);
     let answering = async { upstream.answer(json_answer(200, ANSWER)).await };
     let (answer, call) = tokio::join!(product.chat(&key.secret, &body).answer(), answering);
@@ -92,6 +97,37 @@ async fn a_stream_is_captured_as_the_client_gets_it() {
     assert_eq!(returned.kind(), Kind::Returned);
     assert_eq!(returned.body.as_bytes(), &answer.body[..]);
     assert_eq!(returned.body_bytes, answer.body.len() as u64);
+}
+
+/// The upstream echoes its credential in an event, as a JSON string with an escape of the encoder's choice.
+#[tokio::test]
+async fn a_stream_is_captured_without_the_credential_of_its_upstream() {
+    let upstream = RawUpstream::start().await;
+    let product = Product::on_http1(|_| {}).await;
+    let operator = product.operator().await;
+    let credential = "upstream/password/without/a/prefix";
+    add_model(&operator, &upstream, credential).await;
+    let key = product.member("alice").await.key().await;
+    capture(&operator, &key.id).await.unwrap();
+    let mut body = question("m", "hi");
+    body["stream"] = true.into();
+    let echoing = async {
+        let mut call = upstream.begin_stream().await;
+        for shown in [credential.to_owned(), credential.replace('/', "\\/")] {
+            let delta =
+                format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"it is {shown}"}}}}]}}"#);
+            call.send(chunk(&format!("data: {delta}\n\n"))).await;
+        }
+        call.send(chunk("data: [DONE]\n\n") + &chunk("")).await;
+        call.finish().await;
+    };
+    let (answer, ()) = tokio::join!(product.chat(&key.secret, &body).answer(), echoing);
+    let id = answer.headers["x-request-id"].to_str().unwrap().to_owned();
+    let messages = wire(&operator, &id).await.unwrap();
+    let returned = messages.last().unwrap();
+    assert_eq!(returned.kind(), Kind::Returned);
+    assert_eq!(returned.body.matches("it is [redacted]").count(), 2, "{returned:?}");
+    assert!(!text(&messages).contains("password"), "{messages:?}");
 }
 
 #[tokio::test]
