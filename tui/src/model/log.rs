@@ -92,7 +92,7 @@ impl RequestLog {
     /// that of time again.
     pub fn restart(&mut self, filter: LogFilter) {
         let table = TableState { sort: None, ..std::mem::take(&mut self.table) };
-        *self = Self { table, filter, ..Self::default() };
+        *self = Self { filter, table, ..Self::default() };
     }
 
     /// Adds a batch of records, or buffers it if the log is paused. A restart clears the log first.

@@ -227,9 +227,10 @@ impl Ground {
     /// Returns the colours of the theme; where it leaves them to the terminal, those of a light terminal
     /// for `light` and of a dark one for the others.
     fn of(theme: Theme) -> Self {
-        let (background, foreground) = match theme == Theme::new(Palette::Light) {
-            true => ("#ffffff", "#24292f"),
-            false => ("#1b1f28", "#d7dae0"),
+        let (background, foreground) = if theme == Theme::new(Palette::Light) {
+            ("#ffffff", "#24292f")
+        } else {
+            ("#1b1f28", "#d7dae0")
         };
         let base = theme.base();
         Self {

@@ -115,7 +115,11 @@ fn leave_forbidden_screen(model: &mut Model) {
 /// Lets keys expire in filters and in the order of the rows.
 pub(super) fn date_keys(model: &mut Model) {
     let now = model.now;
-    model.data.keys.change_entries(|keys| keys.iter_mut().for_each(|key| key.as_of = now));
+    model.data.keys.change_entries(|keys| {
+        for key in keys {
+            key.as_of = now;
+        }
+    });
 }
 
 /// Attaches the recent requests to the rows of the open screen.
@@ -132,16 +136,24 @@ fn attach_recent(model: &mut Model) {
     let mut found = by_name(&records, name);
     match model.screen {
         Screen::Keys => data.keys.change_entries(|keys| {
-            keys.iter_mut().for_each(|it| it.recent = found.remove(&*it.id));
+            for it in keys {
+                it.recent = found.remove(&*it.id);
+            }
         }),
         Screen::Models => data.models.change_entries(|models| {
-            models.iter_mut().for_each(|it| it.recent = found.remove(&*it.id));
+            for it in models {
+                it.recent = found.remove(&*it.id);
+            }
         }),
         Screen::Accounts => data.accounts.change_entries(|accounts| {
-            accounts.iter_mut().for_each(|it| it.recent = found.remove(&*it.name));
+            for it in accounts {
+                it.recent = found.remove(&*it.name);
+            }
         }),
         _ => data.upstreams.change_entries(|upstreams| {
-            upstreams.iter_mut().for_each(|it| it.recent = found.remove(&*it.name));
+            for it in upstreams {
+                it.recent = found.remove(&*it.name);
+            }
         }),
     }
 }
@@ -172,7 +184,9 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>, now: Option<
         }
         Loaded::Errors(errors) => data.overview.errors = errors,
         Loaded::Keys(mut keys) => {
-            keys.iter_mut().for_each(|key| key.as_of = now);
+            for key in &mut keys {
+                key.as_of = now;
+            }
             data.keys.set(keys);
         }
         Loaded::Models(models) => data.models.set(models),
