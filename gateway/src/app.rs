@@ -80,7 +80,7 @@ use crate::workers::Workers;
 use domain::durability::Durability;
 use domain::upstream::Upstream;
 use store::fleet::Fenced;
-use store::{Allocations, IdempotencyClaims, Schema, Store, TrafficReports};
+use store::{Allocations, IdempotencyClaims, Schema, TrafficReports};
 
 /// The number of recalls by other gateways that may wait.
 const MAX_WAITING_RECALLS: usize = 4_096;

@@ -26,9 +26,9 @@ pub(crate) enum PeopleCommand {
 /// What a person may do in the account.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum PersonRole {
-    /// Read everything but stored responses, create keys, and change the keys that it created
+    /// Read everything, create keys, and change the keys that it created
     Member,
-    /// Also export stored responses, change all keys, and manage the people
+    /// Also export all stored responses, change all keys, and manage the people
     Admin,
 }
 

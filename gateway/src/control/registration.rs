@@ -162,6 +162,12 @@ impl Control {
         if is_reserved || found.is_some_and(|found| Some(found) != except) {
             return Err(taken(name.as_str()));
         }
+        // Where a name or an id is expected, it would stand for another account.
+        if uuid::Uuid::try_parse(name.as_str()).is_ok() {
+            return Err(ControlError::Exists(format!(
+                "the name `{name}` has the form of an account's id; choose another"
+            )));
+        }
         if self.directory.has_name_like(name, except) {
             return Err(ControlError::Exists(format!(
                 "the name `{name}` looks like that of another account; choose another"

@@ -47,11 +47,10 @@ pub(super) fn error_event(broken: BrokenStream) -> (Bytes, Option<DiskSync>) {
     tracing::warn!(event = "stream_broken", request_id = %broken.request.id(), error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
     let end = RequestOutcome {
-        status: match broken.fault.status() {
-            // The request has begun, so it is not a refusal any more.
-            RequestStatus::Rejected => RequestStatus::Failed,
-            status => status,
-        },
+        // The request has begun, so it is not a refusal any more.
+        status: Some(broken.fault.status())
+            .filter(|status| *status != RequestStatus::Rejected)
+            .unwrap_or(RequestStatus::Failed),
         http_status: Some(200),
         error_code: error.code.clone(),
     };

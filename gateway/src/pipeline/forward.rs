@@ -285,7 +285,7 @@ impl Forwarding<'_> {
                     };
                     // Boxed because it is rare: the future of every request would have to hold it.
                     match Box::pin(self.run_hedged(attempt, outgoing, after, hedge)).await {
-                        HedgedEnd::Decided(attempt, answer) => (attempt, answer),
+                        HedgedEnd::Decided(attempt, answer) => (attempt, *answer),
                         HedgedEnd::BothFailed(both) => {
                             return Box::pin(self.retry_both(*both, tried, outgoing)).await;
                         }

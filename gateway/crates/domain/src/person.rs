@@ -27,9 +27,10 @@ pub struct Person {
 /// What a person may do in an account. An admin may do whatever a member may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PersonRole {
-    /// Reads everything of the account except for stored responses, creates keys, and changes its own keys.
+    /// Reads everything of the account, creates keys, and changes its own keys. It cannot export stored responses, which
+    /// each key of the account can read and delete one by one.
     Member,
-    /// Also exports stored responses, changes all keys, and manages the people of the account.
+    /// Also exports all stored responses, changes all keys, and manages the people of the account.
     Admin,
 }
 

@@ -214,7 +214,7 @@ pub enum Refusal {
     #[error("the gateway is shutting down and ended this request; send it again")]
     ShuttingDown,
     /// The account's owner or an operator has cancelled the request.
-    #[error("this request was cancelled by the owner of its key or by an operator of the gateway")]
+    #[error("this request was cancelled by someone who manages its key or the gateway")]
     RequestCancelled,
     /// The gateway shares a database, and has not reached it for longer than it may serve without.
     #[error("the gateway has not reached its database for too long; try again soon")]

@@ -22,7 +22,7 @@ const CANCELLED: &str = "cancelled";
 /// How an attempt has ended, beside which another one may have begun.
 pub(super) enum HedgedEnd<'t> {
     /// One of them decides about the request.
-    Decided(Attempt<'t>, Result<UpstreamAnswer, UpstreamError>),
+    Decided(Attempt<'t>, Box<Result<UpstreamAnswer, UpstreamError>>),
     /// Both have failed, and other credentials of their upstreams may be tried.
     BothFailed(Box<BothFailed<'t>>),
 }
@@ -53,10 +53,10 @@ impl Forwarding<'_> {
         let first_target = first.target;
         let mut first_run = pin!(run(first.clone(), sender, outgoing));
         if let Ok(result) = tokio::time::timeout(after, first_run.as_mut()).await {
-            return HedgedEnd::Decided(first, result);
+            return HedgedEnd::Decided(first, Box::new(result));
         }
         let Some((mut second, second_outgoing)) = next() else {
-            return HedgedEnd::Decided(first, first_run.await);
+            return HedgedEnd::Decided(first, Box::new(first_run.await));
         };
         self.hedge_after = None;
         self.request.open.add_notes([format!("hedged_after={}ms", after.as_millis())]);
@@ -88,7 +88,7 @@ impl Forwarding<'_> {
                 let (first, second) = if is_first { (last, failed) } else { (failed, last) };
                 HedgedEnd::BothFailed(Box::new(BothFailed { first, second, second_outgoing }))
             }
-            (result, _) => HedgedEnd::Decided(last, result),
+            (result, _) => HedgedEnd::Decided(last, Box::new(result)),
         }
     }
 
