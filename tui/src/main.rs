@@ -16,7 +16,7 @@ use tui::model::{Action, Model, Start, kept};
 use tui::options::{Format, Options};
 use tui::terminal::Terminal;
 use tui::terminal::events::Events;
-use tui::theme::{Palette, Theme, terminfo};
+use tui::theme::{Palette, Theme, catalogue, terminfo};
 use tui::update::update;
 use tui::{clock, files, input, snapshot};
 
@@ -93,7 +93,7 @@ async fn run(args: Options) -> Result<ExitCode> {
     let mut broken_themes = Vec::new();
     if let Some(directory) = directory.as_deref() {
         let (themes, broken) = files::read_themes(directory);
-        model.add_themes(themes);
+        catalogue::add(&mut model.themes, themes);
         broken_themes = broken;
         for broken in broken_themes.iter().rev() {
             match args.snapshot {

@@ -365,16 +365,6 @@ impl Model {
         }
     }
 
-    /// Adds themes. One with the name of another replaces it.
-    pub fn add_themes(&mut self, themes: Vec<NamedTheme>) {
-        for theme in themes {
-            match self.themes.iter_mut().find(|it| it.name == theme.name) {
-                Some(replaced) => *replaced = theme,
-                None => self.themes.push(theme),
-            }
-        }
-    }
-
     /// Applies the theme with this name. Returns whether there is one.
     pub fn choose_theme(&mut self, name: &str) -> bool {
         let Some(chosen) = self.themes.iter().find(|it| it.name == name) else { return false };

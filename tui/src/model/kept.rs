@@ -137,7 +137,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::theme::catalogue::NamedTheme;
+    use crate::theme::catalogue::{NamedTheme, add};
     use crate::theme::{Palette, Theme};
 
     fn model() -> Model {
@@ -172,7 +172,7 @@ mod tests {
     fn a_theme_of_the_user_replaces_the_bundled_one() {
         let mut model = model();
         let (count, own) = (model.themes.len(), Theme::new(Palette::Sixteen));
-        model.add_themes(vec![NamedTheme { name: "nord".to_owned(), theme: own }]);
+        add(&mut model.themes, vec![NamedTheme { name: "nord".to_owned(), theme: own }]);
         apply(&mut model, &json!({"theme": "nord"}));
         assert_eq!((model.theme, model.themes.len()), (own, count));
     }

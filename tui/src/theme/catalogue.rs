@@ -42,6 +42,16 @@ pub fn bundled() -> Vec<NamedTheme> {
     themes.map(|(name, theme)| NamedTheme { name, theme }).collect()
 }
 
+/// Adds themes to others. One with the name of another replaces it.
+pub fn add(themes: &mut Vec<NamedTheme>, added: Vec<NamedTheme>) {
+    for theme in added {
+        match themes.iter_mut().find(|it| it.name == theme.name) {
+            Some(replaced) => *replaced = theme,
+            None => themes.push(theme),
+        }
+    }
+}
+
 /// Reads a theme file.
 ///
 /// # Errors
