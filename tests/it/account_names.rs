@@ -32,6 +32,9 @@ async fn a_confusable_name_is_refused() {
         let refused = register(&product, name).await.unwrap_err();
         assert_eq!(refused.code(), Code::AlreadyExists, "{name}: {refused:?}");
     }
+    // where an id is expected, it would stand for another account
+    let refused = register(&product, "01a2144a-af26-71b7-b2bd-a69665111208").await.unwrap_err();
+    assert_eq!(refused.code(), Code::AlreadyExists, "{refused:?}");
     assert_eq!(
         register(&product, "ａｌｉｃｅ").await.unwrap(),
         "alice",
