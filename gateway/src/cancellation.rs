@@ -152,6 +152,8 @@ impl Drop for Cancelling {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::task::TaskTracker;
+
     use super::*;
 
     fn id(number: u128) -> RequestId {
@@ -161,9 +163,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_cancelled_request_is_woken_and_others_go_on() {
         let cancellations = Arc::new(Cancellations::new(Arc::default()));
+        let tasks = TaskTracker::new();
         let wait = |number| {
             let cancellations = cancellations.clone();
-            tokio::spawn(async move { cancellations.cancelled(id(number)).await })
+            tasks.spawn(async move { cancellations.cancelled(id(number)).await })
         };
         let (first, mut second) = (wait(1), wait(2));
         tokio::task::yield_now().await;

@@ -135,7 +135,9 @@ impl CapturedRequest {
     ) -> BodyCapture {
         let mut messages = self.lock();
         // Also those of a message that is not kept: a later one may contain them.
-        upstream.into_iter().for_each(|upstream| messages.add_secrets(upstream.secrets()));
+        if let Some(upstream) = upstream {
+            messages.add_secrets(upstream.secrets());
+        }
         let headers = headers.into_iter().flat_map(redaction::shown_headers);
         let upstream = upstream.map(UpstreamClient::name);
         let index = messages.push(kind, upstream, first, headers);

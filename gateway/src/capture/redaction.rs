@@ -93,15 +93,12 @@ pub(super) fn without_secrets(text: &str, secrets: &[SecretString], is_cut: bool
             boundary = Boundary::default();
             continue;
         }
-        let after = match decode_escape(rest) {
-            Some((_, after)) => {
-                boundary = Boundary::default();
-                after
-            }
-            None => {
-                boundary.pass(next);
-                &rest[next.len_utf8()..]
-            }
+        let after = if let Some((_, after)) = decode_escape(rest) {
+            boundary = Boundary::default();
+            after
+        } else {
+            boundary.pass(next);
+            &rest[next.len_utf8()..]
         };
         shown.push_str(&rest[..rest.len() - after.len()]);
         rest = after;
