@@ -1,7 +1,7 @@
 //! Notifies operators of events by signed HTTP requests, off the way of requests.
 //!
-//! [`watch`] finds out what has begun or ended, and the store which gateway says so; [`Webhooks::send`] queues a message
-//! for each endpoint; [`delivery`] sends and repeats it. Each queue is bounded: what does not fit, and what no endpoint
+//! `watch` finds out what has begun or ended, and the store which gateway says so; [`Webhooks::send`] queues a message
+//! for each endpoint; `delivery` sends and repeats it. Each queue is bounded: what does not fit, and what no endpoint
 //! takes in an hour, is dropped, counted and logged. A crash loses the messages that wait.
 
 mod delivery;

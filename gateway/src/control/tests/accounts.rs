@@ -147,13 +147,12 @@ async fn lists_accounts_in_pages() {
 }
 
 #[tokio::test]
-async fn a_name_that_equals_an_id_does_not_shadow_that_account() {
+async fn no_name_equals_the_id_of_an_account() {
     let bench = Bench::new(Registration::Open).await;
     let ann = bench.member("ann").await;
     let id = ann.account.id.to_string();
-    bench.member(&id).await;
-    let found = bench.control.get_account(&bench.operator, &id).await.unwrap();
-    assert_eq!(found.account.name, "ann");
+    let registered = bench.control.register(None, None, &id, PASSWORD.into(), &"".into()).await;
+    assert!(matches!(registered, Err(ControlError::Exists(_))), "{registered:?}");
 }
 
 #[tokio::test]
