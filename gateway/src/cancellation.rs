@@ -1,41 +1,16 @@
-//! Cancels single requests in progress by their id, and wakes the tasks of all requests for it.
+//! Cancels single requests in progress by their id.
 //!
 //! A request checks whether it is cancelled when it is polled, which costs one atomic load while none is. A
-//! [`Broadcast`] wakes every task, because a list of requests with their wakers would cost each of them more than
+//! [`Broadcast`] wakes all of them, because a list of requests with their wakers would cost each of them more than
 //! the rare wake-up of all.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
-use tokio::sync::Notify;
-use tokio::sync::futures::OwnedNotified;
-use tokio::task::coop::{Unconstrained, unconstrained};
-
+use crate::broadcast::Broadcast;
 use domain::id::RequestId;
-
-/// Wakes all tasks that watch it, again and again.
-#[derive(Debug, Default)]
-pub struct Broadcast {
-    /// The number of wake-ups; checked with each poll.
-    version: AtomicU64,
-    /// Notified by the next wake-up, and then replaced: a waiter that is not woken needs not register again.
-    next: Mutex<Arc<Notify>>,
-}
-
-/// Wakes a task with each wake-up of a [`Broadcast`]. It must always be polled with the same waker, which is registered
-/// once for each wake-up: registering takes a lock that all workers share. It has no cooperative budget, because the
-/// waker of a task whose budget is used up would not be registered.
-pub struct BroadcastWatch {
-    broadcast: Arc<Broadcast>,
-    /// The last version that was returned.
-    seen: u64,
-    /// The registration for the wake-up after `seen`.
-    next: Option<Pin<Box<Unconstrained<OwnedNotified>>>>,
-}
 
 /// The requests that are to end now.
 #[derive(Debug)]
@@ -53,57 +28,6 @@ pub struct Cancelling {
     id: RequestId,
 }
 
-// === impl Broadcast ===
-
-impl Broadcast {
-    /// Wakes all watching tasks. What they are to see must be stored before.
-    pub fn wake(&self) {
-        let waiting = {
-            let mut next = self.lock();
-            self.version.fetch_add(1, Ordering::Release);
-            std::mem::take(&mut *next)
-        };
-        waiting.notify_waiters();
-    }
-
-    /// Watches the broadcast. The watch is ready at once if there was a wake-up before.
-    pub fn watch(self: &Arc<Self>) -> BroadcastWatch {
-        BroadcastWatch { broadcast: self.clone(), seen: 0, next: None }
-    }
-
-    fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Arc<Notify>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// === impl BroadcastWatch ===
-
-impl BroadcastWatch {
-    /// Ready once for all wake-ups since the last time.
-    pub fn poll_woken(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        loop {
-            let version = self.broadcast.version();
-            if version != self.seen {
-                self.seen = version;
-                self.next = None;
-                return Poll::Ready(());
-            }
-            if self.next.is_some() {
-                return Poll::Pending;
-            }
-            let next = self.broadcast.lock().clone();
-            let mut next = Box::pin(unconstrained(next.notified_owned()));
-            // The version is read again, because the wake-up may have been before the registration.
-            _ = next.as_mut().poll(context);
-            self.next = Some(next);
-        }
-    }
-}
-
 // === impl Cancellations ===
 
 impl Cancellations {
@@ -114,7 +38,7 @@ impl Cancellations {
 
     /// Cancels a request for as long as the result exists.
     pub fn cancel(self: &Arc<Self>, id: RequestId) -> Cancelling {
-        self.change(|ids| ids.insert(id));
+        self.change(|ids| _ = ids.insert(id));
         self.broadcast.wake();
         Cancelling { cancellations: self.clone(), id }
     }
@@ -133,7 +57,7 @@ impl Cancellations {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut HashSet<RequestId>) -> bool) {
+    fn change(&self, change: impl FnOnce(&mut HashSet<RequestId>)) {
         let mut ids = self.lock();
         change(&mut ids);
         self.count.store(ids.len(), Ordering::Release);
@@ -146,7 +70,7 @@ impl Cancellations {
 
 impl Drop for Cancelling {
     fn drop(&mut self) {
-        self.cancellations.change(|ids| ids.remove(&self.id));
+        self.cancellations.change(|ids| _ = ids.remove(&self.id));
     }
 }
 

@@ -11,7 +11,7 @@
 //!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
 //! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO, and `timers` has
 //!   their timeouts.
-//! - [`cancellation`] ends single requests early, and wakes the tasks of all for it.
+//! - [`cancellation`] ends single requests early, and [`broadcast`] wakes the tasks of all for it.
 //! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log; [`otlp`] exports both, and
 //!   spans, to an OpenTelemetry collector.
 //! - [`webhooks`] notifies operators of events; [`capture`] keeps messages for debugging.
@@ -33,6 +33,7 @@ pub mod control;
 
 pub mod app;
 pub mod backups;
+pub mod broadcast;
 pub mod cancellation;
 pub mod capture;
 pub mod catalogue;

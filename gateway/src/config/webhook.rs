@@ -77,7 +77,7 @@ pub struct WebhookSettings {
     pub key_expiring_days: Option<u32>,
 }
 
-/// A URL as it was written. Not shown, because it may contain a secret.
+/// A URL that is not parsed yet. `Debug` omits it, because its path may contain a secret.
 #[derive(Clone, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct UrlText(String);

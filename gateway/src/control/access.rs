@@ -16,8 +16,8 @@ use domain::person::{Person, PersonRole};
 use domain::plan::Plan;
 use domain::source::CallAddress;
 
-/// The authenticated account of a call, with its session. Everything that belongs to an account is found by the
-/// account, whoever of its people calls.
+/// The authenticated account of a call, with its session. All people of an account act on what belongs to the account,
+/// so objects are looked up by `account`, and `person` only restricts what the caller may change.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The account, as the store had it when the call began.

@@ -46,14 +46,10 @@ pub(super) struct ErrorReply {
 pub(super) fn error_event(broken: BrokenStream) -> (Bytes, Option<DiskSync>) {
     tracing::warn!(event = "stream_broken", request_id = %broken.request.id(), error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
-    let end = RequestOutcome {
-        // The request has begun, so it is not a refusal any more.
-        status: Some(broken.fault.status())
-            .filter(|status| *status != RequestStatus::Rejected)
-            .unwrap_or(RequestStatus::Failed),
-        http_status: Some(200),
-        error_code: error.code.clone(),
-    };
+    let status = broken.fault.status();
+    // The request has begun, so it is not a refusal any more.
+    let status = if status == RequestStatus::Rejected { RequestStatus::Failed } else { status };
+    let end = RequestOutcome { status, http_status: Some(200), error_code: error.code.clone() };
     let usage = broken.request.reported_usage();
     let syncing = broken.request.fail(&broken.fault, end);
     let mut out = BytesMut::new();

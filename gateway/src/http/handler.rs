@@ -25,7 +25,8 @@ use super::respond;
 use super::shutdown::Shutdown;
 use super::stored::{self, StoredReader};
 use super::target::{LocalTarget, Target, target};
-use crate::cancellation::{Broadcast, Cancellations};
+use crate::broadcast::Broadcast;
+use crate::cancellation::Cancellations;
 use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::failed_request::FailedRequest;
 use crate::pipeline::open_request::{Arrival, OpenRequest};
@@ -165,8 +166,8 @@ impl Handler {
         let endpoint = target.endpoint();
         let (key, account) = (&principal.key.id, principal.account.id);
         let capture = self.app.captures.begin(key, account, arrival.id, arrival.at);
-        let open = OpenRequest::new(self.app.clone(), arrival, &principal, endpoint);
-        let mut open = open.captured(capture.clone());
+        let mut open = OpenRequest::new(self.app.clone(), arrival, &principal, endpoint);
+        open.set_capture(capture.clone());
         open.set_trace_context(&head.headers);
         let drop_outcome = open.drop_outcome();
         let served = {

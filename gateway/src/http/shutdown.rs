@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll};
 
-use crate::cancellation::{Broadcast, BroadcastWatch};
+use crate::broadcast::{Broadcast, BroadcastWatch};
 
 /// A phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

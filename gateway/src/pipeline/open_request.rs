@@ -143,12 +143,9 @@ impl OpenRequest {
         self.trace = TraceContext::of(self.app.trace_sampler, headers, &self.arrival);
     }
 
-    /// Captures the messages of the request.
-    #[must_use]
-    pub fn captured(self: Box<Self>, capture: Option<Arc<CapturedRequest>>) -> Box<Self> {
-        let mut open = self;
-        open.capture = capture;
-        open
+    /// Sets what captures the messages of the request; `None` if its key is not captured.
+    pub fn set_capture(&mut self, capture: Option<Arc<CapturedRequest>>) {
+        self.capture = capture;
     }
 
     /// Returns the captured messages, if the key is captured.

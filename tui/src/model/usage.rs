@@ -14,7 +14,7 @@ pub struct UsageScreen {
     pub sums: Fetched<Usage>,
     /// The totals of the period of the same length before the range.
     pub before: Fetched<Usage>,
-    /// The filter as it was typed; empty matches all requests.
+    /// The filter expression that the user entered; empty matches all requests.
     pub filter: String,
     /// The part of the filter that the gateway evaluates, for the log and the totals.
     pub expression: String,

@@ -1,4 +1,5 @@
-//! The timeline of the server's log, which tells the changes of a database from those that a failover lost.
+//! The timeline of PostgreSQL's write-ahead log. A failover begins a new one, so the number of a change and its timeline
+//! identify the change, although a failover may lose changes and use their numbers again.
 
 use tokio_postgres::error::SqlState;
 
