@@ -254,9 +254,9 @@ pub async fn run(
         None => Limiter::sharing(shortages.clone()),
     };
     let limiter = Arc::new(limiter);
-    if let Some(allocations) = &allocations {
+    if let (Some(allocations), Some(heartbeats)) = (&allocations, &heartbeats) {
         let allocator = Allocator::new(allocations.clone(), shortages, clock.clone());
-        let allocating = allocator.run(recalled);
+        let allocating = allocator.run(recalled, heartbeats.failovers());
         writing.spawn(recorder_stop.clone().run_until_cancelled_owned(allocating));
     }
     let journalled = ledger.clone();

@@ -33,6 +33,7 @@ mod examples;
 mod filter;
 mod fleet;
 mod fleet_clocks;
+mod fleet_failover;
 mod fleet_idempotency;
 mod fleet_people;
 mod fleet_responses;

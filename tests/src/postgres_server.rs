@@ -105,12 +105,11 @@ impl PostgresServer {
         server
     }
 
-    /// Creates a standby of this server, starts it, and lets this server commit only what the
-    /// standby has.
+    /// Creates a standby of this server, and starts it. This server does not wait for it.
     ///
     /// # Panics
     /// If it does not start.
-    pub async fn create_synchronous_standby(&self, data: PathBuf, port: u16) -> Self {
+    pub async fn create_standby(&self, data: PathBuf, port: u16) -> Self {
         let programs = self.programs.clone();
         programs.create_dir(&data).await;
         let source =
@@ -122,6 +121,16 @@ impl PostgresServer {
         programs.run("pg_basebackup", copy).await;
         let standby = Self { programs, data, port };
         standby.start().await;
+        standby
+    }
+
+    /// Creates a standby of this server, starts it, and lets this server commit only what the
+    /// standby has.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn create_synchronous_standby(&self, data: PathBuf, port: u16) -> Self {
+        let standby = self.create_standby(data, port).await;
         // Set after the copy, so that the promoted standby has no such setting.
         self.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'").await;
         self.execute("SELECT pg_reload_conf()").await;
@@ -130,6 +139,21 @@ impl PostgresServer {
         with_timeout("synchronous replication", async { while self.execute(sql).await == 0 {} })
             .await;
         standby
+    }
+
+    /// Lets a standby have all that `primary` has committed, and nothing that it commits later.
+    ///
+    /// # Panics
+    /// If it does not follow `primary`.
+    pub async fn stop_following(&self, primary: &Self) {
+        let sent = "SELECT 1 FROM pg_stat_replication WHERE replay_lsn = pg_current_wal_lsn()";
+        let all = async { while primary.execute(sent).await == 0 {} };
+        with_timeout("replication of all commits", all).await;
+        self.execute("ALTER SYSTEM SET primary_conninfo = ''").await;
+        self.execute("SELECT pg_reload_conf()").await;
+        let receiving = "SELECT 1 FROM pg_stat_wal_receiver";
+        let ending = async { while self.execute(receiving).await > 0 {} };
+        with_timeout("the end of the replication", ending).await;
     }
 
     /// Starts the server, and waits until it accepts connections.

@@ -6,6 +6,9 @@
 //!
 //! An amount is added to memory after the store has granted it, and removed from memory before it is given back, so
 //! nothing is used twice. An operation whose answer is lost is repeated under its number, so nothing is stranded.
+//!
+//! A failover of the database may have lost operations whose answers arrived. After one, all that no request needs is
+//! given back, and must be granted again: what the database does not have as granted must not be used.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use futures_util::StreamExt;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{interval, sleep};
 use tokio_util::time::DelayQueue;
 
@@ -96,8 +99,13 @@ impl Allocator {
         }
     }
 
-    /// Serves the pools and the `recalls` of other gateways, without an end.
-    pub async fn run(mut self, mut recalls: mpsc::Receiver<Recall>) {
+    /// Serves the pools and the `recalls` of other gateways, without an end. `failovers` changes after each failover of
+    /// the database.
+    pub async fn run(
+        mut self,
+        mut recalls: mpsc::Receiver<Recall>,
+        mut failovers: watch::Receiver<u64>,
+    ) {
         let mut scans = interval(SCAN_INTERVAL);
         let mut received = Vec::new();
         loop {
@@ -121,7 +129,11 @@ impl Allocator {
                     continue;
                 }
                 _ = scans.tick() => {
-                    self.give_back_unused().await;
+                    self.give_back_unused(QUIET_SCANS).await;
+                    continue;
+                }
+                Ok(()) = failovers.changed() => {
+                    self.give_back_unused(0).await;
                     continue;
                 }
             };
@@ -203,8 +215,8 @@ impl Allocator {
         self.give_back(amounts.into_iter().filter(|(_, amount)| *amount > 0).collect()).await;
     }
 
-    /// Gives back the parts of pools that were not used for some time.
-    async fn give_back_unused(&mut self) {
+    /// Gives back what is unused of the pools of which nothing was used during the last `quiet_scans`.
+    async fn give_back_unused(&mut self, quiet_scans: u8) {
         let now = self.clock.monotonic();
         let mut amounts = Vec::new();
         self.held.retain(|pool, held| {
@@ -212,7 +224,7 @@ impl Allocator {
             let is_quiet = activity == held.activity;
             held.activity = activity;
             held.quiet_scans = if is_quiet { held.quiet_scans.saturating_add(1) } else { 0 };
-            if held.quiet_scans < QUIET_SCANS {
+            if held.quiet_scans < quiet_scans {
                 return true;
             }
             let amount = held.pool.take_unused(None, now);

@@ -42,6 +42,8 @@ pub struct Heartbeats {
     /// Unset until the gateway serves.
     load: OnceLock<ReadLoad>,
     newest: watch::Sender<Cursor>,
+    /// The number of failovers of the database since the start.
+    failovers: watch::Sender<u64>,
 }
 
 /// The requests that had ended by the last heartbeat that was recorded.
@@ -59,6 +61,7 @@ impl Heartbeats {
             limit: MAX_WAIT.min(patience / ATTEMPTS),
             load: OnceLock::new(),
             newest: watch::Sender::new(Cursor(0)),
+            failovers: watch::Sender::new(0),
         }
     }
 
@@ -70,6 +73,11 @@ impl Heartbeats {
     /// Returns a watch of the cursor of the newest request record of any node.
     pub fn newest(&self) -> watch::Receiver<Cursor> {
         self.newest.subscribe()
+    }
+
+    /// Returns a watch of the number of failovers of the database since the start.
+    pub fn failovers(&self) -> watch::Receiver<u64> {
+        self.failovers.subscribe()
     }
 
     /// Sends heartbeats until this process is fenced. Must run as long as the gateway uses the
@@ -114,6 +122,12 @@ impl Heartbeats {
             previous.filter(|(newest, _)| answer.applied_change >= *newest)
         {
             self.contact.record(then);
+        }
+        let is_failover =
+            |(newest, _): (ChangeSeq, _)| newest.timeline != answer.newest_change.timeline;
+        if previous.is_some_and(is_failover) {
+            tracing::warn!("a standby of the database has taken over");
+            self.failovers.send_modify(|count| *count += 1);
         }
         if self.contact.set_draining(answer.is_draining) {
             let draining = answer.is_draining;
@@ -217,6 +231,20 @@ mod tests {
     }
 
     /// Regression test: a gateway that did not learn of revoked keys served them as long as its heartbeats succeeded.
+    #[tokio::test(start_paused = true)]
+    async fn another_timeline_is_a_failover() {
+        let in_timeline = |timeline| {
+            let newest_change = ChangeSeq { timeline, number: 1 };
+            Ok(HeartbeatOutcome::Recorded(Heartbeat { newest_change, ..Heartbeat::default() }))
+        };
+        let script = Script::default();
+        *script.outcomes.lock().unwrap() = [1, 1, 2, 2, 3].map(in_timeline).into();
+        let contact = Arc::new(StoreContact::new(Some(PATIENCE)));
+        let heartbeats = Heartbeats::new(Arc::new(script), contact, PATIENCE);
+        heartbeats.run().await;
+        assert_eq!(*heartbeats.failovers().borrow(), 2);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_node_that_does_not_apply_changes_has_no_contact() {
         let script = Arc::new(Script::default());

@@ -1,0 +1,100 @@
+//! A failover to a standby that lacks the last commits. The test starts two servers with the programs
+//! of PostgreSQL; where these are not installed, it says that it is skipped, and passes.
+
+use proto::v1;
+use tests::http::Request;
+use tests::process::Gateway;
+use tests::{
+    GatewayFleet, PostgresDatabase, PostgresPrograms, PostgresServer, Session, priced_model,
+    question, with_timeout,
+};
+use tokio::net::TcpListener;
+
+/// The patience of the gateways, in seconds, which exceeds the time of the failover.
+const PATIENCE: u64 = 60;
+
+async fn status(gateway: &Gateway, key: &str, model: &str) -> u16 {
+    let request = Request::post(gateway.http, "/v1/chat/completions");
+    request.bearer(key).json(&question(model, "hi")).answer().await.status
+}
+
+/// Sends requests until one gets `wanted`.
+async fn until_status(gateway: &Gateway, key: &str, wanted: u16) {
+    let asking = async { while status(gateway, key, "paid").await != wanted {} };
+    with_timeout(&format!("{wanted}"), asking).await;
+}
+
+async fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
+}
+
+async fn verify(operator: &Session) -> v1::VerifyLedgerResponse {
+    operator.ledger().verify_ledger(v1::VerifyLedgerRequest {}).await.unwrap().into_inner()
+}
+
+#[tokio::test]
+async fn what_a_failover_lost_is_refused_by_all_gateways() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(programs) = PostgresPrograms::find(None) else {
+        return eprintln!("skipped, because the programs of PostgreSQL are not installed");
+    };
+    let ports = [free_port().await, free_port().await];
+    let primary = PostgresServer::create(programs, dir.path().join("primary"), ports[0]).await;
+    let mut database = PostgresDatabase::create_on(&primary.url(), "failover").await;
+    let (_, name) = database.url.rsplit_once('/').unwrap();
+    database.url =
+        format!("postgres://tollgate@127.0.0.1:{},127.0.0.1:{}/{name}", ports[0], ports[1]);
+    let fleet = GatewayFleet::on(database, PATIENCE);
+    let (one, two) = (fleet.start("one").await, fleet.start("two").await);
+    let operator = fleet.operator("one", &one).await;
+    operator.add_model(priced_model("paid", &[("simulator", "sim-chat")])).await;
+    let kept = operator.key().await.secret;
+    let adam = Session::register(&one.admin, "adam", "correct horse battery adam").await;
+    let of_adam = adam.key().await.secret;
+    let trial = adam.account().await.balance_usd;
+    operator.credit("adam", &format!("-{trial}")).await;
+    for gateway in [&one, &two] {
+        until_status(gateway, &kept, 200).await;
+        until_status(gateway, &of_adam, 429).await;
+    }
+    let standby = primary.create_standby(dir.path().join("standby"), ports[1]).await;
+    standby.stop_following(&primary).await;
+
+    let lost = operator.key().await.secret;
+    let eve = Session::register(&one.admin, "eve", "correct horse battery eve").await;
+    let of_eve = eve.key().await.secret;
+    operator.credit("adam", "5").await;
+    for gateway in [&one, &two] {
+        for key in [&lost, &of_eve, &of_adam] {
+            until_status(gateway, key, 200).await;
+        }
+    }
+    primary.crash().await;
+    standby.promote().await;
+
+    for gateway in [&one, &two] {
+        until_status(gateway, &lost, 401).await;
+        until_status(gateway, &of_eve, 401).await;
+        until_status(gateway, &of_adam, 429).await;
+        until_status(gateway, &kept, 200).await;
+    }
+    // What is made now has the numbers of changes that were lost.
+    let operator = fleet.operator("two", &two).await;
+    let adam_at_two = Session::with_token(&two.admin, "adam", &adam.token).await;
+    let new = operator.key().await.secret;
+    let eve = Session::register(&one.admin, "eve", "correct horse battery eve").await;
+    let of_eve = eve.key().await.secret;
+    for gateway in [&one, &two] {
+        until_status(gateway, &new, 200).await;
+        until_status(gateway, &of_eve, 200).await;
+        assert_eq!(status(gateway, &lost, "paid").await, 401);
+    }
+    let verified = verify(&operator).await;
+    assert!(verified.ok, "{:?}", verified.differences);
+    // A gateway had a quarter of the lost credit at least, and gave it back when it noticed.
+    let overspent = adam_at_two.account().await.balance_usd;
+    assert!(overspent.parse::<f64>().unwrap() > -0.2, "{overspent}");
+    for gateway in [one, two] {
+        gateway.stop().await;
+    }
+}
