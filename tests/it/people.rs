@@ -146,8 +146,13 @@ async fn a_removed_person_loses_its_sessions_and_keeps_its_keys_and_its_name_in_
     assert_eq!(keys.keys[0].created_by, "dave");
     assert!(log(&acme, "").await.iter().any(|it| it.actor == "dave" && it.action == "key.create"));
     let people = acme.people().list_people(v1::ListPeopleRequest::default()).await.unwrap();
-    let people: Vec<_> =
-        people.into_inner().people.into_iter().map(|it| (it.name, it.removed)).collect();
+    let people = people.into_inner().people;
+    let by_dave = log(&acme, &people[0].id).await;
+    assert!(by_dave.iter().any(|it| it.action == "key.create"), "{by_dave:?}");
+    let other = product.member("bob").await;
+    let request = v1::ListAuditRequest { account: people[0].id.clone(), ..Default::default() };
+    expect(other.audit().list_audit(request).await, Code::NotFound);
+    let people: Vec<_> = people.into_iter().map(|it| (it.name, it.removed)).collect();
     assert_eq!(people, [("dave".to_owned(), true), ("eric".to_owned(), false)]);
     // The name is free for an account and taken by it.
     let account = product.member("dave").await;

@@ -48,10 +48,7 @@ impl Control {
         token: &str,
     ) -> Result<Page<AuditView>, ControlError> {
         let account = match query.account.as_deref() {
-            Some(text) => Some(match self.visible_person(caller, text) {
-                Ok(person) => person.id,
-                Err(_) => self.visible_account(caller, text)?.id,
-            }),
+            Some(text) => Some(self.audited_id(caller, text)?),
             None => (!caller.sees_all()).then_some(caller.account.id),
         };
         let filter = AuditFilter { account, since: query.since, until: query.until };
@@ -64,6 +61,20 @@ impl Control {
         rows.truncate(size);
         let next = rows.last().filter(|_| more).map(|(cursor, _)| cursor.0.to_string());
         Ok(Page { items: rows.into_iter().map(|row| self.audit_view(row)).collect(), next })
+    }
+
+    /// Finds a person or an account by id or name; a removed person by its id, because its name is free.
+    fn audited_id(&self, caller: &Caller, text: &str) -> Result<AccountId, ControlError> {
+        let id = text.parse().ok().map(AccountId);
+        if let Some(person) = id.and_then(|id| self.directory.find_person(id))
+            && caller.can_see(person.account)
+        {
+            return Ok(person.id);
+        }
+        match self.visible_person(caller, text) {
+            Ok(person) => Ok(person.id),
+            Err(_) => Ok(self.visible_account(caller, text)?.id),
+        }
     }
 
     fn audit_view(&self, (cursor, entry): (Cursor, AuditEntry)) -> AuditView {
