@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::lifecycle::Lifecycle;
 use crate::capture::Captures;
 use crate::clock::Clock;
 use crate::control::Control;
@@ -48,4 +49,15 @@ pub(super) fn reload_on_hangup(control: Arc<Control>) -> Result<impl Future<Outp
             service_manager::ready();
         }
     })
+}
+
+/// Reports to the service manager that requests are served, that this process still runs, and when its shutdown begins.
+pub(super) fn report_state(lifecycle: &Lifecycle) {
+    service_manager::ready();
+    lifecycle.background.spawn_until_stop(service_manager::feed_watchdog());
+    let shutdown = lifecycle.shutdown.clone();
+    lifecycle.background.spawn(|_| async move {
+        shutdown.cancelled().await;
+        service_manager::stopping();
+    });
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{recover_journal, upgrade};
+use super::recovery::recover_journal;
+use super::upgrade;
 use crate::clock::Entropy;
 use crate::config::Migration;
 use crate::data_dir::{DATABASE, JOURNAL, lock};

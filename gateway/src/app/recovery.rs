@@ -1,28 +1,84 @@
-//! Restores what an earlier process left: the journal, what keys have spent, and the requests that it answered.
+//! Restores what an earlier process left in the journal, in the store and in the data directory.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use jiff::Timestamp;
 
-use crate::clock::Clock;
+use super::Startup;
+use super::storage::Storage;
+use crate::catalogue;
 use crate::config::Config;
-use crate::fleet::{Claims, SharedAnswers};
-use crate::ledger::Ledger;
+use crate::control::bootstrap::{self, InitialState, Seed};
+use crate::data_dir::JOURNAL;
 use crate::ledger::journal::{Journal, Recovered};
-use crate::pipeline::replay::{MAX_ENTRIES, Replays};
-use domain::consumption::Consumption;
-use domain::key::Key;
-use store::Store;
+use crate::secrets::seal::Sealer;
+use domain::durability::Durability;
+use store::{Cursor, Snapshot, Store};
 
-/// Sets what keys have spent.
-pub(super) fn resume_spending(ledger: &Ledger, keys: &[Key], used: &Consumption) {
-    let spent: HashMap<_, _> = used.spent.iter().map(|(key, spent)| (key, *spent)).collect();
-    for key in keys {
-        ledger.resume_spending(key, spent.get(&key.origin).copied().unwrap_or_default());
+/// The accounts, keys and balances from which a gateway continues.
+pub(super) struct RecoveredState {
+    /// The journal of this process; the records of earlier ones are in the store.
+    pub(super) journal: Journal,
+    /// The content of the store.
+    pub(super) snapshot: Snapshot,
+    /// The cursor of the newest request record.
+    pub(super) newest: Cursor,
+}
+
+/// The secrets of a gateway itself.
+pub(super) struct Secrets {
+    /// The sealer of stored secrets.
+    pub(super) sealer: Arc<Sealer>,
+    /// SHA-256 of the operator token.
+    pub(super) operator_token: [u8; 32],
+}
+
+/// Stores the records that are only in the journal, gives back what this gateway had of shared balances, limits and
+/// idempotency keys, and reads the store and the secrets, or makes them at the first start.
+///
+/// # Errors
+/// The journal, the store or a secret is not usable, or the journal belongs to another store.
+pub(super) async fn recover(
+    startup: &Startup<'_>,
+    storage: &Storage,
+) -> Result<(RecoveredState, Secrets)> {
+    let Startup { config, entropy, .. } = startup;
+    let (store, clock) = (&*storage.store, &*storage.clock);
+    let seed = if config.simulator { catalogue::simulated(clock.now()) } else { Seed::default() };
+    let journal = replay_journal(config, storage).await?;
+    if let Some(claims) = &storage.idempotency_claims {
+        claims.release_earlier_claims().await.context("releasing claims of idempotency keys")?;
     }
+    let dir = &config.data_dir;
+    let prepared = bootstrap::prepare(dir, &config.seal_key, store, clock, entropy, &seed).await;
+    if prepared.is_err() {
+        // A node that has never served must not look as if it was killed.
+        storage.close().await;
+    }
+    let InitialState { snapshot, newest, sealer, operator_token } = prepared?;
+    let secrets = Secrets { sealer: Arc::new(sealer), operator_token };
+    Ok((RecoveredState { journal, snapshot, newest }, secrets))
+}
+
+/// Replays the journal of earlier processes into the store, and begins that of this process.
+async fn replay_journal(config: &Config, storage: &Storage) -> Result<Journal> {
+    let (dir, store) = (&config.data_dir.join(JOURNAL), &*storage.store);
+    let recovered = recover_journal(dir, store).await?;
+    let opening = || format!("opening the journal in `{}`", dir.display());
+    let journal = Journal::create(dir, &recovered).with_context(opening)?;
+    let journal = match config.durability {
+        Durability::Process => journal,
+        Durability::Power => journal.with_sync().context("starting to sync the journal")?,
+    };
+    let allocations = storage.allocations.as_deref();
+    let replayed = recovered.commit(store, allocations).await;
+    replayed.context("replaying the journal")?;
+    if let Some(allocations) = allocations {
+        // What an earlier process had; its records are stored now.
+        allocations.give_back_all().await.context("giving back shared balances and limits")?;
+    }
+    Ok(journal)
 }
 
 /// Reads what an earlier process left in the journal in `dir`, and checks that it belongs to `store`.
@@ -31,22 +87,4 @@ pub(super) async fn recover_journal(dir: &Path, store: &dyn Store) -> Result<Rec
     let recovered = Journal::recover(dir).with_context(opening)?;
     recovered.check_accounts(store).await.with_context(opening)?;
     Ok(recovered)
-}
-
-/// Creates the replay table from the requests that an earlier process answered.
-pub(super) async fn replays(
-    config: &Config,
-    store: &dyn Store,
-    clock: &Arc<dyn Clock>,
-    claims: Option<Claims>,
-    shared_answers: Option<SharedAnswers>,
-) -> Result<Option<Arc<Replays>>> {
-    if config.idempotency.is_zero() {
-        return Ok(None);
-    }
-    let since = clock.now().checked_sub(config.idempotency).unwrap_or(Timestamp::MIN);
-    let answered = store.answered_since(since, MAX_ENTRIES).await;
-    let answered = answered.context("reading what was answered before")?;
-    let window = config.idempotency;
-    Ok(Some(Replays::new(window, &answered, clock.clone(), claims, shared_answers)))
 }

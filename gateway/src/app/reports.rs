@@ -7,8 +7,9 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::Startup;
 use crate::clock::{Clock, Entropy};
-use crate::config::{Config, OtlpConfig};
+use crate::config::OtlpConfig;
 use crate::control::traffic::Traffic;
 use crate::directory::Directory;
 use crate::metrics::{self, RequestMetrics, WorkerStalls};
@@ -41,13 +42,13 @@ pub(super) struct Export {
 impl Reports {
     /// Creates the reports of a process, whose log is in `events`. `has_listener` is whether metrics are scraped.
     pub(super) fn new(
-        config: &Config,
+        startup: &Startup<'_>,
         has_listener: bool,
         events: &LogEvents,
         clock: &Arc<dyn Clock>,
-        entropy: &dyn Entropy,
     ) -> Self {
-        let telemetry = config.otlp.as_ref().map(|otlp| exporter(otlp, events, clock, entropy));
+        let Startup { config, entropy, .. } = startup;
+        let telemetry = config.otlp.as_ref().map(|otlp| exporter(otlp, events, clock, &**entropy));
         let is_exported = telemetry.as_ref().is_some_and(|it| it.exports(Signal::Metrics));
         let requests = (has_listener || is_exported).then(|| {
             let top = usize::try_from(config.metrics_accounts).unwrap_or(usize::MAX);

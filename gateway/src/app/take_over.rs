@@ -1,7 +1,9 @@
 //! Both sides of a take-over: the new process prepares everything that can fail and has the running gateway stop, which
 //! serves until then.
 
+use std::fs::File;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,7 +12,9 @@ use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
 use super::backend::check_state;
+use super::lifecycle::Lifecycle;
 use crate::config::{AdminAddress, Config, SettingsSource};
+use crate::data_dir;
 use crate::listeners::Listeners;
 use crate::take_over::{Offer, RunningGateway};
 use crate::tls::ServerTls;
@@ -18,6 +22,13 @@ use crate::tls::ServerTls;
 /// How often the address of the metrics is tried, and the pause between two attempts.
 const METRICS_ATTEMPTS: u32 = 20;
 const METRICS_PAUSE: Duration = Duration::from_millis(100);
+
+/// The lock of the data directory, and the connection to the process that waits for it in a take-over.
+pub(super) struct DataDirLock {
+    // Invariant: the fields are dropped in this order, because the end of the connection says that the lock was released.
+    _lock: File,
+    successor: Arc<OnceLock<UnixStream>>,
+}
 
 /// Takes the listening sockets of the gateway that uses the data directory of `source`, and returns when it has ended.
 /// Without one, binds the addresses of the settings.
@@ -87,16 +98,44 @@ fn ensure_same_addresses(settings: &Config, running: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Shuts down as soon as another process takes over from this one. Ends with the shutdown, so that the offer does not keep
-/// the listening sockets open.
-pub(super) async fn hand_over(
-    offer: Offer,
-    successor: Arc<OnceLock<UnixStream>>,
-    handed_over: CancellationToken,
-    shutdown: CancellationToken,
-) {
-    let Some(connection) = shutdown.run_until_cancelled(offer.taken()).await else { return };
-    _ = successor.set(connection);
-    handed_over.cancel();
-    shutdown.cancel();
+// === impl DataDirLock ===
+
+impl DataDirLock {
+    /// Makes `dir` if it is missing, and locks it.
+    ///
+    /// # Errors
+    /// The directory cannot be used, or another process uses it.
+    pub(super) async fn acquire(dir: &Path) -> Result<Self> {
+        data_dir::make(dir)?;
+        Ok(Self { _lock: data_dir::lock(dir).await?, successor: Arc::default() })
+    }
+
+    /// Offers the listening sockets to the process that is to replace this one, which shuts down as soon as they are
+    /// taken. Returns a token that is cancelled before the shutdown begins for this reason.
+    pub(super) fn offer(
+        &self,
+        config: &Config,
+        listeners: &Listeners,
+        lifecycle: &Lifecycle,
+    ) -> CancellationToken {
+        let handed_over = CancellationToken::new();
+        match Offer::new(&config.data_dir, listeners, config.drain) {
+            Ok(offer) => {
+                let (successor, handed_over) = (self.successor.clone(), handed_over.clone());
+                let shutdown = lifecycle.shutdown.clone();
+                // Ends with the shutdown, so that the offer does not keep the listening sockets open.
+                lifecycle.background.spawn(|_| async move {
+                    let taken = shutdown.run_until_cancelled(offer.taken()).await;
+                    let Some(connection) = taken else { return };
+                    _ = successor.set(connection);
+                    handed_over.cancel();
+                    shutdown.cancel();
+                });
+            }
+            Err(error) => {
+                tracing::warn!(event = "take_over_unavailable", %error, "another process cannot take over from this one");
+            }
+        }
+        handed_over
+    }
 }

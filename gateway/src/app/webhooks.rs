@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::backend::host_name;
+use super::lifecycle::BackgroundTasks;
 use crate::clock::{Clock, Entropy};
 use crate::config::Config;
 use crate::directory::Directory;
@@ -25,15 +24,14 @@ pub(super) struct Sources {
     pub(super) entropy: Arc<dyn Entropy>,
 }
 
-/// Starts their tasks, which end with `stop`; `None` without webhooks.
+/// Starts the tasks of webhooks; `None` without webhooks.
 ///
 /// # Errors
 /// The URL of an endpoint cannot be used.
 pub(super) fn start(
     config: &Config,
     sources: Sources,
-    tasks: &TaskTracker,
-    stop: &CancellationToken,
+    background: &BackgroundTasks,
 ) -> Result<Option<Arc<Webhooks>>> {
     let Some(settings) = &config.webhooks else { return Ok(None) };
     let Sources { store, ledger, directory, upstream_clients, clock, entropy } = sources;
@@ -55,7 +53,7 @@ pub(super) fn start(
         upstream_clients,
         clock,
     });
-    tasks.spawn(delivering.run(stop.clone()));
-    tasks.spawn(stop.clone().run_until_cancelled_owned(watch.run()));
+    background.spawn(|stop| delivering.run(stop));
+    background.spawn_until_stop(watch.run());
     Ok(Some(webhooks))
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::MAX_WAIT_SECONDS;
+use super::settings::merge;
 use crate::connections::{RequestTimeouts, TrustedProxies};
 use crate::http::{BodyPace, HttpLimits};
 
@@ -136,18 +137,10 @@ impl EdgeSettings {
     /// Returns these settings, with missing ones taken from `lower`.
     #[must_use]
     pub fn or(self, lower: Self) -> Self {
-        Self {
-            first_request_seconds: self.first_request_seconds.or(lower.first_request_seconds),
-            next_request_seconds: self.next_request_seconds.or(lower.next_request_seconds),
-            idle_seconds: self.idle_seconds.or(lower.idle_seconds),
-            body_seconds: self.body_seconds.or(lower.body_seconds),
-            body_bytes_per_second: self.body_bytes_per_second.or(lower.body_bytes_per_second),
-            max_head_bytes: self.max_head_bytes.or(lower.max_head_bytes),
-            max_headers: self.max_headers.or(lower.max_headers),
-            max_streams: self.max_streams.or(lower.max_streams),
-            max_resets: self.max_resets.or(lower.max_resets),
-            trusted_proxies: self.trusted_proxies.or(lower.trusted_proxies),
-            proxy_protocol: self.proxy_protocol.or(lower.proxy_protocol),
+        merge! { self or lower:
+            first_request_seconds, next_request_seconds, idle_seconds, body_seconds,
+            body_bytes_per_second, max_head_bytes, max_headers, max_streams, max_resets,
+            trusted_proxies, proxy_protocol,
         }
     }
 

@@ -13,6 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::MAX_WAIT_SECONDS;
+use super::settings::merge;
 use crate::otlp::{Collector, Protocol, Signal};
 use crate::pipeline::propagation::TraceSampler;
 
@@ -143,15 +144,9 @@ impl OtlpSettings {
     /// Returns these settings, with missing ones taken from `lower`.
     #[must_use]
     pub fn or(self, lower: Self) -> Self {
-        Self {
-            endpoint: self.endpoint.or(lower.endpoint),
-            protocol: self.protocol.or(lower.protocol),
-            headers: self.headers.or(lower.headers),
-            headers_file: self.headers_file.or(lower.headers_file),
-            ca_file: self.ca_file.or(lower.ca_file),
-            signals: self.signals.or(lower.signals),
-            trace_ratio: self.trace_ratio.or(lower.trace_ratio),
-            metrics_seconds: self.metrics_seconds.or(lower.metrics_seconds),
+        merge! { self or lower:
+            endpoint, protocol, headers, headers_file, ca_file, signals, trace_ratio,
+            metrics_seconds,
         }
     }
 

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use super::settings::merge;
 use crate::pipeline::responses::{KeepAliveMode, ResponsesPolicy};
 use crate::retention::ResponseRetention;
 use translate::plan::ReasoningOutput;
@@ -106,13 +107,8 @@ impl ResponsesSettings {
     /// Returns these settings, with missing ones taken from `lower`.
     #[must_use]
     pub fn or(self, lower: Self) -> Self {
-        Self {
-            store: self.store.or(lower.store),
-            retention_days: self.retention_days.or(lower.retention_days),
-            account_mib: self.account_mib.or(lower.account_mib),
-            done_marker: self.done_marker.or(lower.done_marker),
-            keepalive: self.keepalive.or(lower.keepalive),
-            reasoning: self.reasoning.or(lower.reasoning),
+        merge! { self or lower:
+            store, retention_days, account_mib, done_marker, keepalive, reasoning,
         }
     }
 

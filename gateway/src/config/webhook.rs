@@ -10,6 +10,7 @@ use hyper::Uri;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use super::settings::merge;
 use super::source;
 use crate::webhooks::{EventKind, SigningSecret, WebhookConfig, WebhookUrl};
 use domain::money::Nanos;
@@ -102,13 +103,8 @@ impl WebhookSettings {
     /// Returns these settings, with missing ones taken from `lower`.
     #[must_use]
     pub fn or(self, lower: Self) -> Self {
-        Self {
-            urls: self.urls.or(lower.urls),
-            secret_file: self.secret_file.or(lower.secret_file),
-            secret_env: self.secret_env.or(lower.secret_env),
-            events: self.events.or(lower.events),
-            balance_low_usd: self.balance_low_usd.or(lower.balance_low_usd),
-            key_expiring_days: self.key_expiring_days.or(lower.key_expiring_days),
+        merge! { self or lower:
+            urls, secret_file, secret_env, events, balance_low_usd, key_expiring_days,
         }
     }
 

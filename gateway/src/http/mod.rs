@@ -8,6 +8,7 @@ mod codex;
 mod connection;
 mod cors;
 mod error_reply;
+mod flood;
 mod grpc;
 pub mod handler;
 mod limits;

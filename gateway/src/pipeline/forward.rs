@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 
-use self::attempt::{Attempt, Sender, UpstreamAnswer};
+use self::attempt::{Attempt, NextAttempt, Sender, UpstreamAnswer};
 use self::hedge::HedgedEnd;
 use super::admit::AdmittedRequest;
 use super::forwarded_request::{ForwardedRequest, failed_attempt_note};
@@ -183,17 +183,15 @@ where
         Ok(Prepared { target, upstream, outgoing })
     }
 
-    /// Returns an attempt at the next deployment that is available and can serve the request, to run beside a slow one.
-    fn hedge(&mut self) -> Option<(Attempt<'a>, Outgoing)> {
+    /// Returns an attempt to make beside a slow one, at the next deployment that is available and can serve the request.
+    fn hedge(&mut self) -> Option<(NextAttempt<'a>, Outgoing)> {
         let app = self.app;
         loop {
             let target = self.order.next_available()?;
             let Ok(Prepared { upstream, outgoing, .. }) = self.prepare(target) else { continue };
             let Ok(upstream_client) = upstream_client(app, &upstream) else { continue };
             let credential = upstream_client.choose_credential(app.clock.monotonic());
-            let send_status = SendStatus::default();
-            let attempt = Attempt::new(app, target, upstream_client, credential, send_status);
-            return Some((attempt, outgoing));
+            return Some((NextAttempt { target, upstream_client, credential }, outgoing));
         }
     }
 }
@@ -251,8 +249,8 @@ impl Forwarding<'_> {
         let upstream_client = match upstream_client(app, upstream) {
             Ok(upstream_client) => upstream_client,
             Err(error) => {
-                let context = self.begin_attempt(target, None, outgoing).await?;
-                self.end_attempt(target, None, &error, Duration::ZERO);
+                let context = self.record_begin(target, None, outgoing).await?;
+                self.record_failure(target, None, &error, Duration::ZERO);
                 self.end_traced_attempt(context.as_deref(), None, error.label());
                 return Err(error.into());
             }
@@ -260,12 +258,8 @@ impl Forwarding<'_> {
         let mut credential = upstream_client.choose_credential(app.clock.monotonic());
         let mut tried = TriedCredentials::default();
         loop {
-            let number = upstream_client.credential_number(credential);
-            let context = self.begin_attempt(target, number, outgoing).await?;
-            let send_status = self.request.send_status.clone();
-            let mut attempt =
-                Attempt::new(app, target, upstream_client.clone(), credential, send_status);
-            attempt.context = context;
+            let next = NextAttempt { target, upstream_client: upstream_client.clone(), credential };
+            let attempt = self.begin_attempt(next, outgoing).await?;
             let (attempt, answer) = match self.hedge_after {
                 None => {
                     let answer = attempt.run(self.sender, outgoing).await;
@@ -292,17 +286,11 @@ impl Forwarding<'_> {
                     }
                 }
             };
-            self.request.note_lost_attempts();
+            self.end_attempt(&attempt, &answer);
             let error = match answer {
-                Ok(answer) => {
-                    self.note_answer(&attempt);
-                    return Ok(answer);
-                }
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let took = attempt.elapsed(app);
-            self.end_attempt(attempt.target, attempt.credential_number(), &error, took);
-            self.end_traced_attempt(attempt.context(), Some(&attempt.send_status), error.label());
             if !std::ptr::eq(attempt.target, *target) {
                 // The other attempt has ended before, and its error justifies trying the next target.
                 return Err(error.into());
@@ -315,9 +303,20 @@ impl Forwarding<'_> {
         }
     }
 
+    /// Records that an attempt begins, and returns it. It can be run once the journal is synced.
+    async fn begin_attempt<'t>(
+        &mut self,
+        next: NextAttempt<'t>,
+        outgoing: &Outgoing,
+    ) -> Result<Attempt<'t>, Refusal> {
+        let number = next.upstream_client.credential_number(next.credential);
+        let context = self.record_begin(next.target, number, outgoing).await?;
+        Ok(Attempt::new(self.sender.app, next, self.request.send_status.clone(), context))
+    }
+
     /// Records an attempt that is about to begin, and the one that failed before it. The last attempt is what the rest
     /// of the record describes. Returns what it carries of the trace of the request.
-    async fn begin_attempt(
+    async fn record_begin(
         &mut self,
         target: &Deployment,
         credential: Option<u32>,
@@ -330,11 +329,28 @@ impl Forwarding<'_> {
         Ok(context)
     }
 
-    /// Records in the trace how long an attempt that is answered waited for a connection.
-    fn note_answer(&mut self, attempt: &Attempt<'_>) {
-        if let Some(traced) = self.request.open.traced_attempt(attempt.context()) {
-            traced.queued_for = attempt.send_status.queued_for();
+    /// Records how an attempt has ended that decides about the request or about its next attempt.
+    fn end_attempt(
+        &mut self,
+        attempt: &Attempt<'_>,
+        answer: &Result<UpstreamAnswer, UpstreamError>,
+    ) {
+        self.request.note_lost_attempts();
+        match answer {
+            Ok(_) => {
+                if let Some(traced) = self.request.open.traced_attempt(attempt.context()) {
+                    traced.queued_for = attempt.send_status.queued_for();
+                }
+            }
+            Err(error) => self.fail_attempt(attempt, error),
         }
+    }
+
+    /// Records that an attempt failed.
+    fn fail_attempt(&mut self, attempt: &Attempt<'_>, error: &UpstreamError) {
+        let took = attempt.elapsed(self.sender.app);
+        self.record_failure(attempt.target, attempt.credential_number(), error, took);
+        self.end_traced_attempt(attempt.context(), Some(&attempt.send_status), error.label());
     }
 
     /// Records in the trace that an attempt ends without an answer for the client, for the reason `label`.
@@ -353,7 +369,7 @@ impl Forwarding<'_> {
     }
 
     /// Logs an attempt that failed, and keeps the note about it.
-    fn end_attempt(
+    fn record_failure(
         &mut self,
         target: &Deployment,
         credential: Option<u32>,

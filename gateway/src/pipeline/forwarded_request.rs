@@ -122,10 +122,10 @@ impl ForwardedRequest {
         self.open.app.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
     }
 
-    /// Keeps the current attempt beside another one, with the status `second`, that is about to begin.
-    pub(super) fn begin_second_attempt(&mut self, second: SendStatus) {
+    /// Keeps the current attempt beside another one that is about to begin.
+    pub(super) fn begin_second_attempt(&mut self) {
         let Some(target) = self.open.deployment().cloned() else { return };
-        let send_status = std::mem::replace(&mut self.send_status, second);
+        let send_status = std::mem::take(&mut self.send_status);
         let other = OtherAttempt { target, credential: self.open.credential(), send_status };
         self.other_attempt = Some(Box::new(other));
     }

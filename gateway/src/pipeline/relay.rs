@@ -3,7 +3,9 @@
 //! The client drives the stream: the upstream is read only after the client has taken what is available, and
 //! dropping the stream cancels the upstream's request. The [`StreamAdapter`] decides what the bytes become.
 
-use std::future::Future;
+mod broken;
+mod source;
+
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -12,13 +14,15 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::poll_fn;
 use http::HeaderMap;
 use http_body::Body;
-use http_body_util::BodyExt;
 
+pub use self::broken::{BrokenRequest, BrokenStream};
+use self::source::Source;
+pub use self::source::{Forwarding, PendingAnswer};
 use super::Fault;
 use super::failed_request::FailedRequest;
 use super::forward::{BegunAnswer, ForwardError};
 use super::forwarded_request::ForwardedRequest;
-use super::outcome::{DropOutcome, HeadSent, RequestOutcome};
+use super::outcome::RequestOutcome;
 use super::read_batcher::ReadBatcher;
 use super::replay::AnswerRecorder;
 use super::stream_adapter::StreamAdapter;
@@ -26,10 +30,9 @@ use super::stream_memory::StreamMemory;
 use crate::capture::BodyCapture;
 use crate::ledger::DiskSync;
 use crate::timers::IdleTimeout;
-use crate::upstream::{AnswerBody, Phase, UpstreamError};
+use crate::upstream::{Phase, UpstreamError};
 use domain::id::RequestId;
 use domain::wire::sse;
-use domain::wire::usage::AnswerUsage;
 
 /// How long the head of a stream is delayed for its first event, so that an immediate upstream failure still
 /// gets its HTTP status. The time begins with the relay: for chat when the upstream has sent its head, for
@@ -45,28 +48,6 @@ const MAX_READ_BYTES: usize = 64 * 1024;
 /// What a frame counts at least towards [`MAX_READ_BYTES`]: a frame of one byte costs as much to read as this
 /// many bytes.
 const MIN_FRAME_COST: usize = 64;
-/// The most frames that are read after the end marker before a task reads the rest.
-const MAX_TRAILING_FRAMES: usize = 4;
-/// How long an upstream may take to close a stream after `[DONE]`; then its connection is closed instead of
-/// reused.
-const CLOSE_GRACE: Duration = Duration::from_secs(1);
-
-/// The future of an answer that has not begun.
-pub type Forwarding = Pin<Box<dyn Future<Output = Result<BegunAnswer, ForwardError>> + Send>>;
-
-/// An answer that has not begun. `forwarding` owns the request; the handles are those of the request.
-pub struct PendingAnswer {
-    /// Ready when the answer begins.
-    pub forwarding: Forwarding,
-    /// The request id.
-    pub id: RequestId,
-    /// Records that the client got the head of the stream.
-    pub head_sent: HeadSent,
-    /// Sets the outcome before the request is dropped.
-    pub drop_outcome: DropOutcome,
-    /// The wait between settlement and the end of the stream.
-    pub syncing: Option<DiskSync>,
-}
 
 /// What continues with a stream after its client has disconnected.
 pub(super) type OnDisconnect = Box<dyn FnOnce(Box<Relay>) + Send>;
@@ -102,36 +83,6 @@ pub struct Relay {
     syncing: Option<DiskSync>,
     /// Captures what the client gets, if the key is captured.
     capture: Option<BodyCapture>,
-}
-
-/// The source of a stream.
-enum Source {
-    /// An upstream that has not answered yet.
-    Waiting(PendingAnswer),
-    /// A body.
-    Reading(AnswerBody),
-    /// Everything was read.
-    Ended,
-}
-
-/// A stream that broke after it had begun. The caller reports it to the client and settles the request.
-pub struct BrokenStream {
-    /// The reason.
-    pub fault: Fault,
-    /// The request.
-    pub request: BrokenRequest,
-    /// Formats the error for the client.
-    pub adapter: StreamAdapter,
-    /// The memory of the answer, whose final events may repeat it.
-    pub memory: StreamMemory,
-}
-
-/// The request of a stream that broke.
-pub enum BrokenRequest {
-    /// An upstream had answered, or every one had failed.
-    Forwarded(Box<ForwardedRequest>),
-    /// No upstream had answered.
-    Pending(PendingAnswer),
 }
 
 // === impl Relay ===
@@ -421,9 +372,7 @@ impl Relay {
     fn finish(&mut self, context: &mut Context<'_>, outcome: RequestOutcome) {
         let Some(request) = self.request.take() else { return };
         let source = std::mem::replace(&mut self.source, Source::Ended);
-        if let Source::Reading(rest) = source {
-            read_rest(&request, rest, context);
-        }
+        source.read_rest(&request, context);
         self.syncing = request.syncing();
         request.close(outcome);
         if let Some(answer_recorder) = self.answer_recorder.take() {
@@ -519,56 +468,6 @@ impl Relay {
 
     fn is_settled(&self) -> bool {
         self.request.is_none() && !matches!(self.source, Source::Waiting(_))
-    }
-}
-
-/// Reads what follows the end marker: the connection can be used again only if its answer was read to the end.
-fn read_rest(request: &ForwardedRequest, mut rest: AnswerBody, context: &mut Context<'_>) {
-    for _ in 0..MAX_TRAILING_FRAMES {
-        match Pin::new(&mut rest).poll_frame(context) {
-            Poll::Ready(Some(Ok(_))) => {}
-            Poll::Ready(_) => return,
-            Poll::Pending => break,
-        }
-    }
-    let drain = async move { while let Some(Ok(_)) = rest.frame().await {} };
-    request.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
-}
-
-// === impl BrokenRequest ===
-
-impl BrokenRequest {
-    /// Returns the request id.
-    pub fn id(&self) -> RequestId {
-        match self {
-            Self::Forwarded(request) => request.id(),
-            Self::Pending(pending) => pending.id,
-        }
-    }
-
-    /// Returns the usage known so far, without a count.
-    pub fn reported_usage(&self) -> Option<AnswerUsage> {
-        match self {
-            Self::Forwarded(request) => request.reported_usage(),
-            Self::Pending(_) => None,
-        }
-    }
-
-    /// Settles the request, and reports the fault to the upstream's statistics. Returns the wait between
-    /// settlement and the end of the stream.
-    pub fn fail(self, fault: &Fault, outcome: RequestOutcome) -> Option<DiskSync> {
-        match self {
-            Self::Forwarded(request) => {
-                let syncing = request.syncing();
-                request.fail(fault, outcome);
-                syncing
-            }
-            Self::Pending(PendingAnswer { forwarding, drop_outcome, syncing, .. }) => {
-                drop_outcome.set(outcome);
-                drop(forwarding);
-                syncing
-            }
-        }
     }
 }
 

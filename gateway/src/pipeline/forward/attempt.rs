@@ -31,6 +31,13 @@ pub(super) struct Sender<'a> {
     pub(super) capture: Option<Arc<CapturedRequest>>,
 }
 
+/// What the next attempt is made with.
+pub(super) struct NextAttempt<'a> {
+    pub(super) target: &'a Deployment,
+    pub(super) upstream_client: Arc<UpstreamClient>,
+    pub(super) credential: CredentialIndex,
+}
+
 /// One attempt. It borrows nothing from the request's state, so that the state can change, and another attempt begin,
 /// while it is under way.
 #[derive(Clone)]
@@ -40,7 +47,7 @@ pub(super) struct Attempt<'a> {
     pub(super) credential: CredentialIndex,
     pub(super) send_status: SendStatus,
     /// What it carries of the trace of the request.
-    pub(super) context: Option<Box<AttemptContext>>,
+    context: Option<Box<AttemptContext>>,
     /// The monotonic time at which it began.
     began_at: Duration,
 }
@@ -57,13 +64,13 @@ impl<'a> Attempt<'a> {
     /// Creates an attempt that begins now.
     pub(super) fn new(
         app: &AppState,
-        target: &'a Deployment,
-        upstream_client: Arc<UpstreamClient>,
-        credential: CredentialIndex,
+        next: NextAttempt<'a>,
         send_status: SendStatus,
+        context: Option<Box<AttemptContext>>,
     ) -> Self {
+        let NextAttempt { target, upstream_client, credential } = next;
         let began_at = app.clock.monotonic();
-        Self { target, upstream_client, credential, send_status, context: None, began_at }
+        Self { target, upstream_client, credential, send_status, context, began_at }
     }
 
     /// Returns the time since it began.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-use super::attempt::{Attempt, Sender, UpstreamAnswer};
+use super::attempt::{Attempt, NextAttempt, Sender, UpstreamAnswer};
 use super::{Fault, Forwarding, Outgoing};
 use crate::pipeline::forwarded_request::failed_attempt_note;
 use crate::upstream::{TriedCredentials, UpstreamError};
@@ -47,7 +47,7 @@ impl Forwarding<'_> {
         first: Attempt<'t>,
         outgoing: &Outgoing,
         after: Duration,
-        next: impl FnOnce() -> Option<(Attempt<'t>, Outgoing)>,
+        next: impl FnOnce() -> Option<(NextAttempt<'t>, Outgoing)>,
     ) -> HedgedEnd<'t> {
         let sender = self.sender;
         let first_target = first.target;
@@ -55,17 +55,15 @@ impl Forwarding<'_> {
         if let Ok(result) = tokio::time::timeout(after, first_run.as_mut()).await {
             return HedgedEnd::Decided(first, Box::new(result));
         }
-        let Some((mut second, second_outgoing)) = next() else {
+        let Some((second, second_outgoing)) = next() else {
             return HedgedEnd::Decided(first, Box::new(first_run.await));
         };
         self.hedge_after = None;
         self.request.open.add_notes([format!("hedged_after={}ms", after.as_millis())]);
-        self.request.begin_second_attempt(second.send_status.clone());
-        let number = second.credential_number();
+        self.request.begin_second_attempt();
         // While the journal cannot be written, nothing more may be sent.
-        let begun = self.begin_attempt(second.target, number, &second_outgoing).await;
-        let (last, result, failed) = if let Ok(context) = begun {
-            second.context = context;
+        let begun = self.begin_attempt(second, &second_outgoing).await;
+        let (last, result, failed) = if let Ok(second) = begun {
             let second_run = pin!(run(second.clone(), sender, &second_outgoing));
             match select(first_run, second_run).await {
                 Either::Left((result, run)) => self.finish(first, result, second, run).await,
@@ -80,10 +78,7 @@ impl Forwarding<'_> {
         }
         match (result, failed) {
             (Err(error), Some(failed)) if error.is_retryable() => {
-                let took = last.elapsed(sender.app);
-                self.end_attempt(last.target, last.credential_number(), &error, took);
-                let label = error.label();
-                self.end_traced_attempt(last.context(), Some(&last.send_status), label);
+                self.fail_attempt(&last, &error);
                 let last = (last, error);
                 let (first, second) = if is_first { (last, failed) } else { (failed, last) };
                 HedgedEnd::BothFailed(Box::new(BothFailed { first, second, second_outgoing }))
@@ -121,29 +116,21 @@ impl Forwarding<'_> {
         mut tried: TriedCredentials,
         outgoing: &Outgoing,
     ) -> Result<UpstreamAnswer, Fault> {
-        let app = self.sender.app;
         self.request.note_lost_attempts();
         loop {
             tried.insert(attempt.credential);
-            let (target, client) = (attempt.target, attempt.upstream_client);
-            let next = client.choose_next_credential(tried, &error, app.clock.monotonic());
+            let Attempt { target, upstream_client, .. } = attempt;
+            let now = self.sender.app.clock.monotonic();
+            let next = upstream_client.choose_next_credential(tried, &error, now);
             let Some(credential) = next else { return Err(error.into()) };
-            let number = client.credential_number(credential);
-            let context = self.begin_attempt(target, number, outgoing).await?;
-            let send_status = self.request.send_status.clone();
-            attempt = Attempt::new(app, target, client, credential, send_status);
-            attempt.context = context;
+            let next = NextAttempt { target, upstream_client, credential };
+            attempt = self.begin_attempt(next, outgoing).await?;
             let answer = attempt.run(self.sender, outgoing).await;
-            self.request.note_lost_attempts();
+            self.end_attempt(&attempt, &answer);
             error = match answer {
-                Ok(answer) => {
-                    self.note_answer(&attempt);
-                    return Ok(answer);
-                }
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            self.end_attempt(target, number, &error, attempt.elapsed(app));
-            self.end_traced_attempt(attempt.context(), Some(&attempt.send_status), error.label());
         }
     }
 
@@ -157,10 +144,7 @@ impl Forwarding<'_> {
     ) -> Finished<'t> {
         match result {
             Err(error) if error.is_retryable() => {
-                let took = ended.elapsed(self.sender.app);
-                self.end_attempt(ended.target, ended.credential_number(), &error, took);
-                let label = error.label();
-                self.end_traced_attempt(ended.context(), Some(&ended.send_status), label);
+                self.fail_attempt(&ended, &error);
                 self.request.open.add_notes(self.failed.take());
                 let result = other_run.await;
                 (other, result, Some((ended, error)))

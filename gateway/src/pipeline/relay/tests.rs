@@ -8,6 +8,7 @@ use translate::plan::{ReasoningSealer, ResponsePlan};
 
 use super::*;
 use crate::clock::SystemClock;
+use crate::pipeline::outcome::{DropOutcome, HeadSent};
 use crate::pipeline::responses_adapter::ResponsesAdapter;
 use domain::refusal::Refusal;
 

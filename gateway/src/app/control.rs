@@ -1,0 +1,83 @@
+//! The operations of the admin plane, and the tasks that apply what changes outside of this process.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::background::reload_on_hangup;
+use super::monitoring::Monitoring;
+use super::{Core, Startup};
+use crate::config::LiveSettings;
+use crate::control::{ApiAddress, Control, Parts};
+use crate::fleet::Follower;
+use store::TrafficReports;
+
+/// Builds the operations of a gateway whose API listens on `listen`, and starts their tasks.
+///
+/// # Errors
+/// The process cannot receive SIGHUP.
+pub(super) fn start(
+    core: &Core<'_>,
+    monitoring: &Monitoring,
+    listen: SocketAddr,
+) -> Result<Arc<Control>> {
+    let Core { startup, storage, accounting, history, upstreams, edge, reports, secrets } = core;
+    let Startup { config, entropy, tls, lifecycle } = startup;
+    let (live_edge, live_retention) = (edge.state.clone(), history.retention.clone());
+    let apply_settings = Arc::new(move |settings: &LiveSettings| {
+        live_edge.set_cors(settings.cors.clone());
+        live_retention.store(Arc::new(settings.retention));
+    });
+    let database = storage.shared.as_ref().map(|shared| shared.database.clone());
+    let control = Arc::new(Control::new(Parts {
+        store: storage.store.clone(),
+        schema: storage.schema,
+        backups: history.backups.clone(),
+        scrapes: monitoring.scrapes.clone(),
+        telemetry: reports.telemetry().cloned(),
+        webhooks: monitoring.webhooks.clone(),
+        captures: edge.captures.clone(),
+        allocations: storage.allocations.clone(),
+        directory: accounting.directory.clone(),
+        ledger: accounting.ledger.clone(),
+        cancellations: edge.cancellations.clone(),
+        credentials: upstreams.credentials.clone(),
+        clock: storage.clock.clone(),
+        entropy: entropy.clone(),
+        registration: config.registration,
+        registrations_per_hour: config.registrations_per_hour,
+        trial_daily: config.trial_daily,
+        operator_token: secrets.operator_token,
+        tasks: lifecycle.request_tasks.clone(),
+        data_dir: config.data_dir.clone(),
+        seal_key: config.seal_key.clone(),
+        tls: tls.clone(),
+        settings_in_use: config.in_use.as_deref().cloned(),
+        apply_settings,
+        api: ApiAddress { public_url: config.public_url.clone(), listen },
+        upstream_clients: upstreams.diagnostic_clients.clone(),
+        limiter: accounting.limiter.clone(),
+        traffic: accounting.traffic.clone(),
+        traffic_reports: database.clone().map(|store| store as Arc<dyn TrafficReports>),
+    }));
+
+    let background = &lifecycle.background;
+    background.spawn(|stop| control.clone().report_traffic_until(stop));
+    if let Some(notifications) = database {
+        let follower = Follower {
+            notifications,
+            control: control.clone(),
+            recalls: accounting.recalls.clone(),
+            entropy: entropy.clone(),
+        };
+        background.spawn_until_stop(follower.run());
+    }
+    if let Some(tls) = tls.clone() {
+        background.spawn_until_stop(tls.follow());
+    }
+    background.spawn_until_stop(reload_on_hangup(control.clone())?);
+    let reporting = control.clone();
+    background.spawn(|stop| async move { reporting.report_refused_until(stop).await });
+    Ok(control)
+}
