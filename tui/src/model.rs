@@ -339,6 +339,7 @@ impl Model {
             | Action::SetPlan
             | Action::Rename
             | Action::ResetPassword
+            | Action::ResetUpstream
             | Action::ToggleDraining => self.has_role(Role::Operator),
             Action::Grant => self.has_role(Role::Owner),
             _ => true,

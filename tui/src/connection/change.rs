@@ -83,6 +83,7 @@ async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutco
         }
         change @ (Change::AddUpstream(_)
         | Change::UpdateUpstream(_)
+        | Change::ResetUpstream { .. }
         | Change::RemoveUpstream { .. }) => {
             upstream(UpstreamServiceClient::new(channel), change).await
         }
@@ -351,6 +352,11 @@ async fn upstream(
                 ..Default::default()
             };
             with_timeout(upstreams.update_upstream(request)).await?;
+            notice
+        }
+        Change::ResetUpstream { name } => {
+            let notice = format!("requests go to `{name}` again");
+            with_timeout(upstreams.reset_upstream(v1::ResetUpstreamRequest { name })).await?;
             notice
         }
         Change::RemoveUpstream { name } => {

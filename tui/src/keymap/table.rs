@@ -11,9 +11,9 @@ use crate::model::Action::{
     self, Back, Chart, Columns, Complete, Copy, CopyAgent, CopyCommand, CopyRows, CopyValue,
     Credit, Detail, Field, First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move, New,
     NextModel, Open, OpenRecord, Page, Password, Pause, Quit, Range, Refresh, Remove, RemoveOthers,
-    Rename, Reset, ResetPassword, Reverse, Rotate, SaveFilter, Scroll, SetPlan, Shift, Sideways,
-    SignOut, Sort, Submit, Suspend, Tab, TestUpstream, Theme, ToggleDraining, ToggleRegistration,
-    ToggleSuspension, ToggleUtc, Try,
+    Rename, Reset, ResetPassword, ResetUpstream, Reverse, Rotate, SaveFilter, Scroll, SetPlan,
+    Shift, Sideways, SignOut, Sort, Submit, Suspend, Tab, TestUpstream, Theme, ToggleDraining,
+    ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
@@ -207,6 +207,7 @@ pub const TABLE: &[Binding] = &[
     row(&[UPSTREAMS, PLANS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[UPSTREAMS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
     row(&[UPSTREAMS], &[(NONE, Char('t'))], TestUpstream, "test whether it can be reached").hint("test").command("test"),
+    row(&[UPSTREAMS], &[(NONE, Char('R'))], ResetUpstream, "close its breaker, end its pauses").hint("reset").command("reset"),
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
     row(&[NODES], &[(NONE, Char('d'))], ToggleDraining, "drain it, or end that").hint("drain").command("drain"),
     row(&[NODES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),

@@ -126,6 +126,8 @@ pub enum Action {
     CopyCommand,
     /// Tests whether the selected upstream can be reached.
     TestUpstream,
+    /// Asks to end what keeps requests away from the selected upstream.
+    ResetUpstream,
     /// Moves this many form fields forward; negative is backward.
     Field(isize),
     /// Switches between the sign-in form and the registration form.
@@ -160,6 +162,7 @@ impl Action {
                 | Self::RemoveOthers
                 | Self::Rename
                 | Self::TestUpstream
+                | Self::ResetUpstream
                 | Self::ResetPassword
                 | Self::Credit
                 | Self::ToggleSuspension

@@ -159,6 +159,11 @@ pub enum Change {
         /// The upstream's name.
         name: String,
     },
+    /// Ends what keeps requests away from an upstream on this gateway.
+    ResetUpstream {
+        /// The upstream's name.
+        name: String,
+    },
     /// Tests whether an upstream can be reached and has its models. Nothing changes.
     TestUpstream {
         /// The upstream's name.

@@ -88,6 +88,7 @@ pub fn arguments(change: &Change) -> Option<Vec<String>> {
             line.upstream(draft);
         }
         Change::RemoveUpstream { name } => line.words(&["upstream", "remove", name]),
+        Change::ResetUpstream { name } => line.words(&["upstream", "reset", name]),
         // It tests all of them.
         Change::TestUpstream { .. } => line.words(&["doctor"]),
         Change::DrainNode { name, is_draining } => {

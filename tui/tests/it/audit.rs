@@ -103,6 +103,7 @@ const CHANGES: &[fn(&Ids) -> Change] = &[
         Change::AddUpstream(upstream("http://127.0.0.1:9/v1", Some(variable)))
     },
     |_| Change::UpdateUpstream(upstream("http://127.0.0.1:10/v1", None)),
+    |_| Change::ResetUpstream { name: text("local") },
     |_| Change::AddModel(model(None, "0.1")),
     |_| Change::UpdateModel { before: model(None, "0.1"), after: model(Some(128_000), "0.2") },
     |_| Change::RemoveModel { id: text("tiny") },

@@ -105,6 +105,7 @@ fn changes() -> Vec<Change> {
         Change::AddUpstream(upstream(Some(CredentialDraft::Variable(text("LOCAL_KEY"))))),
         Change::AddUpstream(upstream(Some(CredentialDraft::Secret("secret".into())))),
         Change::UpdateUpstream(upstream(Some(CredentialDraft::File(text("/run/key"))))),
+        Change::ResetUpstream { name: text("local") },
         Change::RemoveUpstream { name: text("local") },
         Change::DrainNode { name: text("gate-2"), is_draining: false },
         Change::RemoveNode { name: text("gate-2"), is_lost: true },
