@@ -13,6 +13,7 @@ use crate::model::invites::Invite;
 use crate::model::keys::Key;
 use crate::model::ledger::LedgerEntry;
 use crate::model::nodes::Node;
+use crate::model::people::Person;
 use crate::model::plans::Plan;
 use crate::model::record::{LogBatch, OlderPage};
 use crate::model::sessions::Session;
@@ -141,6 +142,13 @@ pub enum Loaded {
     Nodes(Vec<Node>),
     /// The invites to register.
     Invites(Vec<Invite>),
+    /// The people of an account.
+    People {
+        /// The account; `None` for the signed-in one.
+        subject: Option<String>,
+        /// The people.
+        people: Vec<Person>,
+    },
     /// The sessions of the account.
     Sessions(Vec<Session>),
     /// The requests in flight, the oldest first.
@@ -177,6 +185,7 @@ impl Loaded {
             Self::Ledger { .. } => Topic::Ledger,
             Self::Nodes(_) => Topic::Nodes,
             Self::Invites(_) => Topic::Invites,
+            Self::People { .. } => Topic::People,
             Self::Sessions(_) => Topic::Sessions,
             Self::InFlight { .. } => Topic::InFlight,
             Self::Traffic(_) => Topic::Traffic,

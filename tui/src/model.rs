@@ -27,6 +27,7 @@ pub mod money;
 pub mod nodes;
 pub mod overlay;
 pub mod overview;
+pub mod people;
 pub mod plans;
 pub mod recent;
 pub mod record;
@@ -64,6 +65,7 @@ use self::log::RequestLog;
 use self::nodes::Node;
 use self::overlay::Overlay;
 use self::overview::Overview;
+use self::people::{Person, PersonRole};
 use self::plans::Plan;
 pub use self::screen::Screen;
 use self::sessions::Session;
@@ -185,6 +187,8 @@ pub struct Data {
     pub nodes: List<Node>,
     /// The invites to register.
     pub invites: List<Invite>,
+    /// The people of the account that the trail leads from, else of the signed-in account.
+    pub people: List<Person>,
     /// The sessions of the account.
     pub sessions: List<Session>,
     /// The requests in flight.
@@ -330,6 +334,11 @@ impl Model {
             return false;
         }
         match action {
+            Action::New | Action::Remove | Action::Grant | Action::ResetPassword
+                if self.screen == Screen::People =>
+            {
+                self.manages_people()
+            }
             Action::Open(screen) => self.sees_all() || !screen.is_for_operators(),
             Action::New | Action::Modify | Action::Remove => {
                 matches!(self.screen, Screen::Keys | Screen::Sessions | Screen::InFlight)
@@ -346,6 +355,22 @@ impl Model {
         }
     }
 
+    /// Returns the account whose data the open screen shows because the trail leads from it.
+    pub fn subject(&self) -> Option<&str> {
+        self.trail.last()?.subject.as_deref()
+    }
+
+    /// Returns whether the signed-in person may manage the people that are shown: those of its own
+    /// account unless it is one of the members, those of others as an operator.
+    fn manages_people(&self) -> bool {
+        let account = self.data.account.value.as_ref();
+        let is_own = |name| account.is_some_and(|it| it.name == name);
+        if self.subject().is_none_or(is_own) {
+            return account.is_some_and(|it| it.person_role != Some(PersonRole::Member));
+        }
+        self.has_role(Role::Operator)
+    }
+
     /// Returns how the table of the open screen is shown.
     pub fn table(&self) -> Option<&TableState> {
         let data = &self.data;
@@ -360,6 +385,7 @@ impl Model {
             Screen::Nodes => Some(&data.nodes.table),
             Screen::Ledger => Some(&data.ledger.table),
             Screen::Invites => Some(&data.invites.table),
+            Screen::People => Some(&data.people.table),
             Screen::Sessions => Some(&data.sessions.table),
             Screen::InFlight => Some(&data.in_flight.table),
             Screen::SignIn | Screen::Overview | Screen::Live => None,

@@ -22,6 +22,7 @@ mod nodes;
 mod overlay;
 mod palette;
 mod parse;
+mod people;
 mod plans;
 mod sessions;
 mod shell;
@@ -108,6 +109,7 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
         Screen::Audit | Screen::Ledger => list::copy_id(model, action),
         Screen::Nodes => nodes::act(model, action),
         Screen::Invites => invites::act(model, action),
+        Screen::People => people::act(model, action),
         Screen::Sessions => sessions::act(model, action),
         Screen::InFlight => in_flight::act(model, action),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),

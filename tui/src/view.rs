@@ -21,6 +21,7 @@ mod nodes;
 mod overlay;
 mod overview;
 mod panes;
+mod people;
 mod plans;
 mod sessions;
 mod shell;
@@ -65,6 +66,7 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Screen::Nodes => nodes::render(model, buffer, body),
         Screen::Ledger => ledger::render(model, buffer, body),
         Screen::Invites => invites::render(model, buffer, body),
+        Screen::People => people::render(model, buffer, body),
         Screen::Sessions => sessions::render(model, buffer, body),
         Screen::InFlight => in_flight::render(model, buffer, body),
     }
@@ -98,6 +100,7 @@ pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action>
         Screen::Nodes => panes::list_area(model, &model.data.nodes, body),
         Screen::Ledger => panes::list_area(model, &model.data.ledger, body),
         Screen::Invites => panes::list_area(model, &model.data.invites, body),
+        Screen::People => panes::list_area(model, &model.data.people, body),
         Screen::Sessions => panes::list_area(model, &model.data.sessions, body),
         Screen::InFlight => panes::list_area(model, &model.data.in_flight, body),
         Screen::SignIn | Screen::Overview | Screen::Live => return None,

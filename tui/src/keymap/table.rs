@@ -40,6 +40,7 @@ const NODES: Focus = Focus::Screen(Screen::Nodes);
 const LEDGER: Focus = Focus::Screen(Screen::Ledger);
 const INVITES: Focus = Focus::Screen(Screen::Invites);
 const IN_FLIGHT: Focus = Focus::Screen(Screen::InFlight);
+const PEOPLE: Focus = Focus::Screen(Screen::People);
 const SESSIONS: Focus = Focus::Screen(Screen::Sessions);
 /// The screens whose rows lead to others.
 const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
@@ -47,7 +48,7 @@ const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
 /// All screens of a signed-in account.
 const SCREENS: &[Focus] = &[
     OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES,
-    SESSIONS, IN_FLIGHT,
+    PEOPLE, SESSIONS, IN_FLIGHT,
 ];
 /// Every focus.
 const EVERYWHERE: &[Focus] = &[
@@ -64,6 +65,7 @@ const EVERYWHERE: &[Focus] = &[
     NODES,
     LEDGER,
     INVITES,
+    PEOPLE,
     SESSIONS,
     IN_FLIGHT,
     Filter,
@@ -81,12 +83,14 @@ const EVERYWHERE: &[Focus] = &[
 ];
 /// Screens with a row cursor.
 const LISTS: &[Focus] = &[
-    KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS,
-    IN_FLIGHT,
+    KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, PEOPLE,
+    SESSIONS, IN_FLIGHT,
 ];
 /// Lists in which the arrows at the side go to what belongs to a row, and back.
-const SIDEWAYS: &[Focus] =
-    &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS, IN_FLIGHT];
+const SIDEWAYS: &[Focus] = &[
+    KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, PEOPLE, SESSIONS,
+    IN_FLIGHT,
+];
 /// Choices from a list.
 const CHOICES: &[Focus] = &[Focus::Columns, Focus::Values, Focus::Themes];
 /// Where typed characters are text.
@@ -201,6 +205,10 @@ pub const TABLE: &[Binding] = &[
     row(&[INVITES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
     row(&[LIVE], &[(NONE, Char('i'))], Open(Screen::InFlight), "all requests in flight").hint("in flight"),
     row(&[IN_FLIGHT], &[(NONE, Char('x')), (NONE, Delete)], Remove, "cancel it").hint("cancel").command("cancel"),
+    row(&[PEOPLE], &[(NONE, Char('n'))], New, "add a person").hint("add").command("new"),
+    row(&[PEOPLE], &[(NONE, Char('o'))], Grant, "give it another role").hint("role").command("role"),
+    row(&[PEOPLE], &[(NONE, Char('w'))], ResetPassword, "a code for a new password").hint("code").command("reset-password"),
+    row(&[PEOPLE], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
     row(&[SESSIONS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "end it").hint("end").command("end"),
     row(&[SESSIONS], &[(NONE, Char('X'))], RemoveOthers, "end all others").hint("end others").command("end-others"),
     row(&[UPSTREAMS], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
@@ -211,7 +219,7 @@ pub const TABLE: &[Binding] = &[
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
     row(&[NODES], &[(NONE, Char('d'))], ToggleDraining, "drain it, or end that").hint("drain").command("drain"),
     row(&[NODES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
-    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER, INVITES, SESSIONS, IN_FLIGHT], &[(NONE, Char('y'))], Copy, "copy its id"),
+    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER, INVITES, PEOPLE, SESSIONS, IN_FLIGHT], &[(NONE, Char('y'))], Copy, "copy its id"),
 
     // list navigation
     row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
@@ -250,6 +258,7 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[], Open(Screen::Ledger), "the ledger").command("ledger"),
     row(SCREENS, &[], Open(Screen::Invites), "invites to register").command("invites"),
     row(SCREENS, &[], Open(Screen::InFlight), "requests in flight").command("in-flight"),
+    row(SCREENS, &[], Open(Screen::People), "people of your account").command("people"),
     row(SCREENS, &[], Open(Screen::Sessions), "your sessions").command("sessions"),
     row(SCREENS, &[(NONE, KeyCode::Tab)], Tab(1), "next screen").hint("next"),
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),

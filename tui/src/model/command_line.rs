@@ -44,6 +44,14 @@ pub fn arguments(change: &Change) -> Option<Vec<String>> {
             line.words(&["account", "delete", account, "--confirm", account]);
         }
         Change::ResetPassword { account } => line.words(&["account", "reset-password", account]),
+        Change::AddPerson { account, name, role } => {
+            line.words(&["account", "people", "add", name, "--role", role.as_str()]);
+            line.optional("--account", Some(account.as_str()).filter(|it| !it.is_empty()));
+        }
+        Change::SetPersonRole { name, role } => {
+            line.words(&["account", "people", "set", name, "--role", role.as_str()]);
+        }
+        Change::RemovePerson { name } => line.words(&["account", "people", "remove", name]),
         Change::CreateInvite { ttl_seconds, plan, credit_usd } => {
             line.words(&["account", "invite", "--ttl", &duration(*ttl_seconds)]);
             line.optional("--plan", Some(plan.as_str()).filter(|plan| !plan.is_empty()));

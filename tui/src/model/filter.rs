@@ -230,6 +230,7 @@ pub fn completions(data: &Data, screen: Screen, text: &str) -> Vec<String> {
         Screen::Nodes => data.nodes.filter_words(last),
         Screen::Ledger => data.ledger.filter_words(last),
         Screen::Invites => data.invites.filter_words(last),
+        Screen::People => data.people.filter_words(last),
         Screen::Sessions => data.sessions.filter_words(last),
         Screen::InFlight => data.in_flight.filter_words(last),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),

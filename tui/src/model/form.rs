@@ -50,6 +50,10 @@ pub enum FormKind {
     Rename(String),
     /// Deletes the account with this name.
     DeleteAccount(String),
+    /// Adds a person to the account with this name; empty for the signed-in one.
+    AddPerson(String),
+    /// Gives the person with this name another role.
+    SetPersonRole(String),
     /// Creates an invite.
     CreateInvite,
     /// Rotates the key with this id.

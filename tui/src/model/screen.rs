@@ -29,6 +29,8 @@ pub enum Screen {
     Ledger,
     /// The invites to register. It has no tab.
     Invites,
+    /// The people of an account. It has no tab.
+    People,
     /// The sessions of the account. It has no tab.
     Sessions,
     /// The requests in flight. It has no tab.
@@ -51,7 +53,8 @@ impl Screen {
     ];
 
     /// The screens without a tab.
-    pub const OTHERS: [Self; 4] = [Self::Ledger, Self::Invites, Self::Sessions, Self::InFlight];
+    pub const OTHERS: [Self; 5] =
+        [Self::Ledger, Self::Invites, Self::People, Self::Sessions, Self::InFlight];
 
     /// Returns the name shown on the tab and in the palette.
     pub fn name(self) -> &'static str {
@@ -69,6 +72,7 @@ impl Screen {
             Self::Nodes => "nodes",
             Self::Ledger => "ledger",
             Self::Invites => "invites",
+            Self::People => "people",
             Self::Sessions => "sessions",
             Self::InFlight => "in-flight",
         }

@@ -12,6 +12,7 @@ use crate::model::form::{FieldKind, Form, FormKind};
 use crate::model::keys::Key;
 use crate::model::money::{cost_at, short_dollars};
 use crate::model::overlay::Overlay;
+use crate::model::people::PersonRole;
 use crate::model::plans::{Limits, Plan};
 use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
 use crate::model::upstreams::Profile;
@@ -165,6 +166,12 @@ fn effect(form: &Form) -> Result<Effect, FieldError> {
             }
             Change::DeleteAccount { account }
         }
+        FormKind::AddPerson(account) => Change::AddPerson {
+            account,
+            name: required(form, "name", "type a name or an e-mail address")?,
+            role: person_role(form)?,
+        },
+        FormKind::SetPersonRole(name) => Change::SetPersonRole { name, role: person_role(form)? },
         FormKind::CreateInvite => Change::CreateInvite {
             ttl_seconds: duration(form, "valid for", 86_400)?
                 .ok_or_else(|| ("valid for", "a duration, such as 48h or 7d".to_owned()))?,
@@ -210,6 +217,11 @@ fn effect(form: &Form) -> Result<Effect, FieldError> {
         FormKind::EditUpstream(_) => Change::UpdateUpstream(upstream(form)?),
     };
     Ok(Effect::Change(change))
+}
+
+fn person_role(form: &Form) -> Result<PersonRole, FieldError> {
+    let role = PersonRole::parse(form.text("role"));
+    role.ok_or_else(|| ("role", "choose a role".to_owned()))
 }
 
 fn new_password(form: &Form, label: &'static str) -> Result<(), FieldError> {

@@ -214,6 +214,11 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>, now: Option<
         }
         Loaded::Nodes(nodes) => data.nodes.set(nodes),
         Loaded::Invites(invites) => data.invites.set(invites),
+        Loaded::People { subject: about, people } => {
+            if about.as_ref() == subject {
+                data.people.set(people);
+            }
+        }
         Loaded::Sessions(sessions) => data.sessions.set(sessions),
         Loaded::InFlight { requests, has_more } => {
             data.in_flight.has_more = has_more;
@@ -250,6 +255,7 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Nodes => &mut data.nodes.fetch,
         Topic::Ledger => &mut data.ledger.fetch,
         Topic::Invites => &mut data.invites.fetch,
+        Topic::People => &mut data.people.fetch,
         Topic::Sessions => &mut data.sessions.fetch,
         Topic::InFlight => &mut data.in_flight.fetch,
         Topic::Traffic => &mut data.traffic.fetch,

@@ -188,6 +188,11 @@ fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
             let text = "The new account uses it with Ctrl-N here, or with ctl register --invite.";
             ("Invite code".to_owned(), text.to_owned())
         }
+        SecretKind::Person => {
+            let name = &secret.label;
+            let text = format!("For seven days and one use: ctl login {name} --reset-code CODE");
+            (format!("Code of `{name}`"), text)
+        }
         SecretKind::PasswordReset => {
             let name = &secret.label;
             let text = format!("For one hour and one use: ctl login {name} --reset-code CODE");

@@ -14,6 +14,7 @@ use tui::model::catalogue::{CatalogueModel, Deployment, Price};
 use tui::model::change::{Change, CredentialDraft, KeyEnd, UpstreamDraft};
 use tui::model::command_line::arguments;
 use tui::model::keys::Key;
+use tui::model::people::PersonRole;
 use tui::model::plans::{Limits, Plan};
 use tui::model::upstreams::Profile;
 
@@ -109,6 +110,10 @@ const CHANGES: &[fn(&Ids) -> Change] = &[
     |_| Change::RemoveModel { id: text("tiny") },
     |_| Change::RemoveUpstream { name: text("local") },
     |_| Change::ResetPassword { account: text("ada") },
+    |_| Change::AddPerson { account: text("ada"), name: text("carol"), role: PersonRole::Member },
+    |_| Change::SetPersonRole { name: text("carol"), role: PersonRole::Admin },
+    |_| Change::ResetPassword { account: text("carol") },
+    |_| Change::RemovePerson { name: text("carol") },
     |_| Change::CreateInvite {
         ttl_seconds: 172_800,
         plan: text("team"),

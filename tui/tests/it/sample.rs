@@ -95,7 +95,9 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
         Loaded::Audit { subject: subject.clone(), entries, has_more: state == Sample::Full },
     );
     let entries = many.clone().map(|it| data::ledger_entry(it, state)).collect();
-    load(model, Loaded::Ledger { subject, entries, has_more: false });
+    load(model, Loaded::Ledger { subject: subject.clone(), entries, has_more: false });
+    let people = many.clone().map(|it| data::person(it, state)).collect();
+    load(model, Loaded::People { subject, people });
     // Their tab exists only if there are any, and leaves no room for the names of all tabs.
     if model.screen == Screen::Nodes {
         load(model, Loaded::Nodes(many.map(|it| data::node(it, state)).collect()));
@@ -127,6 +129,7 @@ fn fail(model: &mut Model) {
         Topic::Ledger,
         Topic::Nodes,
         Topic::Invites,
+        Topic::People,
         Topic::Sessions,
         Topic::InFlight,
         Topic::Log,

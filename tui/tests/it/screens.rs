@@ -4,9 +4,10 @@
 use jiff::Timestamp;
 use ratatui::style::{Color, Modifier};
 use tui::message::Message;
-use tui::model::accounts::Role;
+use tui::model::accounts::{Account, Role};
 use tui::model::change::{ChangeOutcome, IssuedSecret, SecretKind};
 use tui::model::fetched::{FetchState, Fetched};
+use tui::model::people::PersonRole;
 use tui::model::record::LogBatch;
 use tui::model::sign_in::SignInRefusal;
 use tui::model::subscription::Topic;
@@ -134,6 +135,39 @@ fn nodes_are_shown_with_their_questions() {
     let mut alone = open(Screen::Nodes, Sample::Empty);
     update(&mut alone, Message::NotLoaded(Topic::Nodes, FetchState::Unsupported));
     check("nodes_alone", &mut alone);
+}
+
+#[test]
+fn people_are_managed_from_the_account_or_by_its_admins() {
+    let mut model = open(Screen::Accounts, Sample::Normal);
+    act(&mut model, Action::Enter);
+    act(&mut model, Action::Move(4));
+    act(&mut model, Action::Submit);
+    fill(&mut model, Sample::Normal);
+    check("people_of_account", &mut model);
+    act(&mut model, Action::New);
+    act(&mut model, Action::Field(1));
+    write(&mut model, "dave@example.org");
+    check("people_add", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Remove);
+    check("people_remove", &mut model);
+    act(&mut model, Action::Back);
+    let secret =
+        IssuedSecret { kind: SecretKind::Person, label: "dave".into(), secret: "tgr-4c3f".into() };
+    let notice = "`dave` is added, and signs in with the code".to_owned();
+    let added = ChangeOutcome { notice, secret: Some(secret), is_batch: false };
+    update(&mut model, Message::Changed(Ok(added)));
+    check("people_code", &mut model);
+    let admin = Account {
+        person_role: Some(PersonRole::Member),
+        ..account(0, Role::Member, Sample::Normal)
+    };
+    let mut model = signed_in(admin);
+    act(&mut model, Action::Open(Screen::People));
+    fill(&mut model, Sample::Normal);
+    act(&mut model, Action::New);
+    check("people_as_member", &mut model);
 }
 
 #[test]
