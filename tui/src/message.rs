@@ -13,9 +13,11 @@ use crate::model::invites::Invite;
 use crate::model::keys::Key;
 use crate::model::ledger::LedgerEntry;
 use crate::model::nodes::Node;
+use crate::model::operations::OperationEvent;
 use crate::model::people::Person;
 use crate::model::plans::Plan;
 use crate::model::record::{LogBatch, OlderPage};
+use crate::model::route::Route;
 use crate::model::sessions::Session;
 use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Topic;
@@ -67,6 +69,10 @@ pub enum Message {
     OlderReceived(OlderPage),
     /// Something happened to the request with this number that tries a model.
     Trial(u64, TrialEvent),
+    /// Something happened in the run with this number of an operation.
+    Operation(u64, OperationEvent),
+    /// How requests for the model with this id are routed, or why that is not known.
+    RouteExplained(String, Result<Route, String>),
     /// The result of a requested [`Change`](crate::model::change::Change); the error text says what
     /// to do.
     Changed(Result<ChangeOutcome, String>),

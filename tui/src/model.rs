@@ -25,12 +25,14 @@ pub mod ledger;
 pub mod log;
 pub mod money;
 pub mod nodes;
+pub mod operations;
 pub mod overlay;
 pub mod overview;
 pub mod people;
 pub mod plans;
 pub mod recent;
 pub mod record;
+pub mod route;
 pub mod screen;
 pub mod sessions;
 pub mod sign_in;
@@ -63,6 +65,7 @@ use self::keys::Key;
 use self::ledger::LedgerEntry;
 use self::log::RequestLog;
 use self::nodes::Node;
+use self::operations::Operations;
 use self::overlay::Overlay;
 use self::overview::Overview;
 use self::people::{Person, PersonRole};
@@ -130,6 +133,8 @@ pub struct Model {
     pub is_read_only: bool,
     /// The number of requests that were sent to try models.
     pub trials: u64,
+    /// The number of operations that were started.
+    pub operation_runs: u64,
     /// The steps from rows to what belongs to them that led to the open screen.
     pub trail: Vec<Visit>,
     /// The filters typed before, by the name of the screen.
@@ -191,6 +196,8 @@ pub struct Data {
     pub people: List<Person>,
     /// The sessions of the account.
     pub sessions: List<Session>,
+    /// The operations and their last runs.
+    pub operations: Operations,
     /// The requests in flight.
     pub in_flight: List<InFlight>,
 }
@@ -256,6 +263,7 @@ impl Model {
             start: None,
             is_read_only: false,
             trials: 0,
+            operation_runs: 0,
             trail: Vec::new(),
             filters: BTreeMap::new(),
             log_run: 0,
@@ -286,6 +294,7 @@ impl Model {
             Some(Overlay::Confirm(_)) => Focus::Confirm,
             Some(Overlay::Secret(_)) => Focus::Secret,
             Some(Overlay::Trial(_)) => Focus::Trial,
+            Some(Overlay::Route(_)) => Focus::Route,
         }
     }
 
@@ -295,10 +304,11 @@ impl Model {
     }
 
     /// Returns whether the time `now` would change the screen. Relative times show minutes, so
-    /// seconds matter only to the countdown of a lost connection.
+    /// seconds matter only to the countdown of a lost connection and to a running operation.
     pub fn needs_tick(&self, now: Timestamp) -> bool {
         let elapsed = self.now.map(|before| now.duration_since(before).as_secs());
         self.is_stale()
+            || self.data.operations.is_any_running()
             || elapsed.is_none_or(|seconds| !(0..MAX_CLOCK_LAG_SECONDS).contains(&seconds))
     }
 
@@ -350,6 +360,7 @@ impl Model {
             | Action::ResetPassword
             | Action::ResetUpstream
             | Action::ToggleDraining => self.has_role(Role::Operator),
+            Action::Explain => self.sees_all(),
             Action::Grant => self.has_role(Role::Owner),
             _ => true,
         }
@@ -388,7 +399,7 @@ impl Model {
             Screen::People => Some(&data.people.table),
             Screen::Sessions => Some(&data.sessions.table),
             Screen::InFlight => Some(&data.in_flight.table),
-            Screen::SignIn | Screen::Overview | Screen::Live => None,
+            Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! models and upstreams.
 
 mod catalogue;
+mod operations;
 mod traffic;
 mod usage;
 
@@ -26,6 +27,7 @@ use crate::model::sessions::Session;
 pub(super) use self::catalogue::{
     catalogue_model, to_model, to_model_change, to_profile, upstream,
 };
+pub(super) use self::operations::{finding, route, verification};
 pub(super) use self::traffic::{health, limit_use, traffic};
 pub(super) use self::usage::{in_flight, record, usage};
 

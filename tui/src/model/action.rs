@@ -124,6 +124,12 @@ pub enum Action {
     CopyAgent,
     /// Copies the `ctl` command that makes the change of the form or the question.
     CopyCommand,
+    /// Explains how requests for the selected model are routed.
+    Explain,
+    /// Starts the selected operation.
+    Run,
+    /// Stops the selected operation.
+    Stop,
     /// Tests whether the selected upstream can be reached.
     TestUpstream,
     /// Asks to end what keeps requests away from the selected upstream.

@@ -14,11 +14,13 @@ pub fn command_line(change: &Change) -> Option<String> {
         }
         change => vec![arguments(change)?],
     };
-    let line = |arguments: Vec<String>| {
-        let words: Vec<_> = arguments.iter().map(|word| quoted(word)).collect();
-        format!("ctl {}", words.join(" "))
-    };
-    Some(commands.into_iter().map(line).collect::<Vec<_>>().join("\n"))
+    Some(commands.iter().map(|it| line(it)).collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns `ctl` with these arguments, quoted for a shell.
+pub fn line(arguments: &[String]) -> String {
+    let words: Vec<_> = arguments.iter().map(|word| quoted(word)).collect();
+    format!("ctl {}", words.join(" "))
 }
 
 /// Returns the arguments of `ctl` for a single change.

@@ -33,6 +33,8 @@ pub enum Screen {
     People,
     /// The sessions of the account. It has no tab.
     Sessions,
+    /// The diagnosis, the verification of the ledger, the backup. It has no tab.
+    Operations,
     /// The requests in flight. It has no tab.
     InFlight,
 }
@@ -53,8 +55,14 @@ impl Screen {
     ];
 
     /// The screens without a tab.
-    pub const OTHERS: [Self; 5] =
-        [Self::Ledger, Self::Invites, Self::People, Self::Sessions, Self::InFlight];
+    pub const OTHERS: [Self; 6] = [
+        Self::Ledger,
+        Self::Invites,
+        Self::People,
+        Self::Sessions,
+        Self::InFlight,
+        Self::Operations,
+    ];
 
     /// Returns the name shown on the tab and in the palette.
     pub fn name(self) -> &'static str {
@@ -75,6 +83,7 @@ impl Screen {
             Self::People => "people",
             Self::Sessions => "sessions",
             Self::InFlight => "in-flight",
+            Self::Operations => "operations",
         }
     }
 
@@ -90,7 +99,7 @@ impl Screen {
 
     /// Returns whether it has a list, which a filter restricts.
     pub fn has_list(self) -> bool {
-        !matches!(self, Self::SignIn | Self::Overview | Self::Live)
+        !matches!(self, Self::SignIn | Self::Overview | Self::Live | Self::Operations)
     }
 
     /// Returns whether only operators may open it.
@@ -104,6 +113,7 @@ impl Screen {
                 | Self::Audit
                 | Self::Nodes
                 | Self::Invites
+                | Self::Operations
         )
     }
 }

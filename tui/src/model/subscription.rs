@@ -125,6 +125,8 @@ pub fn subscription(model: &Model) -> Subscription {
         Screen::People => &[Account, People],
         Screen::Sessions => &[Account, Sessions],
         Screen::InFlight => &[Account, InFlight],
+        // An operation is started by the user.
+        Screen::Operations => &[Account],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };

@@ -61,6 +61,7 @@ impl Related {
             | Screen::People
             | Screen::Sessions
             | Screen::InFlight
+            | Screen::Operations
             | Screen::Nodes => &[],
         }
     }

@@ -272,7 +272,7 @@ pub(super) fn selected_id(model: &Model) -> Option<&str> {
         Screen::People => Selectable::id(&data.people),
         Screen::Sessions => Selectable::id(&data.sessions),
         Screen::InFlight => Selectable::id(&data.in_flight),
-        Screen::SignIn | Screen::Overview | Screen::Live => None,
+        Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => None,
     }
 }
 
@@ -293,7 +293,7 @@ pub(super) fn filter(model: &Model) -> &str {
         Screen::People => &data.people.filter,
         Screen::Sessions => &data.sessions.filter,
         Screen::InFlight => &data.in_flight.filter,
-        Screen::SignIn | Screen::Overview | Screen::Live => "",
+        Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => "",
     }
 }
 
@@ -314,7 +314,7 @@ pub(super) fn set_filter(model: &mut Model, filter: &str) {
         Screen::People => data.people.set_filter(filter),
         Screen::Sessions => data.sessions.set_filter(filter),
         Screen::InFlight => data.in_flight.set_filter(filter),
-        Screen::SignIn | Screen::Overview | Screen::Live => {}
+        Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => {}
     }
 }
 
@@ -340,6 +340,6 @@ pub(super) fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
         Screen::People => Some(&mut data.people),
         Screen::Sessions => Some(&mut data.sessions),
         Screen::InFlight => Some(&mut data.in_flight),
-        Screen::SignIn | Screen::Overview | Screen::Live => None,
+        Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => None,
     }
 }
