@@ -137,9 +137,8 @@ fn noun(command: &str, argument: &str) -> Option<Noun> {
         }
         ("node drain" | "node remove", "name") => Some(Noun::Node),
         ("session revoke", "id") => Some(Noun::Session),
-        ("upstream show" | "upstream update" | "upstream remove", "name") | (_, "deployments") => {
-            Some(Noun::Upstream)
-        }
+        ("upstream show" | "upstream update" | "upstream remove" | "upstream reset", "name")
+        | (_, "deployments") => Some(Noun::Upstream),
         _ => None,
     }
 }

@@ -250,3 +250,50 @@ async fn the_last_error_contains_nothing_from_the_upstreams_body() {
     let health = health(&operator, "up-asked-0").await;
     assert_eq!((health.failures, health.last_error.as_str()), (1, "it answered HTTP 401"));
 }
+
+#[tokio::test]
+async fn a_reset_closes_an_open_breaker_and_is_audited() {
+    let (product, _clock, _alice, key) = product().await;
+    let operator = product.operator().await;
+    serve(&product, "sim-chat?status=503&times=5", "sim-chat").await;
+    send_until(&product, &key, &operator, BreakerState::Open).await;
+    let reset = |name: &str| {
+        let request = v1::ResetUpstreamRequest { name: name.to_owned() };
+        let mut upstreams = operator.upstreams();
+        async move { upstreams.reset_upstream(request).await }
+    };
+    reset("first").await.unwrap();
+    let first = health(&operator, "first").await;
+    assert_eq!((first.breaker(), first.failures), (BreakerState::Closed, 5));
+    assert_eq!(send_request(&product, &key).await, 200);
+    let first = health(&operator, "first").await;
+    assert_eq!((first.breaker(), first.requests), (BreakerState::Closed, 6), "it got the request");
+    assert_eq!(reset("nosuch").await.unwrap_err().code(), tonic::Code::NotFound);
+    reset("second").await.unwrap();
+    let entries = operator.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap();
+    let entries = entries.into_inner().entries.into_iter();
+    let resets: Vec<_> = entries
+        .filter(|it| it.action == "upstream.reset")
+        .map(|it| format!("{} {}: {}", it.actor, it.object, it.details))
+        .collect();
+    assert_eq!(
+        resets,
+        ["operator second: nothing kept requests away", "operator first: breaker open"]
+    );
+}
+
+#[tokio::test]
+async fn a_reset_ends_the_pause_that_an_upstream_asked_for() {
+    let (product, _clock, _alice, key) = product().await;
+    let operator = product.operator().await;
+    let (busy, good) = (RawUpstream::start().await, RawUpstream::start().await);
+    operator.add_model_on("asked", &[&busy.url, &good.url]).await;
+    let refusal = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 20\r\ncontent-length: 0\r\n\r\n";
+    let request = send_request(&product, &key);
+    let (status, ..) = tokio::join!(request, busy.answer(refusal), good.answer(good_answer()));
+    assert_eq!(status, 200);
+    let name = "up-asked-0".to_owned();
+    operator.upstreams().reset_upstream(v1::ResetUpstreamRequest { name }).await.unwrap();
+    let (status, _) = tokio::join!(send_request(&product, &key), busy.answer(good_answer()));
+    assert_eq!(status, 200, "the pause is over");
+}

@@ -11,6 +11,7 @@ mod call;
 mod change;
 mod convert;
 mod fetch;
+mod operations;
 mod pages;
 mod problem;
 mod schedule;
@@ -33,6 +34,7 @@ use std::time::Duration;
 
 pub use self::address::Address;
 use self::call::{SessionError, with_timeout};
+pub use self::operations::{explain, operate};
 use self::pages::Pages;
 pub use self::trial::{TrialKey, try_model};
 use crate::clock;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::connection::{self, Address, Connection, NewSession, TrialKey};
 use crate::message::Message;
 use crate::model::change::Change;
+use crate::model::operations::{OperationKind, OperationRequest};
 use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Subscription;
 use crate::model::trial::TrialRequest;
@@ -59,6 +60,14 @@ pub enum Effect {
     Try(TrialRequest),
     /// Stops the request that tries a model.
     StopTrial,
+    /// Starts an operation. Answered with `Operation`.
+    Operate(OperationRequest),
+    /// Stops an operation.
+    StopOperation(OperationKind),
+    /// Stops all operations.
+    StopOperations,
+    /// Asks how requests for the model with this id are routed. Answered with `RouteExplained`.
+    Explain(String),
     /// Copies the text to the terminal's clipboard.
     Copy(SecretString),
     /// Clears the screen and redraws every cell, so that no secret remains on it.
@@ -85,6 +94,8 @@ pub struct Runner {
     session: Option<Session>,
     /// Stops the request that tries a model when it is dropped.
     trial: Option<oneshot::Sender<()>>,
+    /// The operations that were started, some of which may have ended.
+    operations: Vec<(OperationKind, AbortHandle)>,
     tasks: JoinSet<()>,
 }
 
@@ -104,7 +115,11 @@ impl Effect {
     /// Returns whether the effect changes something on the gateway. A sign-in does not count: without
     /// it, nothing can be shown.
     pub fn is_change(&self) -> bool {
-        matches!(self, Self::Register { .. } | Self::SignOut | Self::Change(_) | Self::Try(_))
+        match self {
+            Self::Register { .. } | Self::SignOut | Self::Change(_) | Self::Try(_) => true,
+            Self::Operate(request) => request.kind == OperationKind::TestRequests,
+            _ => false,
+        }
     }
 }
 
@@ -129,6 +144,7 @@ impl Runner {
             refresh: Arc::default(),
             session: None,
             trial: None,
+            operations: Vec::new(),
             tasks: JoinSet::new(),
         }
     }
@@ -172,6 +188,16 @@ impl Runner {
             }
             Effect::Try(request) => self.try_model(request),
             Effect::StopTrial => self.trial = None,
+            Effect::Operate(request) => self.operate(request),
+            Effect::StopOperation(kind) => self.stop_operations(|it| it == kind),
+            Effect::StopOperations => self.stop_operations(|_| true),
+            Effect::Explain(model) => {
+                if let Some(session) = &self.session {
+                    let (gateway, token) = (self.gateway.clone(), session.token.clone());
+                    let messages = self.messages.clone();
+                    self.tasks.spawn(connection::explain(gateway, token, model, messages));
+                }
+            }
             terminal => return Some(terminal),
         }
         None
@@ -248,10 +274,30 @@ impl Runner {
         self.trial = Some(stop);
     }
 
+    fn operate(&mut self, request: OperationRequest) {
+        let Some(session) = &self.session else { return };
+        let (gateway, token) = (self.gateway.clone(), session.token.clone());
+        let kind = request.kind;
+        self.stop_operations(|it| it == kind);
+        let work = connection::operate(gateway, token, request, self.messages.clone());
+        self.operations.push((kind, self.tasks.spawn(work)));
+    }
+
+    fn stop_operations(&mut self, applies: impl Fn(OperationKind) -> bool) {
+        self.operations.retain(|(kind, task)| {
+            let stops = applies(*kind);
+            if stops {
+                task.abort();
+            }
+            !stops
+        });
+    }
+
     /// Ends the session locally and on the gateway. If the gateway is unreachable, the session
     /// expires there.
     fn sign_out(&mut self) {
         self.trial = None;
+        self.stop_operations(|_| true);
         if let Some(Session { token, task, .. }) = self.session.take() {
             task.abort();
             let gateway = self.gateway.clone();

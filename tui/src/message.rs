@@ -13,8 +13,11 @@ use crate::model::invites::Invite;
 use crate::model::keys::Key;
 use crate::model::ledger::LedgerEntry;
 use crate::model::nodes::Node;
+use crate::model::operations::OperationEvent;
+use crate::model::people::Person;
 use crate::model::plans::Plan;
 use crate::model::record::{LogBatch, OlderPage};
+use crate::model::route::Route;
 use crate::model::sessions::Session;
 use crate::model::sign_in::SignInRefusal;
 use crate::model::subscription::Topic;
@@ -66,6 +69,10 @@ pub enum Message {
     OlderReceived(OlderPage),
     /// Something happened to the request with this number that tries a model.
     Trial(u64, TrialEvent),
+    /// Something happened in the run with this number of an operation.
+    Operation(u64, OperationEvent),
+    /// How requests for the model with this id are routed, or why that is not known.
+    RouteExplained(String, Result<Route, String>),
     /// The result of a requested [`Change`](crate::model::change::Change); the error text says what
     /// to do.
     Changed(Result<ChangeOutcome, String>),
@@ -141,6 +148,13 @@ pub enum Loaded {
     Nodes(Vec<Node>),
     /// The invites to register.
     Invites(Vec<Invite>),
+    /// The people of an account.
+    People {
+        /// The account; `None` for the signed-in one.
+        subject: Option<String>,
+        /// The people.
+        people: Vec<Person>,
+    },
     /// The sessions of the account.
     Sessions(Vec<Session>),
     /// The requests in flight, the oldest first.
@@ -177,6 +191,7 @@ impl Loaded {
             Self::Ledger { .. } => Topic::Ledger,
             Self::Nodes(_) => Topic::Nodes,
             Self::Invites(_) => Topic::Invites,
+            Self::People { .. } => Topic::People,
             Self::Sessions(_) => Topic::Sessions,
             Self::InFlight { .. } => Topic::InFlight,
             Self::Traffic(_) => Topic::Traffic,

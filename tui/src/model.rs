@@ -25,11 +25,14 @@ pub mod ledger;
 pub mod log;
 pub mod money;
 pub mod nodes;
+pub mod operations;
 pub mod overlay;
 pub mod overview;
+pub mod people;
 pub mod plans;
 pub mod recent;
 pub mod record;
+pub mod route;
 pub mod screen;
 pub mod sessions;
 pub mod sign_in;
@@ -62,8 +65,10 @@ use self::keys::Key;
 use self::ledger::LedgerEntry;
 use self::log::RequestLog;
 use self::nodes::Node;
+use self::operations::Operations;
 use self::overlay::Overlay;
 use self::overview::Overview;
+use self::people::{Person, PersonRole};
 use self::plans::Plan;
 pub use self::screen::Screen;
 use self::sessions::Session;
@@ -128,6 +133,8 @@ pub struct Model {
     pub is_read_only: bool,
     /// The number of requests that were sent to try models.
     pub trials: u64,
+    /// The number of operations that were started.
+    pub operation_runs: u64,
     /// The steps from rows to what belongs to them that led to the open screen.
     pub trail: Vec<Visit>,
     /// The filters typed before, by the name of the screen.
@@ -185,8 +192,12 @@ pub struct Data {
     pub nodes: List<Node>,
     /// The invites to register.
     pub invites: List<Invite>,
+    /// The people of the account that the trail leads from, else of the signed-in account.
+    pub people: List<Person>,
     /// The sessions of the account.
     pub sessions: List<Session>,
+    /// The operations and their last runs.
+    pub operations: Operations,
     /// The requests in flight.
     pub in_flight: List<InFlight>,
 }
@@ -252,6 +263,7 @@ impl Model {
             start: None,
             is_read_only: false,
             trials: 0,
+            operation_runs: 0,
             trail: Vec::new(),
             filters: BTreeMap::new(),
             log_run: 0,
@@ -282,6 +294,7 @@ impl Model {
             Some(Overlay::Confirm(_)) => Focus::Confirm,
             Some(Overlay::Secret(_)) => Focus::Secret,
             Some(Overlay::Trial(_)) => Focus::Trial,
+            Some(Overlay::Route(_)) => Focus::Route,
         }
     }
 
@@ -291,10 +304,11 @@ impl Model {
     }
 
     /// Returns whether the time `now` would change the screen. Relative times show minutes, so
-    /// seconds matter only to the countdown of a lost connection.
+    /// seconds matter only to the countdown of a lost connection and to a running operation.
     pub fn needs_tick(&self, now: Timestamp) -> bool {
         let elapsed = self.now.map(|before| now.duration_since(before).as_secs());
         self.is_stale()
+            || self.data.operations.is_any_running()
             || elapsed.is_none_or(|seconds| !(0..MAX_CLOCK_LAG_SECONDS).contains(&seconds))
     }
 
@@ -330,6 +344,11 @@ impl Model {
             return false;
         }
         match action {
+            Action::New | Action::Remove | Action::Grant | Action::ResetPassword
+                if self.screen == Screen::People =>
+            {
+                self.manages_people()
+            }
             Action::Open(screen) => self.sees_all() || !screen.is_for_operators(),
             Action::New | Action::Modify | Action::Remove => {
                 matches!(self.screen, Screen::Keys | Screen::Sessions | Screen::InFlight)
@@ -339,10 +358,28 @@ impl Model {
             | Action::SetPlan
             | Action::Rename
             | Action::ResetPassword
+            | Action::ResetUpstream
             | Action::ToggleDraining => self.has_role(Role::Operator),
+            Action::Explain => self.sees_all(),
             Action::Grant => self.has_role(Role::Owner),
             _ => true,
         }
+    }
+
+    /// Returns the account whose data the open screen shows because the trail leads from it.
+    pub fn subject(&self) -> Option<&str> {
+        self.trail.last()?.subject.as_deref()
+    }
+
+    /// Returns whether the signed-in person may manage the people that are shown: those of its own
+    /// account unless it is one of the members, those of others as an operator.
+    fn manages_people(&self) -> bool {
+        let account = self.data.account.value.as_ref();
+        let is_own = |name| account.is_some_and(|it| it.name == name);
+        if self.subject().is_none_or(is_own) {
+            return account.is_some_and(|it| it.person_role != Some(PersonRole::Member));
+        }
+        self.has_role(Role::Operator)
     }
 
     /// Returns how the table of the open screen is shown.
@@ -359,9 +396,10 @@ impl Model {
             Screen::Nodes => Some(&data.nodes.table),
             Screen::Ledger => Some(&data.ledger.table),
             Screen::Invites => Some(&data.invites.table),
+            Screen::People => Some(&data.people.table),
             Screen::Sessions => Some(&data.sessions.table),
             Screen::InFlight => Some(&data.in_flight.table),
-            Screen::SignIn | Screen::Overview | Screen::Live => None,
+            Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => None,
         }
     }
 

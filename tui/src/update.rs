@@ -19,10 +19,13 @@ mod keys;
 mod list;
 mod models;
 mod nodes;
+mod operations;
 mod overlay;
 mod palette;
 mod parse;
+mod people;
 mod plans;
+mod route;
 mod sessions;
 mod shell;
 mod sign_in;
@@ -108,8 +111,10 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
         Screen::Audit | Screen::Ledger => list::copy_id(model, action),
         Screen::Nodes => nodes::act(model, action),
         Screen::Invites => invites::act(model, action),
+        Screen::People => people::act(model, action),
         Screen::Sessions => sessions::act(model, action),
         Screen::InFlight => in_flight::act(model, action),
+        Screen::Operations => operations::act(model, action),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
     }
 }

@@ -18,10 +18,13 @@ mod live;
 mod live_now;
 mod models;
 mod nodes;
+mod operations;
 mod overlay;
 mod overview;
 mod panes;
+mod people;
 mod plans;
+mod route;
 mod sessions;
 mod shell;
 mod sign_in;
@@ -65,8 +68,10 @@ pub fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Screen::Nodes => nodes::render(model, buffer, body),
         Screen::Ledger => ledger::render(model, buffer, body),
         Screen::Invites => invites::render(model, buffer, body),
+        Screen::People => people::render(model, buffer, body),
         Screen::Sessions => sessions::render(model, buffer, body),
         Screen::InFlight => in_flight::render(model, buffer, body),
+        Screen::Operations => operations::render(model, buffer, body),
     }
     if model.is_stale() {
         buffer.set_style(body, model.theme.faint());
@@ -98,9 +103,10 @@ pub fn hit_test(model: &Model, area: Rect, position: Position) -> Option<Action>
         Screen::Nodes => panes::list_area(model, &model.data.nodes, body),
         Screen::Ledger => panes::list_area(model, &model.data.ledger, body),
         Screen::Invites => panes::list_area(model, &model.data.invites, body),
+        Screen::People => panes::list_area(model, &model.data.people, body),
         Screen::Sessions => panes::list_area(model, &model.data.sessions, body),
         Screen::InFlight => panes::list_area(model, &model.data.in_flight, body),
-        Screen::SignIn | Screen::Overview | Screen::Live => return None,
+        Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => return None,
     };
     let rows = widget::table::body_area(widget::frame::inner_area(list))?;
     let line = usize::from(position.y.checked_sub(rows.y)?);

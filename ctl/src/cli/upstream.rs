@@ -35,6 +35,13 @@ pub(crate) enum UpstreamCommand {
     /// Remove an upstream that has no deployments; asks first on a terminal
     #[command(after_help = "Example:\n  ctl upstream remove local")]
     Remove(Remove),
+    /// Let requests go to an upstream again at once, after it was repaired
+    ///
+    /// Closes its circuit breaker, and ends the pauses of its credentials and the effect of failed health checks, on the
+    /// gateway that is called. With several gateways, repeat it with the --server of each. Statistics stay, and what fails
+    /// again has its usual effect.
+    #[command(after_help = "Example:\n  ctl upstream reset local")]
+    Reset(Reset),
 }
 
 /// The sources of an upstream's credentials, which requests use in turn.
@@ -261,6 +268,13 @@ pub(crate) struct Show {
 /// Arguments of `ctl upstream remove`.
 #[derive(Debug, Args)]
 pub(crate) struct Remove {
+    /// Upstream name
+    pub(crate) name: String,
+}
+
+/// Arguments of `ctl upstream reset`.
+#[derive(Debug, Args)]
+pub(crate) struct Reset {
     /// Upstream name
     pub(crate) name: String,
 }

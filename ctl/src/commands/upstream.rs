@@ -9,7 +9,7 @@ use std::path::Path;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::{
     AddUpstreamRequest, ClientCertificate, CredentialList, Deadlines, ListUpstreamsRequest,
-    ProxyLogin, RemoveUpstreamRequest, UpdateUpstreamRequest, Upstream,
+    ProxyLogin, RemoveUpstreamRequest, ResetUpstreamRequest, UpdateUpstreamRequest, Upstream,
 };
 use serde::Serialize;
 use trust::Trust;
@@ -17,7 +17,7 @@ use trust::Trust;
 use super::{enum_name, non_empty, nothing_to_change, require_listed, required, rfc3339};
 use crate::Shell;
 use crate::cli::upstream::{
-    self as cli, Add, HealthCheckChange, ProxyChange, Remove, Show, Update, UpstreamCommand,
+    self as cli, Add, HealthCheckChange, ProxyChange, Remove, Reset, Show, Update, UpstreamCommand,
 };
 use crate::error::Failure;
 use crate::output::Record;
@@ -73,6 +73,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: UpstreamCommand) -> Resu
         UpstreamCommand::Add(input) => add(shell, input).await,
         UpstreamCommand::Update(input) => update(shell, input).await,
         UpstreamCommand::Remove(input) => remove(shell, input).await,
+        UpstreamCommand::Reset(input) => reset(shell, input).await,
     }
 }
 
@@ -190,6 +191,13 @@ async fn remove(shell: &mut Shell<'_>, input: Remove) -> Result<(), Failure> {
     }
     client.remove_upstream(RemoveUpstreamRequest { name: input.name.clone() }).await?;
     shell.output.note(&format!("removed upstream {}", input.name));
+    Ok(())
+}
+
+async fn reset(shell: &mut Shell<'_>, Reset { name }: Reset) -> Result<(), Failure> {
+    let mut client = UpstreamServiceClient::new(shell.connect().await?);
+    client.reset_upstream(ResetUpstreamRequest { name: name.clone() }).await?;
+    shell.output.note(&format!("requests go to upstream {name} again, on this gateway"));
     Ok(())
 }
 

@@ -55,6 +55,7 @@ const LINES: &[&str] = &[
     "upstream add u --url sim:",
     "upstream update u --url sim:",
     "upstream remove u",
+    "upstream reset u",
     "node list",
     "node drain gate-1",
     "node remove gate-2",

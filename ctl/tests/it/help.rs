@@ -60,6 +60,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "upstream add",
     "upstream update",
     "upstream remove",
+    "upstream reset",
     "node",
     "node list",
     "node drain",

@@ -55,4 +55,13 @@ impl UpstreamService for Upstreams {
         self.control.remove_upstream(&caller, request.into_inner().name).await?;
         Ok(Response::new(v1::RemoveUpstreamResponse {}))
     }
+
+    async fn reset_upstream(
+        &self,
+        request: Request<v1::ResetUpstreamRequest>,
+    ) -> RpcResult<v1::ResetUpstreamResponse> {
+        let caller = auth::mutating_caller(&self.control, &request).await?;
+        self.control.reset_upstream(&caller, request.into_inner().name).await?;
+        Ok(Response::new(v1::ResetUpstreamResponse {}))
+    }
 }

@@ -151,6 +151,14 @@ impl CredentialStates {
         refuses_credential && has_others && self.pause_left(now).is_none()
     }
 
+    /// Ends all pauses. Requests and refusals stay counted.
+    pub(super) fn end_pauses(&self) {
+        for state in &self.states {
+            state.paused_until.store(0, Ordering::Relaxed);
+            state.ends_when_accepted.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// Returns the health of the credentials.
     pub(super) fn health(&self, now: Duration) -> Vec<CredentialHealth> {
         let health = |state: &CredentialState| CredentialHealth {

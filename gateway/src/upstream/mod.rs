@@ -196,6 +196,11 @@ impl UpstreamClients {
         self.stats.read(upstream, |stats| stats.credentials().pause_left(now)).flatten()
     }
 
+    /// Ends what keeps requests away from an upstream at `now`, the monotonic time.
+    pub fn reset(&self, upstream: &Arc<Upstream>, now: Duration) {
+        self.stats.read(upstream, |stats| stats.reset(now));
+    }
+
     /// Returns the health of an upstream; `None` if nothing was sent to it since its entry changed.
     pub fn health(&self, upstream: &Arc<Upstream>, now: Duration) -> Option<Health> {
         self.stats.read(upstream, |stats| stats.health(now))

@@ -55,6 +55,8 @@ pub(super) struct UpstreamStats {
     last_error: ArcSwapOption<LastError>,
     credentials: CredentialStates,
     check: CheckResults,
+    /// The number of the first minute whose failures count for the breaker's failure rate.
+    rate_since: AtomicU64,
     in_flight: AtomicU32,
     /// Attempts that were answered or failed.
     attempts: AtomicU64,
@@ -304,7 +306,9 @@ impl UpstreamStats {
         let text = error.for_operators();
         self.last_error.store(Some(LastError { text, at }.into()));
         self.breaker.record_failure(now, || {
-            let (requests, failures) = self.counts(now, FAILURE_RATE_MINUTES);
+            let since_reset =
+                (number(now) + 1).saturating_sub(self.rate_since.load(Ordering::Relaxed));
+            let (requests, failures) = self.counts(now, since_reset.min(FAILURE_RATE_MINUTES));
             requests >= MIN_REQUESTS && failures * 2 >= requests
         })
     }
@@ -331,6 +335,16 @@ impl UpstreamStats {
     /// Returns whether the last health check failed, but not the one before it.
     pub(super) fn has_check_just_failed(&self) -> bool {
         self.check.consecutive_failures.load(Ordering::Relaxed) == 1
+    }
+
+    /// Ends what keeps requests away at `now`: an open breaker, pauses of credentials, failed health checks. The
+    /// statistics stay, but failures of this minute and earlier ones do not open the breaker again.
+    pub(super) fn reset(&self, now: Duration) {
+        self.rate_since.store(number(now) + 1, Ordering::Relaxed);
+        self.breaker.record_success();
+        self.credentials.end_pauses();
+        self.check.has_result.store(false, Ordering::Relaxed);
+        self.check.consecutive_failures.store(0, Ordering::Relaxed);
     }
 
     /// Records an answer with implausible usage; `complaint` describes it.
@@ -429,6 +443,7 @@ fn number(now: Duration) -> u64 {
 mod tests {
     use super::*;
     use domain::health::BreakerState;
+    use domain::upstream::CredentialIndex;
 
     fn at(seconds: u64) -> (Timestamp, Duration) {
         (Timestamp::from_second(seconds.cast_signed()).unwrap(), Duration::from_secs(seconds))
@@ -510,6 +525,43 @@ mod tests {
                 (Some(CheckState::Passing), granted),
             ]
         );
+    }
+
+    #[test]
+    fn a_reset_lets_requests_through_and_keeps_the_statistics() {
+        let stats = UpstreamStats::new(2);
+        let now = at(70).1;
+        for _ in 0..10 {
+            stats.record_answer(Duration::from_millis(40), now);
+            fail(&stats, 70);
+        }
+        for _ in 0..MAX_FAILED_CHECKS {
+            stats.record_check(false);
+        }
+        let refused = |status| UpstreamError::Refused {
+            status,
+            body: domain::wire::error::ReportedError::default(),
+            headers: Box::default(),
+        };
+        stats.credentials().record_failure(CredentialIndex(1), &refused(401), now);
+        stats.reset(now);
+        let health = stats.health(now);
+        assert_eq!((health.breaker, health.check), (BreakerState::Closed, None));
+        assert!(health.credentials.iter().all(|it| it.pause_left.is_none()), "{health:?}");
+        assert_eq!((health.requests, health.failures), (20, 10));
+        assert_eq!(stats.permit(now), Permission::Granted);
+        // The rate of before the reset does not open it again, five failures in a row do.
+        let opened: Vec<_> = (0..5).map(|_| fail(&stats, 71).is_some()).collect();
+        assert_eq!(opened, [false, false, false, false, true]);
+        // From the next minute on, the rate counts again.
+        stats.reset(at(71).1);
+        let opened: Vec<_> = (0..12)
+            .map(|_| {
+                stats.record_answer(Duration::from_millis(40), at(125).1);
+                fail(&stats, 125).is_some()
+            })
+            .collect();
+        assert_eq!(opened, (1..=12).map(|pair| pair >= 10).collect::<Vec<_>>());
     }
 
     #[test]

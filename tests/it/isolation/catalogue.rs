@@ -91,6 +91,11 @@ pub(super) async fn attempt(rpc: &str, caller: &Session) -> Option<Case> {
             all.push(shown(caller.upstreams().remove_upstream(request).await));
             Rule::Operator
         }
+        "UpstreamService/ResetUpstream" => {
+            let request = v1::ResetUpstreamRequest { name: "simulator".to_owned() };
+            all.push(shown(caller.upstreams().reset_upstream(request).await));
+            Rule::Operator
+        }
         "CatalogueService/ApplyChanges" => {
             let (name, url) = ("evil".to_owned(), "sim:".to_owned());
             let upstream = Some(v1::Upstream { name, url, ..Default::default() });

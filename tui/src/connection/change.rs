@@ -1,5 +1,7 @@
 //! The calls that change state on the gateway.
 
+mod access;
+
 use jiff::{SignedDuration, Timestamp};
 use proto::client;
 use proto::v1;
@@ -8,6 +10,7 @@ use proto::v1::diagnostics_service_client::DiagnosticsServiceClient;
 use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::node_service_client::NodeServiceClient;
+use proto::v1::people_service_client::PeopleServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::usage_service_client::UsageServiceClient;
@@ -83,6 +86,7 @@ async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutco
         }
         change @ (Change::AddUpstream(_)
         | Change::UpdateUpstream(_)
+        | Change::ResetUpstream { .. }
         | Change::RemoveUpstream { .. }) => {
             upstream(UpstreamServiceClient::new(channel), change).await
         }
@@ -103,7 +107,14 @@ async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutco
         | Change::CreateInvite { .. }
         | Change::RevokeInvite { .. }
         | Change::RevokeSession { .. }
-        | Change::RevokeOtherSessions) => access(AccountServiceClient::new(channel), change).await,
+        | Change::RevokeOtherSessions) => {
+            access::account(AccountServiceClient::new(channel), change).await
+        }
+        change @ (Change::AddPerson { .. }
+        | Change::SetPersonRole { .. }
+        | Change::RemovePerson { .. }) => {
+            access::people(PeopleServiceClient::new(channel), change).await
+        }
         Change::TestUpstream { name } => test_upstream(channel, &name).await,
         Change::CancelRequest { id } => {
             let notice = format!("request `{id}` is cancelled");
@@ -253,48 +264,6 @@ async fn account(
     Ok(notice_only(notice))
 }
 
-/// Changes codes and sessions.
-async fn access(
-    mut accounts: AccountServiceClient<client::Connection>,
-    change: Change,
-) -> Result<ChangeOutcome, Status> {
-    let notice = match change {
-        Change::ResetPassword { account } => {
-            let request = v1::CreatePasswordResetRequest { account };
-            let answer = with_timeout(accounts.create_password_reset(request)).await?;
-            let (name, code) = (answer.account_name, answer.code);
-            let notice = format!("`{name}` can set a new password with the code");
-            let secret = Some(issued(SecretKind::PasswordReset, name, code));
-            return Ok(ChangeOutcome { notice, secret, is_batch: false });
-        }
-        Change::CreateInvite { ttl_seconds, plan, credit_usd } => {
-            let credit_usd = credit_usd.unwrap_or_default();
-            let request = v1::CreateInviteRequest { ttl_seconds, plan, credit_usd };
-            let answer = with_timeout(accounts.create_invite(request)).await?;
-            let notice = "the invite is created".to_owned();
-            let secret = Some(issued(SecretKind::Invite, String::new(), answer.code));
-            return Ok(ChangeOutcome { notice, secret, is_batch: false });
-        }
-        Change::RevokeInvite { id } => {
-            let notice = format!("invite `{id}` is revoked");
-            with_timeout(accounts.revoke_invite(v1::RevokeInviteRequest { id })).await?;
-            notice
-        }
-        Change::RevokeSession { id } => {
-            let notice = format!("session `{id}` has ended");
-            with_timeout(accounts.revoke_session(v1::RevokeSessionRequest { id })).await?;
-            notice
-        }
-        Change::RevokeOtherSessions => {
-            let request = v1::RevokeOtherSessionsRequest {};
-            let ended = with_timeout(accounts.revoke_other_sessions(request)).await?.ended_sessions;
-            format!("{ended} other sessions have ended")
-        }
-        _ => return Err(Status::internal("not a change of codes or sessions")),
-    };
-    Ok(notice_only(notice))
-}
-
 async fn model(
     mut models: ModelServiceClient<client::Connection>,
     change: Change,
@@ -351,6 +320,11 @@ async fn upstream(
                 ..Default::default()
             };
             with_timeout(upstreams.update_upstream(request)).await?;
+            notice
+        }
+        Change::ResetUpstream { name } => {
+            let notice = format!("requests go to `{name}` again");
+            with_timeout(upstreams.reset_upstream(v1::ResetUpstreamRequest { name })).await?;
             notice
         }
         Change::RemoveUpstream { name } => {

@@ -5,6 +5,7 @@
 //! models and upstreams.
 
 mod catalogue;
+mod operations;
 mod traffic;
 mod usage;
 
@@ -19,12 +20,14 @@ use crate::model::invites::Invite;
 use crate::model::keys::Key;
 use crate::model::ledger::LedgerEntry;
 use crate::model::nodes::{Node, NodeState};
+use crate::model::people::{Person, PersonRole};
 use crate::model::plans::{Limits, Plan};
 use crate::model::sessions::Session;
 
 pub(super) use self::catalogue::{
     catalogue_model, to_model, to_model_change, to_profile, upstream,
 };
+pub(super) use self::operations::{finding, route, verification};
 pub(super) use self::traffic::{health, limit_use, traffic};
 pub(super) use self::usage::{in_flight, record, usage};
 
@@ -44,6 +47,7 @@ pub(super) fn account(account: v1::Account) -> Account {
             v1::AccountStatus::Deleted => AccountStatus::Deleted,
         },
         suspended_for: None,
+        person_role: None,
         plan: present(account.plan),
         balance_usd: present(account.balance_usd),
         recent: None,
@@ -59,6 +63,27 @@ pub(super) fn to_role(role: Role) -> v1::Role {
         Role::Support => v1::Role::Support,
         Role::Operator => v1::Role::Operator,
         Role::Owner => v1::Role::Owner,
+    }
+}
+
+pub(super) fn person(person: v1::Person) -> Person {
+    Person {
+        role: match person.role() {
+            v1::PersonRole::Unspecified => None,
+            v1::PersonRole::Member => Some(PersonRole::Member),
+            v1::PersonRole::Admin => Some(PersonRole::Admin),
+        },
+        id: person.id,
+        name: person.name,
+        is_removed: person.removed,
+        created_at: time(person.created_at),
+    }
+}
+
+pub(super) fn to_person_role(role: PersonRole) -> v1::PersonRole {
+    match role {
+        PersonRole::Member => v1::PersonRole::Member,
+        PersonRole::Admin => v1::PersonRole::Admin,
     }
 }
 

@@ -8,6 +8,7 @@ use proto::v1::key_service_client::KeyServiceClient;
 use proto::v1::ledger_service_client::LedgerServiceClient;
 use proto::v1::model_service_client::ModelServiceClient;
 use proto::v1::node_service_client::NodeServiceClient;
+use proto::v1::people_service_client::PeopleServiceClient;
 use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
@@ -55,6 +56,7 @@ async fn answer(
             let mut accounts = AccountServiceClient::new(channel.clone());
             let answer = with_timeout(accounts.who_am_i(v1::WhoAmIRequest {})).await?;
             let mut account = convert::account(answer.account.unwrap_or_default());
+            account.person_role = answer.person.and_then(|it| convert::person(it).role);
             if account.status == AccountStatus::Suspended {
                 account.suspended_for = suspension_reason(channel, &account.name).await;
             }
@@ -145,6 +147,14 @@ async fn answer(
             let mut accounts = AccountServiceClient::new(channel);
             let answer = with_timeout(accounts.list_invites(v1::ListInvitesRequest {})).await?;
             Ok(Loaded::Invites(answer.invites.into_iter().map(convert::invite).collect()))
+        }
+        Topic::People => {
+            let mut people = PeopleServiceClient::new(channel);
+            let account = subject.clone().unwrap_or_default();
+            let answer =
+                with_timeout(people.list_people(v1::ListPeopleRequest { account })).await?;
+            let people = answer.people.into_iter().map(convert::person).collect();
+            Ok(Loaded::People { subject, people })
         }
         Topic::Sessions => {
             let mut accounts = AccountServiceClient::new(channel);

@@ -104,7 +104,12 @@ impl Schedule {
 fn refresh_interval(topic: Topic) -> Duration {
     let seconds = match topic {
         Topic::Limits | Topic::Health | Topic::Nodes | Topic::InFlight => 2,
-        Topic::Accounts | Topic::Audit | Topic::Ledger | Topic::Invites | Topic::Sessions => 10,
+        Topic::Accounts
+        | Topic::Audit
+        | Topic::Ledger
+        | Topic::Invites
+        | Topic::People
+        | Topic::Sessions => 10,
         Topic::Account | Topic::Keys | Topic::Usage | Topic::Matching | Topic::Upstreams => 30,
         // The traffic stream continues the errors.
         Topic::Models | Topic::Plans | Topic::UsageBefore | Topic::Errors | Topic::Minutes => 60,

@@ -135,7 +135,8 @@ impl Connection {
                         schedule.expedite(&[Topic::Usage], Instant::now());
                     }
                     if before.subject != subscription.subject {
-                        schedule.expedite(&[Topic::Audit, Topic::Ledger], Instant::now());
+                        let topics = [Topic::Audit, Topic::Ledger, Topic::People];
+                        schedule.expedite(&topics, Instant::now());
                     }
                     if before.keys != subscription.keys {
                         schedule.expedite(&[Topic::Keys], Instant::now());

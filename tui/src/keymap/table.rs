@@ -9,11 +9,11 @@ use tui_input::InputRequest::{
 use super::binding::{Binding, row};
 use crate::model::Action::{
     self, Back, Chart, Columns, Complete, Copy, CopyAgent, CopyCommand, CopyRows, CopyValue,
-    Credit, Detail, Field, First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move, New,
-    NextModel, Open, OpenRecord, Page, Password, Pause, Quit, Range, Refresh, Remove, RemoveOthers,
-    Rename, Reset, ResetPassword, Reverse, Rotate, SaveFilter, Scroll, SetPlan, Shift, Sideways,
-    SignOut, Sort, Submit, Suspend, Tab, TestUpstream, Theme, ToggleDraining, ToggleRegistration,
-    ToggleSuspension, ToggleUtc, Try,
+    Credit, Detail, Explain, Field, First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move,
+    New, NextModel, Open, OpenRecord, Page, Password, Pause, Quit, Range, Refresh, Remove,
+    RemoveOthers, Rename, Reset, ResetPassword, ResetUpstream, Reverse, Rotate, Run, SaveFilter,
+    Scroll, SetPlan, Shift, Sideways, SignOut, Sort, Stop, Submit, Suspend, Tab, TestUpstream,
+    Theme, ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
 };
 use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
@@ -40,6 +40,8 @@ const NODES: Focus = Focus::Screen(Screen::Nodes);
 const LEDGER: Focus = Focus::Screen(Screen::Ledger);
 const INVITES: Focus = Focus::Screen(Screen::Invites);
 const IN_FLIGHT: Focus = Focus::Screen(Screen::InFlight);
+const OPERATIONS: Focus = Focus::Screen(Screen::Operations);
+const PEOPLE: Focus = Focus::Screen(Screen::People);
 const SESSIONS: Focus = Focus::Screen(Screen::Sessions);
 /// The screens whose rows lead to others.
 const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
@@ -47,7 +49,7 @@ const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
 /// All screens of a signed-in account.
 const SCREENS: &[Focus] = &[
     OVERVIEW, KEYS, MODELS, USAGE, LIVE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES,
-    SESSIONS, IN_FLIGHT,
+    PEOPLE, SESSIONS, IN_FLIGHT, OPERATIONS,
 ];
 /// Every focus.
 const EVERYWHERE: &[Focus] = &[
@@ -64,8 +66,10 @@ const EVERYWHERE: &[Focus] = &[
     NODES,
     LEDGER,
     INVITES,
+    PEOPLE,
     SESSIONS,
     IN_FLIGHT,
+    OPERATIONS,
     Filter,
     Palette,
     Focus::Chart,
@@ -77,16 +81,19 @@ const EVERYWHERE: &[Focus] = &[
     Confirm,
     Secret,
     Focus::Trial,
+    Focus::Route,
     Help,
 ];
 /// Screens with a row cursor.
 const LISTS: &[Focus] = &[
-    KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS,
-    IN_FLIGHT,
+    KEYS, MODELS, USAGE, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, PEOPLE,
+    SESSIONS, IN_FLIGHT,
 ];
 /// Lists in which the arrows at the side go to what belongs to a row, and back.
-const SIDEWAYS: &[Focus] =
-    &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, SESSIONS, IN_FLIGHT];
+const SIDEWAYS: &[Focus] = &[
+    KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, AUDIT, NODES, LEDGER, INVITES, PEOPLE, SESSIONS,
+    IN_FLIGHT,
+];
 /// Choices from a list.
 const CHOICES: &[Focus] = &[Focus::Columns, Focus::Values, Focus::Themes];
 /// Where typed characters are text.
@@ -174,6 +181,13 @@ pub const TABLE: &[Binding] = &[
     row(&[OVERVIEW, LIVE], &[(NONE, Char('e'))], Action::Enter, "the requests with an error in the last hour").hint("errors"),
     row(SIDEWAYS, &[(NONE, Left), (NONE, Char('h'))], Back, "go back"),
 
+    // route
+    row(&[Focus::Route], &[(NONE, Char('r'))], Refresh, "ask again").hint("again"),
+    row(&[Focus::Route], &[(NONE, Char('y'))], Copy, "copy the `ctl` command that shows the same").hint("copy ctl"),
+    row(&[Focus::Route], &[(NONE, Down), (NONE, Char('j'))], Move(1), "scroll down"),
+    row(&[Focus::Route], &[(NONE, Up), (NONE, Char('k'))], Move(-1), "scroll up"),
+    row(&[Focus::Route], &[(NONE, Esc), (NONE, Enter), (NONE, Char('q'))], Back, "close it").hint("close"),
+
     // actions on the selected row
     row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new"),
     row(&[KEYS], &[(NONE, Char('e'))], Modify, "change its label, limits, models or end").hint("edit").command("edit"),
@@ -185,6 +199,7 @@ pub const TABLE: &[Binding] = &[
     row(&[MODELS], &[(NONE, Char('n'))], New, "new model").hint("new").command("new"),
     row(&[MODELS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[MODELS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
+    row(&[MODELS], &[(NONE, Char('w'))], Explain, "where its requests go, and why").hint("route").command("route"),
     row(&[USAGE], &[(NONE, Char('p')), (NONE, Char(' '))], Pause, "pause or resume the log").hint("pause").command("pause"),
     row(&[OVERVIEW, USAGE, LIVE], &[(NONE, Char('c'))], Chart, "chart of tokens, requests, cost and durations").hint("chart").command("chart"),
     row(&[USAGE], &[(NONE, Char('t'))], Jump, "go to a time").hint("time").command("time"),
@@ -201,16 +216,30 @@ pub const TABLE: &[Binding] = &[
     row(&[INVITES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke"),
     row(&[LIVE], &[(NONE, Char('i'))], Open(Screen::InFlight), "all requests in flight").hint("in flight"),
     row(&[IN_FLIGHT], &[(NONE, Char('x')), (NONE, Delete)], Remove, "cancel it").hint("cancel").command("cancel"),
+    row(&[PEOPLE], &[(NONE, Char('n'))], New, "add a person").hint("add").command("new"),
+    row(&[PEOPLE], &[(NONE, Char('o'))], Grant, "give it another role").hint("role").command("role"),
+    row(&[PEOPLE], &[(NONE, Char('w'))], ResetPassword, "a code for a new password").hint("code").command("reset-password"),
+    row(&[PEOPLE], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
+    row(&[OPERATIONS], &[(NONE, Enter)], Run, "run it").hint("run").command("run"),
+    row(&[OPERATIONS], &[(NONE, Char('x')), (NONE, Delete)], Stop, "stop it").hint("stop").command("stop"),
+    row(&[OPERATIONS], &[(NONE, Char('y'))], Copy, "copy the `ctl` command that does the same").hint("copy ctl"),
+    row(&[OPERATIONS], &[(NONE, Down), (NONE, Char('j'))], Move(1), "next operation"),
+    row(&[OPERATIONS], &[(NONE, Up), (NONE, Char('k'))], Move(-1), "previous operation"),
+    row(&[OPERATIONS], &[(NONE, Char('J'))], Scroll(1), "scroll the result down").hint("scroll"),
+    row(&[OPERATIONS], &[(NONE, Char('K'))], Scroll(-1), "scroll the result up"),
+    row(&[OPERATIONS], &[(NONE, PageDown)], Scroll(10), "scroll the result ten lines down"),
+    row(&[OPERATIONS], &[(NONE, PageUp)], Scroll(-10), "scroll the result ten lines up"),
     row(&[SESSIONS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "end it").hint("end").command("end"),
     row(&[SESSIONS], &[(NONE, Char('X'))], RemoveOthers, "end all others").hint("end others").command("end-others"),
     row(&[UPSTREAMS], &[(NONE, Char('n'))], New, "new upstream").hint("new").command("new"),
     row(&[UPSTREAMS, PLANS], &[(NONE, Char('e'))], Modify, "change it").hint("edit").command("edit"),
     row(&[UPSTREAMS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
     row(&[UPSTREAMS], &[(NONE, Char('t'))], TestUpstream, "test whether it can be reached").hint("test").command("test"),
+    row(&[UPSTREAMS], &[(NONE, Char('R'))], ResetUpstream, "close its breaker, end its pauses").hint("reset").command("reset"),
     row(&[PLANS], &[(NONE, Char('n'))], New, "new plan").hint("new").command("new"),
     row(&[NODES], &[(NONE, Char('d'))], ToggleDraining, "drain it, or end that").hint("drain").command("drain"),
     row(&[NODES], &[(NONE, Char('x')), (NONE, Delete)], Remove, "remove it").hint("remove").command("remove"),
-    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER, INVITES, SESSIONS, IN_FLIGHT], &[(NONE, Char('y'))], Copy, "copy its id"),
+    row(&[KEYS, USAGE, ACCOUNTS, UPSTREAMS, AUDIT, NODES, LEDGER, INVITES, PEOPLE, SESSIONS, IN_FLIGHT], &[(NONE, Char('y'))], Copy, "copy its id"),
 
     // list navigation
     row(LISTS, &[(NONE, Char('/'))], Action::Filter, "filter").hint("filter").command("filter"),
@@ -249,6 +278,8 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[], Open(Screen::Ledger), "the ledger").command("ledger"),
     row(SCREENS, &[], Open(Screen::Invites), "invites to register").command("invites"),
     row(SCREENS, &[], Open(Screen::InFlight), "requests in flight").command("in-flight"),
+    row(SCREENS, &[], Open(Screen::People), "people of your account").command("people"),
+    row(SCREENS, &[], Open(Screen::Operations), "check, verify, back up").command("operations"),
     row(SCREENS, &[], Open(Screen::Sessions), "your sessions").command("sessions"),
     row(SCREENS, &[(NONE, KeyCode::Tab)], Tab(1), "next screen").hint("next"),
     row(SCREENS, &[(NONE, BackTab)], Tab(-1), "previous screen"),

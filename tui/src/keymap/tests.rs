@@ -21,6 +21,7 @@ fn all() -> impl Iterator<Item = Focus> {
         Focus::Confirm,
         Focus::Secret,
         Focus::Trial,
+        Focus::Route,
         Focus::Help,
     ])
 }

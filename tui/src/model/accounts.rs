@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::fetched::ListEntry;
+use super::people::PersonRole;
 use super::recent::Recent;
 use super::table::{Tabular, Value};
 
@@ -19,6 +20,8 @@ pub struct Account {
     pub status: AccountStatus,
     /// Why it is suspended, as far as the signed-in account may know.
     pub suspended_for: Option<String>,
+    /// What the signed-in person may do in it; `None` for its owner, and for other accounts.
+    pub person_role: Option<PersonRole>,
     /// The name of its plan, if any.
     pub plan: Option<String>,
     /// The balance: an exact decimal in US dollars, negative if overdrawn.

@@ -124,8 +124,16 @@ pub enum Action {
     CopyAgent,
     /// Copies the `ctl` command that makes the change of the form or the question.
     CopyCommand,
+    /// Explains how requests for the selected model are routed.
+    Explain,
+    /// Starts the selected operation.
+    Run,
+    /// Stops the selected operation.
+    Stop,
     /// Tests whether the selected upstream can be reached.
     TestUpstream,
+    /// Asks to end what keeps requests away from the selected upstream.
+    ResetUpstream,
     /// Moves this many form fields forward; negative is backward.
     Field(isize),
     /// Switches between the sign-in form and the registration form.
@@ -160,6 +168,7 @@ impl Action {
                 | Self::RemoveOthers
                 | Self::Rename
                 | Self::TestUpstream
+                | Self::ResetUpstream
                 | Self::ResetPassword
                 | Self::Credit
                 | Self::ToggleSuspension

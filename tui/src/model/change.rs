@@ -7,6 +7,7 @@ use std::fmt;
 use super::accounts::Role;
 use super::catalogue::CatalogueModel;
 use super::keys::Key;
+use super::people::PersonRole;
 use super::plans::{Limits, Plan};
 use super::upstreams::Profile;
 
@@ -101,6 +102,27 @@ pub enum Change {
         /// The account's name.
         account: String,
     },
+    /// Adds a person to an account.
+    AddPerson {
+        /// The account's name; empty for the signed-in one.
+        account: String,
+        /// The name of the person.
+        name: String,
+        /// What the person may do.
+        role: PersonRole,
+    },
+    /// Gives a person another role.
+    SetPersonRole {
+        /// The name of the person.
+        name: String,
+        /// What the person may do.
+        role: PersonRole,
+    },
+    /// Removes a person from its account.
+    RemovePerson {
+        /// The name of the person.
+        name: String,
+    },
     /// Creates an invite.
     CreateInvite {
         /// Seconds until the code expires.
@@ -156,6 +178,11 @@ pub enum Change {
     UpdateUpstream(UpstreamDraft),
     /// Removes an upstream.
     RemoveUpstream {
+        /// The upstream's name.
+        name: String,
+    },
+    /// Ends what keeps requests away from an upstream on this gateway.
+    ResetUpstream {
         /// The upstream's name.
         name: String,
     },
@@ -250,6 +277,8 @@ pub enum SecretKind {
     Invite,
     /// A code for a new password.
     PasswordReset,
+    /// The code with which a new person sets its password.
+    Person,
 }
 
 // === impl SecretKind ===
@@ -260,6 +289,7 @@ impl SecretKind {
         match self {
             Self::Key => format!("key `{label}`"),
             Self::Invite => "the invite code".to_owned(),
+            Self::Person => format!("the code of `{label}`"),
             Self::PasswordReset => format!("the code for a new password of `{label}`"),
         }
     }

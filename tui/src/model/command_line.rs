@@ -14,11 +14,13 @@ pub fn command_line(change: &Change) -> Option<String> {
         }
         change => vec![arguments(change)?],
     };
-    let line = |arguments: Vec<String>| {
-        let words: Vec<_> = arguments.iter().map(|word| quoted(word)).collect();
-        format!("ctl {}", words.join(" "))
-    };
-    Some(commands.into_iter().map(line).collect::<Vec<_>>().join("\n"))
+    Some(commands.iter().map(|it| line(it)).collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns `ctl` with these arguments, quoted for a shell.
+pub fn line(arguments: &[String]) -> String {
+    let words: Vec<_> = arguments.iter().map(|word| quoted(word)).collect();
+    format!("ctl {}", words.join(" "))
 }
 
 /// Returns the arguments of `ctl` for a single change.
@@ -44,6 +46,14 @@ pub fn arguments(change: &Change) -> Option<Vec<String>> {
             line.words(&["account", "delete", account, "--confirm", account]);
         }
         Change::ResetPassword { account } => line.words(&["account", "reset-password", account]),
+        Change::AddPerson { account, name, role } => {
+            line.words(&["account", "people", "add", name, "--role", role.as_str()]);
+            line.optional("--account", Some(account.as_str()).filter(|it| !it.is_empty()));
+        }
+        Change::SetPersonRole { name, role } => {
+            line.words(&["account", "people", "set", name, "--role", role.as_str()]);
+        }
+        Change::RemovePerson { name } => line.words(&["account", "people", "remove", name]),
         Change::CreateInvite { ttl_seconds, plan, credit_usd } => {
             line.words(&["account", "invite", "--ttl", &duration(*ttl_seconds)]);
             line.optional("--plan", Some(plan.as_str()).filter(|plan| !plan.is_empty()));
@@ -88,6 +98,7 @@ pub fn arguments(change: &Change) -> Option<Vec<String>> {
             line.upstream(draft);
         }
         Change::RemoveUpstream { name } => line.words(&["upstream", "remove", name]),
+        Change::ResetUpstream { name } => line.words(&["upstream", "reset", name]),
         // It tests all of them.
         Change::TestUpstream { .. } => line.words(&["doctor"]),
         Change::DrainNode { name, is_draining } => {

@@ -230,9 +230,10 @@ pub fn completions(data: &Data, screen: Screen, text: &str) -> Vec<String> {
         Screen::Nodes => data.nodes.filter_words(last),
         Screen::Ledger => data.ledger.filter_words(last),
         Screen::Invites => data.invites.filter_words(last),
+        Screen::People => data.people.filter_words(last),
         Screen::Sessions => data.sessions.filter_words(last),
         Screen::InFlight => data.in_flight.filter_words(last),
-        Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
+        Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => Vec::new(),
     };
     words.retain(|word| word != last);
     words.truncate(MAX_OFFERED);

@@ -29,6 +29,8 @@ pub enum Focus {
     Secret,
     /// Trying a model.
     Trial,
+    /// The explanation of a route.
+    Route,
     /// The help.
     Help,
 }

@@ -10,6 +10,7 @@ use std::fmt;
 
 use super::catalogue::CatalogueModel;
 use super::keys::Key;
+use super::operations::OperationKind;
 
 /// A form and its submission state.
 pub struct Form {
@@ -40,6 +41,8 @@ pub enum FormKind {
     Register,
     /// Shows the requests before a time.
     Jump,
+    /// Starts this operation.
+    Operation(OperationKind),
     /// Changes the password of the signed-in account.
     ChangePassword,
     /// Creates a key.
@@ -50,6 +53,10 @@ pub enum FormKind {
     Rename(String),
     /// Deletes the account with this name.
     DeleteAccount(String),
+    /// Adds a person to the account with this name; empty for the signed-in one.
+    AddPerson(String),
+    /// Gives the person with this name another role.
+    SetPersonRole(String),
     /// Creates an invite.
     CreateInvite,
     /// Rotates the key with this id.

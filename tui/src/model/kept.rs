@@ -73,7 +73,7 @@ fn texts(list: &Value) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
-fn tables(data: &Data) -> [(Screen, &TableState); 12] {
+fn tables(data: &Data) -> [(Screen, &TableState); 13] {
     [
         (Screen::Keys, &data.keys.table),
         (Screen::Models, &data.models.table),
@@ -85,6 +85,7 @@ fn tables(data: &Data) -> [(Screen, &TableState); 12] {
         (Screen::Nodes, &data.nodes.table),
         (Screen::Ledger, &data.ledger.table),
         (Screen::Invites, &data.invites.table),
+        (Screen::People, &data.people.table),
         (Screen::Sessions, &data.sessions.table),
         (Screen::InFlight, &data.in_flight.table),
     ]
@@ -113,6 +114,7 @@ fn apply_columns(data: &mut Data, kept: &Value) {
     use super::keys::Key;
     use super::ledger::LedgerEntry;
     use super::nodes::Node;
+    use super::people::Person;
     use super::plans::Plan;
     use super::record::Record;
     use super::sessions::Session;
@@ -128,6 +130,7 @@ fn apply_columns(data: &mut Data, kept: &Value) {
     set::<Node>(&mut data.nodes.table, of(Screen::Nodes));
     set::<LedgerEntry>(&mut data.ledger.table, of(Screen::Ledger));
     set::<Invite>(&mut data.invites.table, of(Screen::Invites));
+    set::<Person>(&mut data.people.table, of(Screen::People));
     set::<Session>(&mut data.sessions.table, of(Screen::Sessions));
     set::<InFlight>(&mut data.in_flight.table, of(Screen::InFlight));
 }

@@ -10,6 +10,7 @@ use super::chart::ChartView;
 use super::choices::{ColumnChoice, ThemeChoice, ValueChoice};
 use super::filter::FilterInput;
 use super::form::Form;
+use super::route::RouteView;
 use super::trail::Related;
 use super::trial::Trial;
 
@@ -43,6 +44,8 @@ pub enum Overlay {
     Secret(Secret),
     /// Trying a model.
     Trial(Box<Trial>),
+    /// The explanation of how requests for a model are routed.
+    Route(RouteView),
 }
 
 /// The state of the command palette.

@@ -29,8 +29,12 @@ pub enum Screen {
     Ledger,
     /// The invites to register. It has no tab.
     Invites,
+    /// The people of an account. It has no tab.
+    People,
     /// The sessions of the account. It has no tab.
     Sessions,
+    /// The diagnosis, the verification of the ledger, the backup. It has no tab.
+    Operations,
     /// The requests in flight. It has no tab.
     InFlight,
 }
@@ -51,7 +55,14 @@ impl Screen {
     ];
 
     /// The screens without a tab.
-    pub const OTHERS: [Self; 4] = [Self::Ledger, Self::Invites, Self::Sessions, Self::InFlight];
+    pub const OTHERS: [Self; 6] = [
+        Self::Ledger,
+        Self::Invites,
+        Self::People,
+        Self::Sessions,
+        Self::InFlight,
+        Self::Operations,
+    ];
 
     /// Returns the name shown on the tab and in the palette.
     pub fn name(self) -> &'static str {
@@ -69,8 +80,10 @@ impl Screen {
             Self::Nodes => "nodes",
             Self::Ledger => "ledger",
             Self::Invites => "invites",
+            Self::People => "people",
             Self::Sessions => "sessions",
             Self::InFlight => "in-flight",
+            Self::Operations => "operations",
         }
     }
 
@@ -86,7 +99,7 @@ impl Screen {
 
     /// Returns whether it has a list, which a filter restricts.
     pub fn has_list(self) -> bool {
-        !matches!(self, Self::SignIn | Self::Overview | Self::Live)
+        !matches!(self, Self::SignIn | Self::Overview | Self::Live | Self::Operations)
     }
 
     /// Returns whether only operators may open it.
@@ -100,6 +113,7 @@ impl Screen {
                 | Self::Audit
                 | Self::Nodes
                 | Self::Invites
+                | Self::Operations
         )
     }
 }

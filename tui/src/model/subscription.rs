@@ -41,6 +41,8 @@ pub enum Topic {
     Ledger,
     /// The invites to register.
     Invites,
+    /// The people of an account.
+    People,
     /// The sessions of the account.
     Sessions,
     /// The requests in flight.
@@ -75,7 +77,8 @@ pub struct Subscription {
     pub filter: String,
     /// The number of times that the request log started over.
     pub log_run: u64,
-    /// The account whose ledger and audit entries are fetched; `None` for all that may be seen.
+    /// The account whose ledger and audit entries and people are fetched; `None` for all entries that may
+    /// be seen, and for the people of the signed-in account.
     pub subject: Option<String>,
     /// The number of pages of older requests to fetch after the newest ones.
     pub older_pages: usize,
@@ -87,7 +90,7 @@ pub struct Subscription {
 pub fn subscription(model: &Model) -> Subscription {
     use Topic::{
         Account, Accounts, Audit, Errors, Health, InFlight, Invites, Keys, Ledger, Limits,
-        Matching, Minutes, Models, Nodes, Plans, Sessions, Upstreams, Usage, UsageBefore,
+        Matching, Minutes, Models, Nodes, People, Plans, Sessions, Upstreams, Usage, UsageBefore,
     };
     let topics: &[Topic] = match model.screen {
         Screen::SignIn => &[],
@@ -119,8 +122,11 @@ pub fn subscription(model: &Model) -> Subscription {
         Screen::Nodes => &[Account, Nodes],
         Screen::Ledger => &[Account, Ledger],
         Screen::Invites => &[Account, Invites],
+        Screen::People => &[Account, People],
         Screen::Sessions => &[Account, Sessions],
         Screen::InFlight => &[Account, InFlight],
+        // An operation is started by the user.
+        Screen::Operations => &[Account],
     };
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };
@@ -132,7 +138,7 @@ pub fn subscription(model: &Model) -> Subscription {
         _ => (Range::Month, String::new()),
     };
     let traffic = (follows && known).then_some(scope);
-    let subject = model.trail.last().and_then(|visit| visit.subject.clone());
+    let subject = model.subject().map(str::to_owned);
     let older_pages = model.data.log.older.wanted;
     let keys = match model.screen {
         Screen::Keys | Screen::Usage => scope,

@@ -15,7 +15,8 @@ pub struct Visit {
     pub filter: String,
     /// The filter that the opened screen had before, which comes back with the way back.
     pub filter_before: String,
-    /// The account whose ledger or audit entries are shown; `None` for all.
+    /// The account whose ledger or audit entries or people are shown; `None` for all entries, and for
+    /// the people of the signed-in account.
     pub subject: Option<String>,
 }
 
@@ -36,6 +37,8 @@ pub enum Related {
     Ledger,
     /// The audit entries of an account.
     Audit,
+    /// The people of an account.
+    People,
 }
 
 impl Related {
@@ -43,7 +46,9 @@ impl Related {
     /// first.
     pub fn of(screen: Screen) -> &'static [Self] {
         match screen {
-            Screen::Accounts => &[Self::Requests, Self::Keys, Self::Ledger, Self::Audit],
+            Screen::Accounts => {
+                &[Self::Requests, Self::Keys, Self::Ledger, Self::Audit, Self::People]
+            }
             Screen::Keys | Screen::Models => &[Self::Requests],
             Screen::Upstreams => &[Self::Failures],
             Screen::Plans => &[Self::Accounts],
@@ -53,8 +58,10 @@ impl Related {
             | Screen::Audit
             | Screen::Ledger
             | Screen::Invites
+            | Screen::People
             | Screen::Sessions
             | Screen::InFlight
+            | Screen::Operations
             | Screen::Nodes => &[],
         }
     }
@@ -69,6 +76,7 @@ impl Related {
             Self::Accounts => "accounts",
             Self::Ledger => "ledger",
             Self::Audit => "audit log",
+            Self::People => "people",
         }
     }
 
@@ -80,6 +88,7 @@ impl Related {
             Self::Accounts => Screen::Accounts,
             Self::Ledger => Screen::Ledger,
             Self::Audit => Screen::Audit,
+            Self::People => Screen::People,
         }
     }
 }

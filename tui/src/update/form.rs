@@ -12,28 +12,39 @@ use crate::model::form::{FieldKind, Form, FormKind};
 use crate::model::keys::Key;
 use crate::model::money::{cost_at, short_dollars};
 use crate::model::overlay::Overlay;
+use crate::model::people::PersonRole;
 use crate::model::plans::{Limits, Plan};
 use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
 use crate::model::upstreams::Profile;
 use crate::model::{Action, Model};
 
-use super::jump;
 use super::parse::{FieldError, amount, duration, number, optional_amount, required};
+use super::{jump, operations};
 
 /// The option to serve requests above the limits and note them.
 pub(super) const OBSERVE: &str = "serve and note";
 
 /// Edits, submits or closes a form above a screen.
 pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec<Effect> {
+    // These forms ask for no change.
+    let submitted = match (action, &form.kind) {
+        (Action::Submit, FormKind::Jump) => Some(jump::submit(model, &form).map(|()| Vec::new())),
+        (Action::Submit, FormKind::Operation(kind)) => {
+            Some(operations::submit(model, &form, *kind))
+        }
+        _ => None,
+    };
+    match submitted {
+        Some(Ok(effects)) => return effects,
+        Some(Err((label, problem))) => {
+            form.reject_field(label, &problem);
+            model.overlay = Some(Overlay::Form(form));
+            return Vec::new();
+        }
+        None => {}
+    }
     let effects = match action {
         Action::Back => return Vec::new(),
-        Action::Submit if form.kind == FormKind::Jump => match jump::submit(model, &form) {
-            Ok(()) => return Vec::new(),
-            Err((label, problem)) => {
-                form.reject_field(label, &problem);
-                Vec::new()
-            }
-        },
         Action::Submit => send(&mut form).into_iter().collect(),
         Action::CopyCommand => match form.command.clone() {
             Some(command) => vec![Effect::Copy(command.into())],
@@ -42,7 +53,7 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
         action => {
             edit(&mut form, action);
             form.command = command(&form);
-            form.preview = price_preview(model, &form);
+            form.preview = preview(model, &form);
             Vec::new()
         }
     };
@@ -52,9 +63,20 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
 
 /// Returns the `ctl` command that does the same as the form, if its fields are valid.
 fn command(form: &Form) -> Option<String> {
+    if let FormKind::Operation(kind) = form.kind {
+        return operations::command(form, kind);
+    }
     match effect(form) {
         Ok(Effect::Change(change)) => command_line(&change),
         _ => None,
+    }
+}
+
+/// Returns what the form would mean, as far as that is known.
+fn preview(model: &Model, form: &Form) -> Option<String> {
+    match form.kind {
+        FormKind::Operation(kind) => operations::preview(kind),
+        _ => price_preview(model, form),
     }
 }
 
@@ -147,6 +169,7 @@ fn effect(form: &Form) -> Result<Effect, FieldError> {
             }
         }
         FormKind::Jump => return Err(("before", "a time".to_owned())),
+        FormKind::Operation(_) => return Err(("file", "a path".to_owned())),
         FormKind::CreateKey => Change::CreateKey {
             label: required(form, "label", "type what to call it")?,
             limits: limits(form)?,
@@ -165,6 +188,12 @@ fn effect(form: &Form) -> Result<Effect, FieldError> {
             }
             Change::DeleteAccount { account }
         }
+        FormKind::AddPerson(account) => Change::AddPerson {
+            account,
+            name: required(form, "name", "type a name or an e-mail address")?,
+            role: person_role(form)?,
+        },
+        FormKind::SetPersonRole(name) => Change::SetPersonRole { name, role: person_role(form)? },
         FormKind::CreateInvite => Change::CreateInvite {
             ttl_seconds: duration(form, "valid for", 86_400)?
                 .ok_or_else(|| ("valid for", "a duration, such as 48h or 7d".to_owned()))?,
@@ -210,6 +239,11 @@ fn effect(form: &Form) -> Result<Effect, FieldError> {
         FormKind::EditUpstream(_) => Change::UpdateUpstream(upstream(form)?),
     };
     Ok(Effect::Change(change))
+}
+
+fn person_role(form: &Form) -> Result<PersonRole, FieldError> {
+    let role = PersonRole::parse(form.text("role"));
+    role.ok_or_else(|| ("role", "choose a role".to_owned()))
 }
 
 fn new_password(form: &Form, label: &'static str) -> Result<(), FieldError> {

@@ -14,7 +14,7 @@ use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
 use crate::model::{Action, BaseUrl, Data, Model, Screen};
 
-use super::{shell, sign_in, trial};
+use super::{route, shell, sign_in, trial};
 
 /// Applies a message from the connection.
 pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
@@ -37,7 +37,7 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::SignedOut(_) if model.screen == Screen::SignIn => {}
         Message::SignedOut(reason) => {
             sign_in::leave(model, Some(reason));
-            return vec![Effect::StopTrial, Effect::ClearScreen];
+            return vec![Effect::StopTrial, Effect::StopOperations, Effect::ClearScreen];
         }
         _ if model.screen == Screen::SignIn => {}
         Message::ApiUrlDiscovered(url) => {
@@ -61,6 +61,8 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
             model.data.log.append(batch);
             attach_recent(model);
         }
+        Message::Operation(run, event) => model.data.operations.apply(run, event),
+        Message::RouteExplained(id, route) => route::show(model, &id, route),
         Message::Trial(run, event) => trial::apply(model, run, event),
         Message::OlderReceived(page) => {
             if page.filter == model.data.log.filter.expression {
@@ -214,6 +216,11 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>, now: Option<
         }
         Loaded::Nodes(nodes) => data.nodes.set(nodes),
         Loaded::Invites(invites) => data.invites.set(invites),
+        Loaded::People { subject: about, people } => {
+            if about.as_ref() == subject {
+                data.people.set(people);
+            }
+        }
         Loaded::Sessions(sessions) => data.sessions.set(sessions),
         Loaded::InFlight { requests, has_more } => {
             data.in_flight.has_more = has_more;
@@ -250,6 +257,7 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Nodes => &mut data.nodes.fetch,
         Topic::Ledger => &mut data.ledger.fetch,
         Topic::Invites => &mut data.invites.fetch,
+        Topic::People => &mut data.people.fetch,
         Topic::Sessions => &mut data.sessions.fetch,
         Topic::InFlight => &mut data.in_flight.fetch,
         Topic::Traffic => &mut data.traffic.fetch,

@@ -269,9 +269,10 @@ pub(super) fn selected_id(model: &Model) -> Option<&str> {
         Screen::Nodes => Selectable::id(&data.nodes),
         Screen::Ledger => Selectable::id(&data.ledger),
         Screen::Invites => Selectable::id(&data.invites),
+        Screen::People => Selectable::id(&data.people),
         Screen::Sessions => Selectable::id(&data.sessions),
         Screen::InFlight => Selectable::id(&data.in_flight),
-        Screen::SignIn | Screen::Overview | Screen::Live => None,
+        Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => None,
     }
 }
 
@@ -289,9 +290,10 @@ pub(super) fn filter(model: &Model) -> &str {
         Screen::Nodes => &data.nodes.filter,
         Screen::Ledger => &data.ledger.filter,
         Screen::Invites => &data.invites.filter,
+        Screen::People => &data.people.filter,
         Screen::Sessions => &data.sessions.filter,
         Screen::InFlight => &data.in_flight.filter,
-        Screen::SignIn | Screen::Overview | Screen::Live => "",
+        Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => "",
     }
 }
 
@@ -309,9 +311,10 @@ pub(super) fn set_filter(model: &mut Model, filter: &str) {
         Screen::Nodes => data.nodes.set_filter(filter),
         Screen::Ledger => data.ledger.set_filter(filter),
         Screen::Invites => data.invites.set_filter(filter),
+        Screen::People => data.people.set_filter(filter),
         Screen::Sessions => data.sessions.set_filter(filter),
         Screen::InFlight => data.in_flight.set_filter(filter),
-        Screen::SignIn | Screen::Overview | Screen::Live => {}
+        Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => {}
     }
 }
 
@@ -334,8 +337,9 @@ pub(super) fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
         Screen::Nodes => Some(&mut data.nodes),
         Screen::Ledger => Some(&mut data.ledger),
         Screen::Invites => Some(&mut data.invites),
+        Screen::People => Some(&mut data.people),
         Screen::Sessions => Some(&mut data.sessions),
         Screen::InFlight => Some(&mut data.in_flight),
-        Screen::SignIn | Screen::Overview | Screen::Live => None,
+        Screen::SignIn | Screen::Overview | Screen::Live | Screen::Operations => None,
     }
 }

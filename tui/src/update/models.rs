@@ -9,10 +9,17 @@ use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
 use crate::model::{Action, Model};
 
-use super::trial;
+use super::{route, trial};
 
 /// Adds a model; edits or removes the selected one, or copies commands for it.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    if action == Action::Explain {
+        if model.allows(action) {
+            return route::open(model);
+        }
+        model.set_problem("only support and operators see how requests are routed");
+        return Vec::new();
+    }
     if !model.allows(action) {
         model.set_problem("only operators can change the catalogue");
         return Vec::new();

@@ -9,7 +9,7 @@ use crate::model::command_line::command_line;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
 use crate::model::{Action, Model};
 
-use super::{chart, choices, filter, form, palette, trail, trial};
+use super::{chart, choices, filter, form, palette, route, trail, trial};
 
 /// The maximum number of lines that the help scrolls down.
 const MAX_HELP_SCROLL: usize = 100;
@@ -44,6 +44,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             Vec::new()
         }
         Overlay::Secret(secret) => show(model, secret, action),
+        Overlay::Route(view) => route::act(model, view, action),
         Overlay::Trial(trial) => trial::act(model, trial, action),
     }
 }

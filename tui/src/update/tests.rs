@@ -47,6 +47,7 @@ fn account(name: &str, role: Role) -> Account {
         role: Some(role),
         status: AccountStatus::Active,
         suspended_for: None,
+        person_role: None,
         plan: Some("free".to_owned()),
         balance_usd: None,
         created_at: None,

@@ -79,6 +79,7 @@ fn restrict(model: &mut Model, visit: &Visit) {
     if visit.subject.is_some() {
         model.data.ledger.clear();
         model.data.audit.clear();
+        model.data.people.clear();
     }
 }
 
@@ -88,7 +89,8 @@ fn open(model: &mut Model, name: String, related: Related) {
         return;
     };
     let (from, to) = (model.screen, related.screen());
-    let subject = matches!(related, Related::Ledger | Related::Audit).then(|| name.clone());
+    let has_subject = matches!(related, Related::Ledger | Related::Audit | Related::People);
+    let subject = has_subject.then(|| name.clone());
     model.screen = to;
     model.is_detail_open = false;
     model.detail_scroll = 0;
@@ -130,7 +132,7 @@ fn filter(model: &Model, name: &str, related: Related) -> Option<String> {
         }
         (Related::Errors, _) => term("status", "failed,rejected,interrupted since:1h"),
         (Related::Accounts, _) => term("plan", name),
-        (Related::Ledger | Related::Audit, _) => Some(String::new()),
+        (Related::Ledger | Related::Audit | Related::People, _) => Some(String::new()),
     }
 }
 

@@ -12,7 +12,7 @@ use super::list;
 /// The dialect options of the form.
 const DIALECTS: &[&str] = &["generic", "openai", "vllm", "llamacpp", "ollama", "sglang"];
 
-/// Adds an upstream; edits or removes the selected one.
+/// Adds an upstream; edits, tests, resets or removes the selected one.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let current = model.data.upstreams.current().cloned();
     let form = match (action, current) {
@@ -28,6 +28,16 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (Action::TestUpstream, Some(upstream)) => {
             model.set_success(format!("testing `{}`…", upstream.name));
             return vec![Effect::Change(Change::TestUpstream { name: upstream.name })];
+        }
+        (Action::ResetUpstream, Some(upstream)) => {
+            model.overlay = Some(Overlay::Confirm(Confirm {
+                question: format!("Let requests go to `{}` again?", upstream.name),
+                consequence: "Its breaker closes, and pauses of its keys and failed checks are \
+                    forgotten, on this gateway only. What fails again counts again."
+                    .into(),
+                change: Change::ResetUpstream { name: upstream.name },
+            }));
+            return Vec::new();
         }
         (Action::Remove, Some(upstream)) => {
             model.overlay = Some(Overlay::Confirm(Confirm {

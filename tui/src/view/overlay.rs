@@ -17,7 +17,7 @@ use crate::theme::Theme;
 use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::fit;
-use super::{chart, choices, filter, help, trial};
+use super::{chart, choices, filter, help, route, trial};
 
 /// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
@@ -51,6 +51,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
         }
         Some(Overlay::Choose(choice)) => choose(model.theme, choice, buffer, body),
         Some(Overlay::Confirm(question)) => confirm(model.theme, question, buffer, body),
+        Some(Overlay::Route(view)) => route::render(model, view, buffer, body),
         Some(Overlay::Trial(open)) => trial::render(model, open, buffer, body),
         Some(Overlay::Secret(key)) => secret(model.theme, key, buffer, body),
     }
@@ -187,6 +188,11 @@ fn secret(theme: Theme, secret: &Secret, buffer: &mut Buffer, area: Rect) {
         SecretKind::Invite => {
             let text = "The new account uses it with Ctrl-N here, or with ctl register --invite.";
             ("Invite code".to_owned(), text.to_owned())
+        }
+        SecretKind::Person => {
+            let name = &secret.label;
+            let text = format!("For seven days and one use: ctl login {name} --reset-code CODE");
+            (format!("Code of `{name}`"), text)
         }
         SecretKind::PasswordReset => {
             let name = &secret.label;

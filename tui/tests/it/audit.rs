@@ -14,6 +14,7 @@ use tui::model::catalogue::{CatalogueModel, Deployment, Price};
 use tui::model::change::{Change, CredentialDraft, KeyEnd, UpstreamDraft};
 use tui::model::command_line::arguments;
 use tui::model::keys::Key;
+use tui::model::people::PersonRole;
 use tui::model::plans::{Limits, Plan};
 use tui::model::upstreams::Profile;
 
@@ -103,11 +104,16 @@ const CHANGES: &[fn(&Ids) -> Change] = &[
         Change::AddUpstream(upstream("http://127.0.0.1:9/v1", Some(variable)))
     },
     |_| Change::UpdateUpstream(upstream("http://127.0.0.1:10/v1", None)),
+    |_| Change::ResetUpstream { name: text("local") },
     |_| Change::AddModel(model(None, "0.1")),
     |_| Change::UpdateModel { before: model(None, "0.1"), after: model(Some(128_000), "0.2") },
     |_| Change::RemoveModel { id: text("tiny") },
     |_| Change::RemoveUpstream { name: text("local") },
     |_| Change::ResetPassword { account: text("ada") },
+    |_| Change::AddPerson { account: text("ada"), name: text("carol"), role: PersonRole::Member },
+    |_| Change::SetPersonRole { name: text("carol"), role: PersonRole::Admin },
+    |_| Change::ResetPassword { account: text("carol") },
+    |_| Change::RemovePerson { name: text("carol") },
     |_| Change::CreateInvite {
         ttl_seconds: 172_800,
         plan: text("team"),

@@ -6,6 +6,7 @@ use tui::model::catalogue::{CatalogueModel, Deployment, Price};
 use tui::model::change::{Change, CredentialDraft, KeyEnd, UpstreamDraft};
 use tui::model::command_line::arguments;
 use tui::model::keys::Key;
+use tui::model::people::PersonRole;
 use tui::model::plans::{Limits, Plan};
 use tui::model::upstreams::Profile;
 
@@ -82,6 +83,10 @@ fn changes() -> Vec<Change> {
         Change::CloseAccount { account: text("ada") },
         Change::DeleteAccount { account: text("ada") },
         Change::ResetPassword { account: text("ada") },
+        Change::AddPerson { account: String::new(), name: text("carol"), role: PersonRole::Admin },
+        Change::AddPerson { account: text("ada"), name: text("carol"), role: PersonRole::Member },
+        Change::SetPersonRole { name: text("carol"), role: PersonRole::Admin },
+        Change::RemovePerson { name: text("carol") },
         Change::CreateInvite { ttl_seconds: 172_800, plan: text("team"), credit_usd: price("5") },
         Change::RevokeInvite { id: text("4be1f07a92c3") },
         Change::RevokeSession { id: text("4be1f07a92c3") },
@@ -105,6 +110,7 @@ fn changes() -> Vec<Change> {
         Change::AddUpstream(upstream(Some(CredentialDraft::Variable(text("LOCAL_KEY"))))),
         Change::AddUpstream(upstream(Some(CredentialDraft::Secret("secret".into())))),
         Change::UpdateUpstream(upstream(Some(CredentialDraft::File(text("/run/key"))))),
+        Change::ResetUpstream { name: text("local") },
         Change::RemoveUpstream { name: text("local") },
         Change::DrainNode { name: text("gate-2"), is_draining: false },
         Change::RemoveNode { name: text("gate-2"), is_lost: true },

@@ -12,6 +12,7 @@ mod fake;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod operations;
 mod overlays;
 #[cfg(test)]
 mod picture;

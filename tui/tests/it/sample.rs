@@ -1,6 +1,7 @@
 //! Sample models: empty, normal, with errors, and with oversized values.
 
 mod data;
+mod operations;
 mod usage;
 
 use jiff::Timestamp;
@@ -10,6 +11,7 @@ use ratatui::backend::TestBackend;
 use tui::message::{Loaded, Message};
 use tui::model::accounts::{Account, Role};
 use tui::model::fetched::FetchState;
+use tui::model::operations::OperationEvent;
 use tui::model::record::LogBatch;
 use tui::model::subscription::Topic;
 use tui::model::usage::Range;
@@ -19,6 +21,7 @@ use tui::update::update;
 use tui::view;
 
 pub(crate) use self::data::{account, key, overlong_record, record};
+pub(crate) use self::operations::route;
 
 /// The time at which samples are drawn.
 pub(crate) const NOW: i64 = 1_795_010_000;
@@ -95,7 +98,9 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
         Loaded::Audit { subject: subject.clone(), entries, has_more: state == Sample::Full },
     );
     let entries = many.clone().map(|it| data::ledger_entry(it, state)).collect();
-    load(model, Loaded::Ledger { subject, entries, has_more: false });
+    load(model, Loaded::Ledger { subject: subject.clone(), entries, has_more: false });
+    let people = many.clone().map(|it| data::person(it, state)).collect();
+    load(model, Loaded::People { subject, people });
     // Their tab exists only if there are any, and leaves no room for the names of all tabs.
     if model.screen == Screen::Nodes {
         load(model, Loaded::Nodes(many.map(|it| data::node(it, state)).collect()));
@@ -104,6 +109,9 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     load(model, Loaded::Sessions((0..count).map(|it| data::session(it, state)).collect()));
     let requests = (0..count).map(|it| data::in_flight(it, state)).collect();
     load(model, Loaded::InFlight { requests, has_more: state == Sample::Full });
+    if model.screen == Screen::Operations && state != Sample::Empty {
+        run_operations(model, state);
+    }
     load(model, Loaded::Traffic(data::traffic(state)));
     let records = (0..count * 10).map(|it| match state {
         Sample::Full => overlong_record(it),
@@ -113,7 +121,31 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
     update(model, Message::LogReceived(batch));
 }
 
+/// Runs the diagnosis and the verification, which end in the state.
+fn run_operations(model: &mut Model, state: Sample) {
+    let times = [NOW - 130, NOW - 120].map(|at| Timestamp::from_second(at).unwrap());
+    let events = [operations::findings(state), vec![operations::verified(state)]];
+    for (row, events) in [0, 2].into_iter().zip(events) {
+        act(model, Action::First);
+        act(model, Action::Move(row));
+        act(model, Action::Run);
+        let result = match state {
+            Sample::Error => Err("the gateway went away".to_owned()),
+            _ => Ok(()),
+        };
+        let first = OperationEvent::Started(times[0]);
+        let last = OperationEvent::Ended(times[1], result);
+        for event in [first].into_iter().chain(events).chain([last]) {
+            update(model, Message::Operation(model.operation_runs, event));
+        }
+    }
+    act(model, Action::First);
+}
+
 fn fail(model: &mut Model) {
+    if model.screen == Screen::Operations {
+        run_operations(model, Sample::Error);
+    }
     let problem = "the gateway says: the database is locked by another process".to_owned();
     for topic in [
         Topic::Limits,
@@ -127,6 +159,7 @@ fn fail(model: &mut Model) {
         Topic::Ledger,
         Topic::Nodes,
         Topic::Invites,
+        Topic::People,
         Topic::Sessions,
         Topic::InFlight,
         Topic::Log,

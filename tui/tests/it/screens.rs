@@ -4,9 +4,12 @@
 use jiff::Timestamp;
 use ratatui::style::{Color, Modifier};
 use tui::message::Message;
-use tui::model::accounts::Role;
+use tui::model::accounts::{Account, Role};
 use tui::model::change::{ChangeOutcome, IssuedSecret, SecretKind};
 use tui::model::fetched::{FetchState, Fetched};
+use tui::model::operations::OperationEvent;
+use tui::model::overlay::Overlay;
+use tui::model::people::PersonRole;
 use tui::model::record::LogBatch;
 use tui::model::sign_in::SignInRefusal;
 use tui::model::subscription::Topic;
@@ -16,7 +19,8 @@ use tui::theme::{Palette, Theme};
 use tui::update::update;
 
 use crate::sample::{
-    NOW, Sample, account, act, connecting, draw, fill, open, record, sign_in, signed_in, write,
+    NOW, Sample, account, act, connecting, draw, fill, open, record, route, sign_in, signed_in,
+    write,
 };
 
 pub(crate) fn check(name: &str, model: &mut Model) {
@@ -134,6 +138,89 @@ fn nodes_are_shown_with_their_questions() {
     let mut alone = open(Screen::Nodes, Sample::Empty);
     update(&mut alone, Message::NotLoaded(Topic::Nodes, FetchState::Unsupported));
     check("nodes_alone", &mut alone);
+}
+
+#[test]
+fn people_are_managed_from_the_account_or_by_its_admins() {
+    let mut model = open(Screen::Accounts, Sample::Normal);
+    act(&mut model, Action::Enter);
+    act(&mut model, Action::Move(4));
+    act(&mut model, Action::Submit);
+    fill(&mut model, Sample::Normal);
+    check("people_of_account", &mut model);
+    act(&mut model, Action::New);
+    write(&mut model, "dave@example.org");
+    check("people_add", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Remove);
+    check("people_remove", &mut model);
+    act(&mut model, Action::Back);
+    let secret =
+        IssuedSecret { kind: SecretKind::Person, label: "dave".into(), secret: "tgr-4c3f".into() };
+    let notice = "`dave` is added, and signs in with the code".to_owned();
+    let added = ChangeOutcome { notice, secret: Some(secret), is_batch: false };
+    update(&mut model, Message::Changed(Ok(added)));
+    check("people_code", &mut model);
+    let admin = Account {
+        person_role: Some(PersonRole::Member),
+        ..account(0, Role::Member, Sample::Normal)
+    };
+    let mut model = signed_in(admin);
+    act(&mut model, Action::Open(Screen::People));
+    fill(&mut model, Sample::Normal);
+    act(&mut model, Action::New);
+    check("people_as_member", &mut model);
+}
+
+#[test]
+fn operations_show_what_runs_and_what_is_found() {
+    let mut model = open(Screen::Operations, Sample::Normal);
+    let check = |name: &str, model: &mut Model| {
+        check(name, model);
+        update(model, Message::Resized(120, 36));
+        insta::assert_snapshot!(format!("{name}_120x36"), draw(model, (120, 36)));
+    };
+    act(&mut model, Action::Move(1));
+    act(&mut model, Action::Run);
+    check("operations_ask", &mut model);
+    act(&mut model, Action::Back);
+    act(&mut model, Action::Last);
+    act(&mut model, Action::Run);
+    check("operations_backup", &mut model);
+    act(&mut model, Action::Submit);
+    let run = model.operation_runs;
+    let at = Timestamp::from_second(NOW - 7).unwrap();
+    for event in [OperationEvent::Started(at), OperationEvent::Copied(12 << 20, 40 << 20)] {
+        update(&mut model, Message::Operation(run, event));
+    }
+    check("operations_copying", &mut model);
+    act(&mut model, Action::Run);
+    check("operations_runs_already", &mut model);
+    act(&mut model, Action::Stop);
+    check("operations_stopped", &mut model);
+    act(&mut model, Action::Help);
+    check("help_operations", &mut model);
+    let mut support = signed_in(account(0, Role::Support, Sample::Normal));
+    act(&mut support, Action::Open(Screen::Operations));
+    act(&mut support, Action::Last);
+    act(&mut support, Action::Run);
+    check("operations_as_support", &mut support);
+}
+
+#[test]
+fn a_route_is_explained() {
+    let mut model = open(Screen::Models, Sample::Normal);
+    act(&mut model, Action::Explain);
+    check("route_asking", &mut model);
+    let Some(Overlay::Route(view)) = &model.overlay else { panic!("no route") };
+    let id = view.model.clone();
+    update(&mut model, Message::RouteExplained(id.clone(), Ok(route())));
+    check("route", &mut model);
+    update(&mut model, Message::Resized(120, 36));
+    insta::assert_snapshot!("route_120x36", draw(&model, (120, 36)));
+    let problem = "the model `gone` does not exist".to_owned();
+    update(&mut model, Message::RouteExplained(id, Err(problem)));
+    check("route_failed", &mut model);
 }
 
 #[test]

@@ -199,4 +199,12 @@ impl UpstreamService for FakeGateway {
         self.record("RemoveUpstream", request)?;
         answer(RemoveUpstreamResponse {})
     }
+
+    async fn reset_upstream(
+        &self,
+        request: Request<ResetUpstreamRequest>,
+    ) -> Answer<ResetUpstreamResponse> {
+        self.record("ResetUpstream", request)?;
+        answer(ResetUpstreamResponse {})
+    }
 }

@@ -129,6 +129,8 @@ actions! {
     UpstreamUpdate = "upstream.update",
     /// An upstream was removed.
     UpstreamRemove = "upstream.remove",
+    /// What kept requests away from an upstream was ended.
+    UpstreamReset = "upstream.reset",
     /// The settings, the certificate and the credentials were read again.
     GatewayReload = "gateway.reload",
     /// The key of stored secrets was replaced.

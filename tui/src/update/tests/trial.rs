@@ -74,13 +74,15 @@ fn a_new_key_can_be_tried_and_comes_back() {
 }
 
 #[test]
-fn the_end_of_the_session_stops_the_request() {
+fn the_end_of_the_session_stops_the_request_and_operations() {
     let mut model = models();
     press(&mut model, KeyCode::Char('t'));
     write(&mut model, "Say hi");
     press(&mut model, KeyCode::Enter);
     let effects = update(&mut model, Message::SignedOut("the session ended".to_owned()));
-    assert!(matches!(&*effects, [Effect::StopTrial, Effect::ClearScreen, ..]), "{effects:?}");
+    let [Effect::StopTrial, Effect::StopOperations, Effect::ClearScreen, ..] = &*effects else {
+        panic!("{effects:?}")
+    };
 }
 
 #[test]

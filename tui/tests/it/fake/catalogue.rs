@@ -10,8 +10,9 @@ use proto::v1::{
     GetPlanResponse, Limits, ListAuditRequest, ListAuditResponse, ListModelsRequest,
     ListModelsResponse, ListPlansRequest, ListPlansResponse, ListUpstreamsRequest,
     ListUpstreamsResponse, Model, Plan, Price, PutPlanRequest, PutPlanResponse, RemoveModelRequest,
-    RemoveModelResponse, RemoveUpstreamRequest, RemoveUpstreamResponse, UpdateModelRequest,
-    UpdateModelResponse, UpdateUpstreamRequest, UpdateUpstreamResponse,
+    RemoveModelResponse, RemoveUpstreamRequest, RemoveUpstreamResponse, ResetUpstreamRequest,
+    ResetUpstreamResponse, UpdateModelRequest, UpdateModelResponse, UpdateUpstreamRequest,
+    UpdateUpstreamResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -125,6 +126,13 @@ impl UpstreamService for Backend {
         &self,
         _: Request<UpdateUpstreamRequest>,
     ) -> Result<Response<UpdateUpstreamResponse>, Status> {
+        Err(Status::unimplemented("not asked for"))
+    }
+
+    async fn reset_upstream(
+        &self,
+        _: Request<ResetUpstreamRequest>,
+    ) -> Result<Response<ResetUpstreamResponse>, Status> {
         Err(Status::unimplemented("not asked for"))
     }
 

@@ -9,6 +9,7 @@ use tui::model::invites::Invite;
 use tui::model::keys::Key;
 use tui::model::ledger::LedgerEntry;
 use tui::model::nodes::{Node, NodeState};
+use tui::model::people::{Person, PersonRole};
 use tui::model::plans::{Limits, Plan};
 use tui::model::record::{Record, RequestStatus, Tokens, UsageBasis};
 use tui::model::sessions::Session;
@@ -56,6 +57,7 @@ pub(crate) fn account(index: usize, role: Role, state: Sample) -> Account {
             _ => AccountStatus::Active,
         },
         suspended_for: (index == 2).then(|| "the invoice of October is overdue".to_owned()),
+        person_role: None,
         plan: Some(name("free", 0, state)),
         balance_usd: Some(money(index, state)),
         created_at: ago(86_400 * (index + 1)),
@@ -108,6 +110,17 @@ pub(super) fn invite(index: usize, state: Sample) -> Invite {
         created_at: ago(4_000 * (index + 1)),
         expires_at: ago(0),
         used_at: if index == 2 { ago(100) } else { None },
+    }
+}
+
+pub(super) fn person(index: usize, state: Sample) -> Person {
+    let roles = [PersonRole::Admin, PersonRole::Member];
+    Person {
+        id: format!("0198c5f0-0000-7000-8000-{index:012}"),
+        name: name("carol", index, state),
+        role: Some(roles[index % 2]),
+        is_removed: index == 2,
+        created_at: ago(90_000 * (index + 1)),
     }
 }
 
