@@ -170,7 +170,12 @@ async fn a_request_that_continues_without_its_client_is_cancelled() {
     let id = context.in_flight(&context.operator).await.id;
     assert_eq!(cancel(&context.operator, &id).await, Ok(()));
     closed(call).await;
-    assert_eq!(context.alice.record().await.status(), RequestStatus::Cancelled);
+    let record = context.alice.record().await;
+    assert_eq!(
+        (record.status(), record.error_code.as_deref()),
+        (RequestStatus::Cancelled, Some("request_cancelled"))
+    );
+    assert_eq!(record.notes, ["client_gone:cancelled"]);
 }
 
 /// Waits until the gateway has ended its request to the upstream.

@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::ledger::DiskSync;
 use crate::pipeline::Fault;
-use crate::pipeline::outcome::{RequestOutcome, SHUTTING_DOWN};
+use crate::pipeline::outcome::{REQUEST_CANCELLED, RequestOutcome, SHUTTING_DOWN};
 use crate::pipeline::rate_limit_headers;
 use crate::pipeline::relay::BrokenStream;
 use crate::pipeline::stream_adapter::StreamAdapter;
@@ -196,7 +196,7 @@ impl From<&Refusal> for ErrorReply {
         match refusal {
             Refusal::InvalidApiKey(_) => invalid(StatusCode::UNAUTHORIZED, "invalid_api_key"),
             Refusal::RequestCancelled => {
-                invalid(StatusCode::FORBIDDEN, "request_cancelled").no_retry()
+                invalid(StatusCode::FORBIDDEN, REQUEST_CANCELLED).no_retry()
             }
             Refusal::AccountSuspended => invalid(StatusCode::FORBIDDEN, "account_suspended"),
             Refusal::ModelNotAllowed { .. } => {
