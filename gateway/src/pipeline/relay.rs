@@ -3,6 +3,10 @@
 //! The client drives the stream: the upstream is read only after the client has taken what is available, and
 //! dropping the stream cancels the upstream's request. The [`StreamAdapter`] decides what the bytes become.
 
+mod broken_stream;
+#[cfg(test)]
+mod tests;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -28,8 +32,10 @@ use crate::ledger::DiskSync;
 use crate::timers::IdleTimeout;
 use crate::upstream::{AnswerBody, Phase, UpstreamError};
 use domain::id::RequestId;
+use domain::refusal::Refusal;
 use domain::wire::sse;
-use domain::wire::usage::AnswerUsage;
+
+pub use broken_stream::{BrokenRequest, BrokenStream};
 
 /// How long the head of a stream is delayed for its first event, so that an immediate upstream failure still
 /// gets its HTTP status. The time begins with the relay: for chat when the upstream has sent its head, for
@@ -112,26 +118,6 @@ enum Source {
     Reading(AnswerBody),
     /// Everything was read.
     Ended,
-}
-
-/// A stream that broke after it had begun. The caller reports it to the client and settles the request.
-pub struct BrokenStream {
-    /// The reason.
-    pub fault: Fault,
-    /// The request.
-    pub request: BrokenRequest,
-    /// Formats the error for the client.
-    pub adapter: StreamAdapter,
-    /// The memory of the answer, whose final events may repeat it.
-    pub memory: StreamMemory,
-}
-
-/// The request of a stream that broke.
-pub enum BrokenRequest {
-    /// An upstream had answered, or every one had failed.
-    Forwarded(Box<ForwardedRequest>),
-    /// No upstream had answered.
-    Pending(PendingAnswer),
 }
 
 // === impl Relay ===
@@ -461,6 +447,7 @@ impl Relay {
             self.failure.is_some() || self.is_settled(),
             "a stream ends once it is settled"
         );
+        ready!(self.poll_charged_usage(context));
         let source = std::mem::replace(&mut self.source, Source::Ended);
         self.answer_recorder = None;
         // A failure without a request does not occur: it is only set while the request is not settled.
@@ -474,6 +461,19 @@ impl Relay {
             let memory = std::mem::take(&mut self.memory);
             Err(Box::new(BrokenStream { fault, request, adapter, memory }))
         }))
+    }
+
+    /// Ready once the usage is known that a cancelled request is charged for, if its last event reports it.
+    fn poll_charged_usage(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let is_cancelled = matches!(self.failure, Some(Fault::Refused(Refusal::RequestCancelled)));
+        match (&mut self.request, &self.adapter) {
+            (Some(request), StreamAdapter::Responses(_))
+                if is_cancelled && request.stop_sending() =>
+            {
+                request.poll_usage(context).map(|_| ())
+            }
+            _ => Poll::Ready(()),
+        }
     }
 
     /// Returns the id of its request; `None` once it is settled.
@@ -535,43 +535,6 @@ fn read_rest(request: &ForwardedRequest, mut rest: AnswerBody, context: &mut Con
     request.spawn(async move { _ = tokio::time::timeout(CLOSE_GRACE, drain).await });
 }
 
-// === impl BrokenRequest ===
-
-impl BrokenRequest {
-    /// Returns the request id.
-    pub fn id(&self) -> RequestId {
-        match self {
-            Self::Forwarded(request) => request.id(),
-            Self::Pending(pending) => pending.id,
-        }
-    }
-
-    /// Returns the usage known so far, without a count.
-    pub fn reported_usage(&self) -> Option<AnswerUsage> {
-        match self {
-            Self::Forwarded(request) => request.reported_usage(),
-            Self::Pending(_) => None,
-        }
-    }
-
-    /// Settles the request, and reports the fault to the upstream's statistics. Returns the wait between
-    /// settlement and the end of the stream.
-    pub fn fail(self, fault: &Fault, outcome: RequestOutcome) -> Option<DiskSync> {
-        match self {
-            Self::Forwarded(request) => {
-                let syncing = request.syncing();
-                request.fail(fault, outcome);
-                syncing
-            }
-            Self::Pending(PendingAnswer { forwarding, drop_outcome, syncing, .. }) => {
-                drop_outcome.set(outcome);
-                drop(forwarding);
-                syncing
-            }
-        }
-    }
-}
-
 impl Drop for Relay {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -586,6 +549,3 @@ impl Drop for Relay {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
