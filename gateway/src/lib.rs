@@ -45,6 +45,7 @@ mod data_dir;
 mod database_copies;
 pub mod demo;
 pub mod directory;
+mod fair_queue;
 pub mod journal_barrier;
 pub mod listeners;
 pub mod memory_budget;

@@ -7,7 +7,9 @@ use tests::drill::counters::{Counters, across_a_crash};
 use tests::drill::rig::Rig;
 use tests::http::{Answer, Request};
 use tests::process::Gateway;
-use tests::{Product, question};
+use tests::{Product, question, with_timeout};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// Starts a gateway that serves its metrics.
 async fn start() -> (Product, SocketAddr) {
@@ -40,6 +42,34 @@ async fn the_diagnosis_looks_at_the_scrapes() {
     );
     scrape(metrics, "text/plain").await;
     assert_eq!(diagnosed(&product).await.0, v1::Severity::Ok);
+}
+
+/// Regression test: eight connections without a request kept others from a scrape for as long as a head may take.
+#[tokio::test]
+async fn idle_connections_keep_nobody_from_a_scrape() {
+    let (_product, metrics) = start().await;
+    let mut oldest = TcpStream::connect(metrics).await.unwrap();
+    let mut idle = Vec::new();
+    for _ in 0..9 {
+        idle.push(TcpStream::connect(metrics).await.unwrap());
+    }
+    // The gateway accepts in order: once the last one was served, it has seen all of them.
+    assert_eq!(scrape(metrics, "text/plain").await.status, 200);
+    let mut ended = [0];
+    let read = with_timeout("the end of the idlest", oldest.read(&mut ended)).await;
+    assert_eq!(read.unwrap_or_default(), 0);
+    let mut first = idle.remove(0);
+    let read = with_timeout("the end of the next one", first.read(&mut ended)).await;
+    assert_eq!(read.unwrap_or_default(), 0);
+    // The newest of them is still served.
+    let mut newest = idle.pop().unwrap();
+    newest
+        .write_all(b"GET /metrics HTTP/1.1\r\nhost: m\r\nconnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = Vec::new();
+    with_timeout("an answer", newest.read_to_end(&mut answer)).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
 }
 
 async fn scrape(metrics: SocketAddr, accept: &str) -> Answer {

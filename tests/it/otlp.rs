@@ -260,6 +260,37 @@ async fn an_answer_that_breaks_off_is_the_error_of_its_attempt() {
     }
 }
 
+/// The client of the first stream disconnects, and an operator cancels the second one.
+#[tokio::test]
+async fn cancelled_requests_have_an_error_type_and_no_failure() {
+    let collector = Collector::start(Behaviour::Accept).await;
+    let (product, upstream) = (start(&collector, traces(1.0)).await, RawUpstream::start().await);
+    let operator = product.operator().await;
+    operator.add_model_on("asked", &[&upstream.url]).await;
+    let key = product.member("alice").await.key().await.secret;
+    let mut body = question("asked", "hi");
+    body["stream"] = json!(true);
+    for (count, expected) in [(1, "cancelled"), (2, "request_cancelled")] {
+        let (answer, mut call) =
+            tokio::join!(product.chat(&key, &body).send(), upstream.begin_stream());
+        if expected == "cancelled" {
+            drop(answer);
+        } else {
+            let request = v1::ListRequestsInFlightRequest::default();
+            let listed = operator.usage().list_requests_in_flight(request).await.unwrap();
+            let id = listed.into_inner().requests.remove(0).id;
+            operator.usage().cancel_request(v1::CancelRequestRequest { id }).await.unwrap();
+        }
+        call.closed().await;
+        let spans = collector.requests(count).await;
+        for kind in [2, 3] {
+            let span = spans.iter().rfind(|span| span.kind == kind).unwrap();
+            assert_eq!(attribute(&span.attributes, "error.type"), expected, "{span:?}");
+            assert_eq!(span.status, None, "nothing failed: {span:?}");
+        }
+    }
+}
+
 /// One connection, for which one request may wait: the one that waits has a span for it, the other one is refused.
 #[tokio::test]
 async fn the_wait_for_a_connection_is_a_span() {

@@ -144,7 +144,19 @@ async fn a_cancelled_stream_ends_with_an_error_and_is_charged_for_what_was_recei
             (record.id.as_str(), record.status(), record.error_code.as_deref()),
             (id.as_str(), RequestStatus::Cancelled, Some("request_cancelled"))
         );
-        assert!(record.tokens.unwrap().output.unwrap() > 0, "what was received is charged");
+        let tokens = record.tokens.unwrap();
+        assert!(tokens.output.unwrap() > 0, "what was received is charged");
+        if path == "/v1/responses" {
+            let failed = rest.iter().find(|event| event.contains("response.failed")).unwrap();
+            let data = failed.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+            let data: Value = serde_json::from_str(data).unwrap();
+            let usage = &data["response"]["usage"];
+            assert_eq!(
+                (usage["input_tokens"].as_u64(), usage["output_tokens"].as_u64()),
+                (tokens.input, tokens.output),
+                "{data}"
+            );
+        }
     }
 }
 
@@ -170,7 +182,12 @@ async fn a_request_that_continues_without_its_client_is_cancelled() {
     let id = context.in_flight(&context.operator).await.id;
     assert_eq!(cancel(&context.operator, &id).await, Ok(()));
     closed(call).await;
-    assert_eq!(context.alice.record().await.status(), RequestStatus::Cancelled);
+    let record = context.alice.record().await;
+    assert_eq!(
+        (record.status(), record.error_code.as_deref()),
+        (RequestStatus::Cancelled, Some("request_cancelled"))
+    );
+    assert_eq!(record.notes, ["client_gone:cancelled"]);
 }
 
 /// Waits until the gateway has ended its request to the upstream.

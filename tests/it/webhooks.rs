@@ -10,6 +10,8 @@ use gateway::webhooks::{EventKind, SigningSecret, WebhookConfig, WebhookUrl};
 use proto::v1::{self, DiagnosticArea, Severity};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tests::drill::rig;
+use tests::http::Request;
 use tests::process::Gateway;
 use tests::{GatewayFleet, Home, Product, Session, Setup, closed_port, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -192,6 +194,42 @@ async fn each_crossing_is_reported_once_even_across_a_restart() {
     assert_eq!(receiver.accept().await.0, "balance_low");
     operator.credit("alice", "-5").await;
     receiver.expect("balance_low", ("account", &id)).await;
+}
+
+/// The store fails, as on a full disk, until the gateway takes no requests, and has room again afterwards.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_ledger_that_stops_and_resumes_is_reported() {
+    let receiver = Receiver::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("webhook.secret");
+    std::fs::write(&secret, SECRET).unwrap();
+    let data = dir.path().join("data");
+    let gateway = Gateway::start(&data, |command| {
+        command.arg("--webhook-urls").arg(receiver.url());
+        command.arg("--webhook-secret-file").arg(&secret);
+        command.args(["--webhook-events", "ledger_stopped,ledger_resumed"]);
+    })
+    .await;
+    let key = rig::operator(&gateway, &data).await.key().await.secret;
+    let ask = || {
+        let request = Request::post(gateway.http, "/v1/chat/completions").bearer(&key);
+        request.json(&question("sim-chat", "hi")).answer()
+    };
+    assert_eq!(ask().await.status, 200);
+    gateway.limit_file_size(Some(256 * 1024));
+    let stopping = async { while ask().await.status == 200 {} };
+    with_timeout("a refusal", stopping).await;
+    assert_eq!(ask().await.status, 503);
+    let (kind, data) = receiver.accept().await;
+    assert_eq!(kind, "ledger_stopped");
+    let reason = data["reason"].as_str().unwrap();
+    assert!(reason.contains("disk") || reason.contains("journal"), "{reason}");
+    assert!(!reason.contains('/'), "it shows no path: {reason}");
+    gateway.limit_file_size(None);
+    assert_eq!(receiver.accept().await.0, "ledger_resumed");
+    assert_eq!(ask().await.status, 200);
+    gateway.stop().await;
 }
 
 /// Sends a test event, which the receiver accepts.

@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::ledger::DiskSync;
 use crate::pipeline::Fault;
-use crate::pipeline::outcome::{RequestOutcome, SHUTTING_DOWN};
+use crate::pipeline::outcome::{REQUEST_CANCELLED, RequestOutcome, SHUTTING_DOWN};
 use crate::pipeline::rate_limit_headers;
 use crate::pipeline::relay::BrokenStream;
 use crate::pipeline::stream_adapter::StreamAdapter;
@@ -50,7 +50,7 @@ pub(super) fn error_event(broken: BrokenStream) -> (Bytes, Option<DiskSync>) {
     // The request has begun, so it is not a refusal any more.
     let status = if status == RequestStatus::Rejected { RequestStatus::Failed } else { status };
     let end = RequestOutcome { status, http_status: Some(200), error_code: error.code.clone() };
-    let usage = broken.request.reported_usage();
+    let usage = broken.request.known_usage();
     let syncing = broken.request.fail(&broken.fault, end);
     let mut out = BytesMut::new();
     match broken.adapter {
@@ -196,7 +196,7 @@ impl From<&Refusal> for ErrorReply {
         match refusal {
             Refusal::InvalidApiKey(_) => invalid(StatusCode::UNAUTHORIZED, "invalid_api_key"),
             Refusal::RequestCancelled => {
-                invalid(StatusCode::FORBIDDEN, "request_cancelled").no_retry()
+                invalid(StatusCode::FORBIDDEN, REQUEST_CANCELLED).no_retry()
             }
             Refusal::AccountSuspended => invalid(StatusCode::FORBIDDEN, "account_suspended"),
             Refusal::ModelNotAllowed { .. } => {

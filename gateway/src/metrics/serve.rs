@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,17 +13,19 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{Exporter, Format};
 use crate::connections::{
-    Accepted, Acceptor, ClientIo, ConnectionLimits, ConnectionSlots, IdlePolicy, RequestTimeouts,
-    Timeouts,
+    Accepted, Acceptor, Activity, ClientIo, ConnectionLimits, ConnectionSlots, IdlePolicy,
+    RequestTimeouts, Timeouts,
 };
 
-/// The maximum number of connections, which bounds the scrapes at a time.
+/// The maximum number of connections, which bounds the scrapes at a time. A further one takes the place of one without a
+/// request.
 const MAX_CONNECTIONS: usize = 8;
 /// The time for which a connection may be idle; scrapes come every few seconds to minutes.
 const IDLE: Duration = Duration::from_mins(2);
@@ -31,29 +34,96 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves the metrics of `exporter` until `stop`.
 pub async fn serve(listener: TcpListener, exporter: Arc<Exporter>, stop: CancellationToken) {
-    let limits = ConnectionLimits { total: Some(MAX_CONNECTIONS), per_address: None };
-    let mut acceptor = Acceptor::new(listener, "metrics", ConnectionSlots::new(limits));
-    // Dropping it ends the connections.
-    let mut connections = JoinSet::new();
+    let slots = ConnectionSlots::new(ConnectionLimits::default());
+    let mut acceptor = Acceptor::new(listener, "metrics", slots);
+    let mut connections = Connections::default();
     while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
-        while connections.try_join_next().is_some() {}
-        connections.spawn(connection(accepted, exporter.clone()));
+        if stop.run_until_cancelled(connections.make_room()).await.is_none() {
+            return;
+        }
+        connections.serve(accepted, exporter.clone());
     }
 }
 
-async fn connection(accepted: Accepted<tokio::net::TcpStream>, exporter: Arc<Exporter>) {
-    let timeouts = Timeouts {
-        write: Some(WRITE_TIMEOUT),
-        request: RequestTimeouts { idle: IDLE, ..RequestTimeouts::default() },
-        idle: IdlePolicy::Close,
-    };
-    let stream = ClientIo::new(accepted, timeouts);
+/// The connections. Dropping it ends them.
+#[derive(Default)]
+struct Connections {
+    tasks: JoinSet<()>,
+    open: Vec<Connection>,
+    uses: Arc<Uses>,
+}
+
+struct Connection {
+    task: AbortHandle,
+    activity: Arc<Activity>,
+    last_use: Arc<AtomicU64>,
+}
+
+/// The order of requests and new connections.
+#[derive(Default)]
+struct Uses {
+    count: AtomicU64,
+    request_ended: Notify,
+}
+
+// === impl Connections ===
+
+impl Connections {
+    /// Waits until there is room for one more connection. If there are as many as may be, the one that has been without
+    /// a request for the longest time ends: idle connections keep nobody from a scrape.
+    async fn make_room(&mut self) {
+        loop {
+            while self.tasks.try_join_next().is_some() {}
+            self.open.retain(|connection| !connection.task.is_finished());
+            if self.open.len() < MAX_CONNECTIONS {
+                return;
+            }
+            let idle = self.open.iter().enumerate().filter(|(_, it)| it.activity.is_idle());
+            let idlest = idle.min_by_key(|(_, it)| it.last_use.load(Ordering::Relaxed));
+            if let Some((idlest, _)) = idlest {
+                self.open.swap_remove(idlest).task.abort();
+                return;
+            }
+            // The answer of a scrape takes milliseconds.
+            self.uses.request_ended.notified().await;
+        }
+    }
+
+    fn serve(&mut self, accepted: Accepted<TcpStream>, exporter: Arc<Exporter>) {
+        let timeouts = Timeouts {
+            write: Some(WRITE_TIMEOUT),
+            request: RequestTimeouts { idle: IDLE, ..RequestTimeouts::default() },
+            idle: IdlePolicy::Close,
+        };
+        let stream = ClientIo::new(accepted, timeouts);
+        let activity = stream.activity().clone();
+        let (uses, last_use) = (self.uses.clone(), Arc::new(AtomicU64::new(self.uses.next())));
+        let connection = connection(stream, exporter, uses, last_use.clone());
+        self.open.push(Connection { task: self.tasks.spawn(connection), activity, last_use });
+    }
+}
+
+impl Uses {
+    fn next(&self) -> u64 {
+        self.count.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+async fn connection(
+    stream: ClientIo<TcpStream>,
+    exporter: Arc<Exporter>,
+    uses: Arc<Uses>,
+    last_use: Arc<AtomicU64>,
+) {
     let activity = stream.activity().clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let (exporter, guard) = (exporter.clone(), activity.begin());
+        last_use.store(uses.next(), Ordering::Relaxed);
+        let (exporter, uses, guard) = (exporter.clone(), uses.clone(), activity.begin());
         async move {
-            let _guard = guard;
-            Ok::<_, Infallible>(answer(&request, &exporter).await)
+            let answer = answer(&request, &exporter).await;
+            drop(guard);
+            uses.request_ended.notify_one();
+            Ok::<_, Infallible>(answer)
         }
     });
     let mut builder = http1::Builder::new();

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::attributes::{SCHEMA_URL, resource, scope};
-use super::collector::{Collector, Export};
+use super::collector::{Collector, Export, Refused};
 use super::queue::Queue;
 use super::status::ExportStatus;
 use super::{Signal, logs, spans};
@@ -136,14 +136,20 @@ impl Exporter {
             }
         };
         let exporting = async { tokio::join!(spans, log_records, metrics) };
+        let dropped = |signal| self.status.counts(signal).dropped;
         let ending = async {
             stop.cancelled().await;
             tokio::time::sleep(END_TIMEOUT).await;
+            [Signal::Traces, Signal::Logs].map(dropped)
         };
         tokio::select! {
             _ = exporting => {}
-            () = ending => {
-                let (spans, log_records) = (self.spans.waiting(), self.log_records.waiting());
+            [spans, log_records] = ending => {
+                // The exports in progress have ended and counted what they had taken.
+                self.status.add_dropped(Signal::Traces, self.spans.waiting());
+                self.status.add_dropped(Signal::Logs, self.log_records.waiting());
+                let spans = dropped(Signal::Traces) - spans;
+                let log_records = dropped(Signal::Logs) - log_records;
                 tracing::warn!(event = "otlp_not_exported", spans, log_records, "the gateway stops without exporting the rest");
             }
         }
@@ -200,32 +206,53 @@ impl Exporter {
                 schema_url: SCHEMA_URL.to_owned(),
             }];
             let request = ExportMetricsServiceRequest { resource_metrics };
+            let items = ItemsInFlight { status: &self.status, signal: Signal::Metrics, count };
             match self.collector.export(&request).await {
-                Ok(refused) => self.status.record_success(Signal::Metrics, count, &refused),
-                Err(error) => {
-                    self.status.record_failure(Signal::Metrics, &error);
-                    self.status.add_dropped(Signal::Metrics, count);
-                }
+                Ok(refused) => items.delivered(&refused),
+                Err(error) => self.status.record_failure(Signal::Metrics, &error),
             }
         }
     }
 
     /// Exports `count` items, and repeats that as long as it may help and the gateway does not stop.
     async fn deliver<E: Export>(&self, request: &E, count: usize, stop: &CancellationToken) {
+        let items = ItemsInFlight { status: &self.status, signal: E::SIGNAL, count };
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.collector.export(request).await {
-                Ok(refused) => return self.status.record_success(E::SIGNAL, count, &refused),
+                Ok(refused) => return items.delivered(&refused),
                 Err(error) => error,
             };
             self.status.record_failure(E::SIGNAL, &error);
             if !error.is_retryable() || stop.is_cancelled() {
-                return self.status.add_dropped(E::SIGNAL, count);
+                return;
             }
             let wait = error.retry_after().map_or(pause, |wait| wait.clamp(pause, MAX_PAUSE));
             _ = stop.run_until_cancelled(tokio::time::sleep(wait)).await;
             pause = (pause * 2).min(MAX_PAUSE);
         }
+    }
+}
+
+/// Items that are being exported. They count as dropped if the export ends without having delivered them, also when it
+/// is cancelled.
+struct ItemsInFlight<'a> {
+    status: &'a ExportStatus,
+    signal: Signal,
+    count: usize,
+}
+
+impl ItemsInFlight<'_> {
+    /// Records that the collector has answered, and refused some of them.
+    fn delivered(mut self, refused: &Refused) {
+        let count = std::mem::take(&mut self.count);
+        self.status.record_success(self.signal, count, refused);
+    }
+}
+
+impl Drop for ItemsInFlight<'_> {
+    fn drop(&mut self) {
+        self.status.add_dropped(self.signal, self.count);
     }
 }
 
@@ -246,20 +273,21 @@ mod tests {
     use crate::clock::SystemClock;
     use crate::telemetry::LogLevel;
 
-    #[tokio::test]
-    async fn what_exceeds_a_queue_is_dropped_and_counted() {
-        let address = "http://127.0.0.1:1".parse().unwrap();
-        let headers = http::HeaderMap::new();
+    fn exporter(address: &str) -> Exporter {
+        let (address, headers) = (address.parse().unwrap(), http::HeaderMap::new());
         let collector = Collector::new(address, Protocol::HttpProtobuf, headers, None).unwrap();
-        let exporter = Exporter::new(Settings {
+        Exporter::new(Settings {
             collector,
             signals: vec![Signal::Logs],
             metrics_interval: Duration::from_secs(1),
             resource: Vec::new(),
             instance: Uuid::nil(),
             clock: Arc::new(SystemClock::new()),
-        });
-        for _ in 0..MAX_WAITING_LOG_RECORDS + 10 {
+        })
+    }
+
+    fn log(exporter: &Exporter, events: usize) {
+        for _ in 0..events {
             exporter.log(LogEvent {
                 level: LogLevel::Info,
                 name: "request".to_owned(),
@@ -267,6 +295,25 @@ mod tests {
                 fields: Vec::new(),
             });
         }
+    }
+
+    /// Regression test: neither the batch that was being exported nor what waited behind it was counted.
+    #[tokio::test(start_paused = true)]
+    async fn what_a_stop_leaves_unexported_is_counted_with_the_batch_in_flight() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let exporter = Arc::new(exporter(&format!("http://{}", silent.local_addr().unwrap())));
+        log(&exporter, BATCH + 10);
+        let stop = CancellationToken::new();
+        stop.cancel();
+        exporter.clone().run(None, stop).await;
+        let counts = exporter.status().counts(Signal::Logs);
+        assert_eq!((counts.exported, counts.dropped), (0, BATCH as u64 + 10));
+    }
+
+    #[tokio::test]
+    async fn what_exceeds_a_queue_is_dropped_and_counted() {
+        let exporter = exporter("http://127.0.0.1:1");
+        log(&exporter, MAX_WAITING_LOG_RECORDS + 10);
         assert_eq!(exporter.status().counts(Signal::Logs).dropped, 10);
         // A collector that does not exist ends neither the process nor a stop.
         let stop = CancellationToken::new();

@@ -67,22 +67,32 @@ pub(super) fn of(record: &RequestRecord, trace: &RequestTrace, model: Option<Str
     if trace.attempts().next().is_some() {
         child(ChildSpan::Settlement, "settlement", answered, ended);
     }
-    let broken = failed(record).then(|| error_label(record));
     for (attempt_number, attempt) in trace.attempts() {
-        let answer_error = broken.filter(|_| attempt.ended_at.is_none());
-        let label = attempt.error.as_deref().or(answer_error);
-        spans.extend(attempt_spans(trace, &times, attempt_number, attempt, label, answered));
+        let answer_error = is_error(record)
+            .then(|| AttemptError { label: error_label(record), is_failure: failed(record) });
+        let error = match attempt.error.as_deref() {
+            Some(label) => Some(AttemptError { label, is_failure: label != CANCELLED }),
+            None => answer_error.filter(|_| attempt.ended_at.is_none()),
+        };
+        spans.extend(attempt_spans(trace, &times, attempt_number, attempt, error, answered));
     }
     spans
 }
 
-/// Returns the span of an attempt that failed with the error `label`, if any, and that of its wait for a connection.
+/// The error of an attempt.
+struct AttemptError<'a> {
+    label: &'a str,
+    /// Whether something failed; otherwise the attempt was cancelled.
+    is_failure: bool,
+}
+
+/// Returns the span of an attempt that ended with `error`, if any, and that of its wait for a connection.
 fn attempt_spans(
     trace: &RequestTrace,
     times: &Times,
     attempt_number: AttemptNumber,
     attempt: &AttemptTrace,
-    label: Option<&str>,
+    error: Option<AttemptError<'_>>,
     answered: Duration,
 ) -> impl Iterator<Item = Span> {
     let AttemptTrace { served_by, credential, began_at, ended_at, queued_for, error: _ } = attempt;
@@ -93,15 +103,15 @@ fn attempt_spans(
         text("gen_ai.request.model", &*served_by.upstream_model),
     ];
     attributes.extend(credential.map(|it| number("tollgate.credential", it)));
-    attributes.extend(label.map(|label| text("error.type", label)));
-    let failure = label.filter(|label| *label != CANCELLED);
+    attributes.extend(error.as_ref().map(|error| text("error.type", error.label)));
+    let failure = error.filter(|error| error.is_failure);
     let span = Span {
         span_id: span_id.clone(),
         parent_span_id: trace.span_id.0.to_vec(),
         name: format!("chat {}", served_by.upstream_model),
         kind: SpanKind::Client.into(),
         attributes,
-        status: failure.map(error_status),
+        status: failure.map(|error| error_status(error.label)),
         ..times.span(trace, *began_at, ended_at.unwrap_or(answered))
     };
     let queue = queued_for.map(|waited| Span {
@@ -132,7 +142,7 @@ fn server_attributes(record: &RequestRecord) -> (String, Vec<KeyValue>) {
         attributes.push(text("http.route", route));
     }
     attributes.extend(record.http_status.map(|it| number("http.response.status_code", it)));
-    if failed(record) || record.status == RequestStatus::Rejected {
+    if is_error(record) {
         attributes.push(text("error.type", error_label(record)));
     }
     (parts.join(" ").trim_end().to_owned(), attributes)
@@ -179,7 +189,14 @@ fn failed(record: &RequestRecord) -> bool {
         || record.http_status.is_some_and(|status| status >= 500)
 }
 
-/// Returns the error code of a request that failed or was refused; its status if there is none.
+/// Returns whether the request had no complete answer, for whatever reason.
+fn is_error(record: &RequestRecord) -> bool {
+    let is_answered = matches!(record.status, RequestStatus::Completed | RequestStatus::Incomplete);
+    !is_answered || failed(record)
+}
+
+/// Returns the error code of a request without a complete answer; its status if there is none, as when the client
+/// disconnected.
 fn error_label(record: &RequestRecord) -> &str {
     record.error_word().unwrap_or_else(|| record.status.as_str())
 }

@@ -189,9 +189,11 @@ impl ForwardedRequest {
         Poll::Ready(plausible_usage.or_counted(&usage))
     }
 
-    /// Returns the usage known so far, without a count.
-    pub fn reported_usage(&self) -> Option<AnswerUsage> {
-        self.plausible_usage().complete()
+    /// Returns the usage known so far: the upstream's, or the count if there was one.
+    pub fn known_usage(&self) -> Option<AnswerUsage> {
+        let plausible_usage = self.plausible_usage();
+        let counted = || self.counted.map(|(counted, _)| plausible_usage.or_counted(&counted));
+        plausible_usage.complete().or_else(counted)
     }
 
     /// Returns the plausible part of what the upstream reports; empty if it reports nothing.

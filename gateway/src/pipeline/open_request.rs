@@ -331,8 +331,8 @@ impl OpenRequest {
         record.duration = self.elapsed();
         record.idempotency = record.idempotency.filter(|_| is_whole);
         // A request that was cancelled for its client has a code.
-        let is_cancelled =
-            outcome.status == RequestStatus::Cancelled && outcome.error_code.is_none();
+        let is_cancelled = outcome.status == RequestStatus::Cancelled
+            && (outcome.error_code.is_none() || self.is_abandoned());
         if record.deployment.is_some() && (is_drained || is_cancelled) {
             let done = if is_drained { "drained" } else { "cancelled" };
             record.notes.push(format!("client_gone:{done}"));
@@ -367,6 +367,9 @@ impl OpenRequest {
         let is_abandoned = self.is_abandoned();
         if let Some(outcome) = self.drop_outcome.get().filter(|_| !is_abandoned) {
             return Some(outcome.clone());
+        }
+        if is_abandoned && self.app.cancellations.is_cancelled(self.id()) {
+            return Some(RequestOutcome::cancelled_by_person());
         }
         let is_cut_off = self.app.cut_off.is_cancelled() && !is_abandoned;
         Some(if is_cut_off { RequestOutcome::cut_off() } else { RequestOutcome::cancelled() })

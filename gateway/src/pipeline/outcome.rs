@@ -8,6 +8,8 @@ use domain::record::RequestStatus;
 
 /// The `code` of the error of requests that a shutdown refuses or ends.
 pub const SHUTTING_DOWN: &str = "server_shutting_down";
+/// The `code` of the error of requests that a person cancelled.
+pub const REQUEST_CANCELLED: &str = "request_cancelled";
 
 /// How a request ended from the client's point of view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,12 @@ impl RequestOutcome {
     /// Returns the outcome of a request whose client disconnected before its end.
     pub(super) fn cancelled() -> Self {
         Self { status: RequestStatus::Cancelled, http_status: None, error_code: None }
+    }
+
+    /// Returns the outcome of a request that a person cancelled although its client did not receive the error.
+    pub(super) fn cancelled_by_person() -> Self {
+        let error_code = Some(REQUEST_CANCELLED.to_owned());
+        Self { error_code, ..Self::cancelled() }
     }
 
     /// Returns the outcome of a request that a shutdown ended although its client did not receive the error.

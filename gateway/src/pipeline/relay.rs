@@ -5,6 +5,8 @@
 
 mod broken;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -32,6 +34,7 @@ use crate::ledger::DiskSync;
 use crate::timers::IdleTimeout;
 use crate::upstream::{Phase, UpstreamError};
 use domain::id::RequestId;
+use domain::refusal::Refusal;
 use domain::wire::sse;
 
 /// How long the head of a stream is delayed for its first event, so that an immediate upstream failure still
@@ -410,6 +413,7 @@ impl Relay {
             self.failure.is_some() || self.is_settled(),
             "a stream ends once it is settled"
         );
+        ready!(self.poll_charged_usage(context));
         let source = std::mem::replace(&mut self.source, Source::Ended);
         self.answer_recorder = None;
         // A failure without a request does not occur: it is only set while the request is not settled.
@@ -423,6 +427,19 @@ impl Relay {
             let memory = std::mem::take(&mut self.memory);
             Err(Box::new(BrokenStream { fault, request, adapter, memory }))
         }))
+    }
+
+    /// Ready once the usage is known that a cancelled request is charged for, if its last event reports it.
+    fn poll_charged_usage(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let is_cancelled = matches!(self.failure, Some(Fault::Refused(Refusal::RequestCancelled)));
+        match (&mut self.request, &self.adapter) {
+            (Some(request), StreamAdapter::Responses(_))
+                if is_cancelled && request.stop_sending() =>
+            {
+                request.poll_usage(context).map(|_| ())
+            }
+            _ => Poll::Ready(()),
+        }
     }
 
     /// Returns the id of its request; `None` once it is settled.
@@ -485,6 +502,3 @@ impl Drop for Relay {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

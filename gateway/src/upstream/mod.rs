@@ -29,7 +29,6 @@ mod read;
 mod redaction;
 mod slots;
 mod stats;
-mod wait_queue;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::error::UpstreamError;
 use super::outbound::SendStatus;
 use super::pool::Idle;
-use super::wait_queue::{Ticket, WaitQueue};
+use crate::fair_queue::{FairQueue, Pushed, Ticket};
 use domain::histogram::Histogram;
 use domain::id::{AccountId, UpstreamName};
 use domain::upstream::{ConnectionBound, Upstream};
@@ -38,7 +38,7 @@ pub(super) struct Slots {
 /// Invariant: no request waits while a slot is free.
 struct SlotsState {
     free: usize,
-    queue: WaitQueue<oneshot::Sender<Slot>>,
+    queue: FairQueue<oneshot::Sender<Slot>>,
     /// The waits that have ended, in seconds.
     waits: Histogram,
 }
@@ -93,7 +93,7 @@ impl SlotsTable {
 
 impl Slots {
     fn new(bound: ConnectionBound) -> Self {
-        let queue = WaitQueue::new(bound.max_waiting as usize);
+        let queue = FairQueue::new(bound.max_waiting as usize);
         let free = bound.max_connections as usize;
         let state = Mutex::new(SlotsState { free, queue, waits: Histogram::new(WAITS) });
         Self { state, pools: Mutex::default() }
@@ -124,7 +124,11 @@ impl Slots {
                 return Ok(Slot(self.clone()));
             }
             let (sender, receiver) = oneshot::channel();
-            let ticket = state.queue.push(account, sender).ok_or(UpstreamError::Overloaded)?;
+            // A request that loses its place to this one sees that its sender is dropped.
+            let pushed = state.queue.push(account, sender);
+            let Ok(Pushed { ticket, displaced: _ }) = pushed else {
+                return Err(UpstreamError::Overloaded);
+            };
             (ticket, receiver)
         };
         let place = WaitingPlace { slots: self, account, ticket, since: Instant::now() };

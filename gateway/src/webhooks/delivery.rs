@@ -1,4 +1,4 @@
-//! Sends the messages of each endpoint in their order, and repeats what fails.
+//! Sends the messages of each endpoint one after the other, and repeats what fails.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
-use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -25,31 +24,27 @@ const MAX_PAUSE: Duration = Duration::from_mins(5);
 /// The background work. Must be run until it returns.
 pub struct DeliveryTask {
     webhooks: Arc<Webhooks>,
-    /// In the order of the endpoints.
-    queues: Vec<Receiver<Message>>,
 }
 
 // === impl DeliveryTask ===
 
 impl DeliveryTask {
-    pub(super) fn new(webhooks: Arc<Webhooks>, queues: Vec<Receiver<Message>>) -> Self {
-        Self { webhooks, queues }
+    pub(super) fn new(webhooks: Arc<Webhooks>) -> Self {
+        Self { webhooks }
     }
 
     /// Delivers messages until `stop` is cancelled. Those that wait then are dropped.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { webhooks, queues } = &mut { self };
-        let endpoints = webhooks.endpoints.iter().zip(queues);
-        let all = endpoints.map(|(endpoint, queue)| {
-            let (webhooks, stop) = (&*webhooks, &stop);
+        let all = self.webhooks.endpoints.iter().map(|endpoint| {
+            let (webhooks, queue, stop) = (&*self.webhooks, &endpoint.queue, &stop);
             async move {
-                while let Some(Some(message)) = stop.run_until_cancelled(queue.recv()).await {
+                while let Some(message) = stop.run_until_cancelled(queue.next()).await {
                     let delivering = webhooks.deliver(endpoint, &message);
                     if stop.run_until_cancelled(delivering).await.is_none() {
                         webhooks.record_dropped(endpoint, &message, "the gateway stops");
                     }
                 }
-                while let Ok(message) = queue.try_recv() {
+                while let Some(message) = queue.try_next() {
                     webhooks.record_dropped(endpoint, &message, "the gateway stops");
                 }
             }

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use domain::alert::Alert;
-use domain::id::UpstreamName;
+use domain::alert::{Alert, AlertId};
+use domain::id::{AccountId, UpstreamName};
 
 /// The type of an event.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -133,6 +133,31 @@ impl Event {
         }
     }
 
+    /// Returns the account that it is about; `None` for upstreams and the ledger.
+    pub(super) fn account(&self) -> Option<AccountId> {
+        match self {
+            Self::Alert(
+                Alert::BalanceLow { account, .. }
+                | Alert::SpendCapNear { account, .. }
+                | Alert::KeyExpiring { account, .. },
+            ) => Some(*account),
+            Self::UpstreamDown(_)
+            | Self::UpstreamUp(_)
+            | Self::LedgerStopped(_)
+            | Self::LedgerResumed
+            | Self::Test => None,
+        }
+    }
+
+    /// Returns the condition that it is about. Its end is about the same one as its beginning.
+    pub(super) fn subject(&self) -> Option<AlertId> {
+        match self {
+            Self::Alert(alert) => Some(alert.id()),
+            Self::UpstreamDown(name) | Self::UpstreamUp(name) => Some(AlertId::upstream_down(name)),
+            Self::LedgerStopped(_) | Self::LedgerResumed | Self::Test => None,
+        }
+    }
+
     /// Returns the body of a message: `type`, `timestamp` and `data`, as Standard Webhooks advises. `gateway` is the name
     /// of the gateway that sends it.
     pub(super) fn to_json(&self, at: Timestamp, gateway: &str) -> String {
@@ -176,7 +201,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::id::{AccountId, KeyId};
+    use domain::id::KeyId;
     use domain::money::Nanos;
 
     #[test]

@@ -1,11 +1,12 @@
 //! Notifies operators of events by signed HTTP requests, off the way of requests.
 //!
 //! `watch` finds out what has begun or ended, and the store which gateway says so; [`Webhooks::send`] queues a message
-//! for each endpoint; `delivery` sends and repeats it. Each queue is bounded: what does not fit, and what no endpoint
-//! takes in an hour, is dropped, counted and logged. A crash loses the messages that wait.
+//! for each endpoint; `delivery` sends and repeats it. Each queue is bounded and fair to accounts: what does not fit, and
+//! what no endpoint takes in an hour, is dropped, counted and logged. A crash loses the messages that wait.
 
 mod delivery;
 mod event;
+mod queue;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -20,20 +21,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::Uri;
 use jiff::Timestamp;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::clock::{Clock, Entropy};
 use crate::upstream::{EnvironmentProxies, Post};
+use domain::alert::AlertId;
+use domain::id::AccountId;
 use domain::money::Nanos;
+use queue::MessageQueue;
 
 pub use delivery::DeliveryTask;
 pub use event::{Event, EventKind, UnknownEventError};
 pub use signature::{InvalidSecretError, SigningSecret};
 pub use watch::{Watch, WatchParts};
-
-/// The number of messages that may wait for an endpoint.
-const MAX_WAITING: usize = 1_000;
 
 /// The address of an endpoint. Shown without its path, which may contain a secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct Webhooks {
 struct Endpoint {
     name: String,
     post: Post,
-    queue: mpsc::Sender<Message>,
+    queue: MessageQueue,
     status: Mutex<EndpointStatus>,
 }
 
@@ -111,6 +111,10 @@ struct Message {
     /// The same for all attempts and endpoints.
     id: String,
     kind: EventKind,
+    /// The account that it is about; `None` for upstreams and the ledger.
+    account: Option<AccountId>,
+    /// The condition that it is about; `None` for the ledger, which is always the same.
+    subject: Option<AlertId>,
     body: Bytes,
     queued_at: Instant,
 }
@@ -155,13 +159,11 @@ impl Webhooks {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Result<(Arc<Self>, DeliveryTask), String> {
-        let (mut endpoints, mut queues) = (Vec::new(), Vec::new());
+        let mut endpoints = Vec::new();
         for url in &config.urls {
-            let (queue, messages) = mpsc::channel(MAX_WAITING);
-            let post = Post::new(&url.0, proxies)?;
+            let (post, queue) = (Post::new(&url.0, proxies)?, MessageQueue::new());
             let (name, status) = (url.to_string(), Mutex::default());
             endpoints.push(Arc::new(Endpoint { name, post, queue, status }));
-            queues.push(messages);
         }
         let webhooks = Arc::new(Self {
             endpoints,
@@ -172,7 +174,7 @@ impl Webhooks {
             entropy,
             counts: Counts::default(),
         });
-        Ok((webhooks.clone(), DeliveryTask::new(webhooks, queues)))
+        Ok((webhooks.clone(), DeliveryTask::new(webhooks)))
     }
 
     /// Queues an event for all endpoints, if it is one of those that are sent. Never waits: a message that does not fit
@@ -183,9 +185,16 @@ impl Webhooks {
         }
         let message = self.message(event);
         for endpoint in &self.endpoints {
-            if endpoint.queue.try_send(message.clone()).is_err() {
-                self.record_dropped(endpoint, &message, "too many messages wait");
+            if let Some(dropped) = endpoint.queue.push(message.clone()) {
+                self.record_dropped(endpoint, &dropped, "too many messages wait");
             }
+        }
+    }
+
+    /// Removes the messages that wait about a condition which does not hold any more.
+    pub fn withdraw(&self, ended: &AlertId) {
+        for endpoint in &self.endpoints {
+            endpoint.queue.withdraw(ended);
         }
     }
 
@@ -213,7 +222,7 @@ impl Webhooks {
 
     /// Returns the numbers since the start.
     pub fn counts(&self) -> DeliveryCounts {
-        let waiting = |endpoint: &Arc<Endpoint>| MAX_WAITING - endpoint.queue.capacity();
+        let waiting = |endpoint: &Arc<Endpoint>| endpoint.queue.waiting();
         DeliveryCounts {
             delivered: self.counts.delivered.load(Ordering::Relaxed),
             failed: self.counts.failed.load(Ordering::Relaxed),
@@ -227,6 +236,8 @@ impl Webhooks {
         Message {
             id: format!("msg_{}", self.entropy.uuid(now).simple()),
             kind: event.kind(),
+            account: event.account(),
+            subject: event.subject(),
             body: event.to_json(now, &self.gateway).into(),
             queued_at: Instant::now(),
         }

@@ -1,21 +1,82 @@
 //! Tests of queues and of endpoints that cannot be reached.
 
+use super::queue::{MAX_OF_ACCOUNT, MAX_WAITING};
 use super::*;
 use crate::clock::SystemClock;
 use crate::clock::testing::CountingEntropy;
+use domain::alert::Alert;
+use domain::id::KeyId;
 use tokio_util::sync::CancellationToken;
 
 fn webhooks(url: &str) -> (Arc<Webhooks>, DeliveryTask) {
     let config = WebhookConfig {
         urls: vec![WebhookUrl(url.parse().unwrap())],
         secret: SigningSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap(),
-        events: [EventKind::LedgerResumed].into(),
+        events: [EventKind::BalanceLow, EventKind::KeyExpiring, EventKind::LedgerResumed].into(),
         balance_below: Nanos(1),
         expiring_within: Duration::ZERO,
     };
     let (clock, entropy) = (SystemClock::new(), CountingEntropy::default());
     let name = "gate".to_owned();
     Webhooks::new(&config, None, name, Arc::new(clock), Arc::new(entropy)).unwrap()
+}
+
+fn account(number: usize) -> AccountId {
+    AccountId(uuid::Uuid::from_u128(number as u128))
+}
+
+fn balance_low(number: usize) -> Event {
+    let (account, balance, bound) = (account(number), Nanos(0), Nanos(1));
+    Event::Alert(Alert::BalanceLow { account, balance, bound })
+}
+
+fn key_expiring(number: usize, key: usize, expires_at: Timestamp) -> Event {
+    let (account, key) = (account(number), KeyId::new(format!("{number}-{key}")));
+    Event::Alert(Alert::KeyExpiring { account, key, expires_at })
+}
+
+/// Returns the messages in the order in which they are sent, each as the field `key` or `account` of its data.
+fn order(webhooks: &Webhooks) -> Vec<String> {
+    let queue = &webhooks.endpoints[0].queue;
+    let messages = std::iter::from_fn(|| queue.try_next());
+    let name = |message: Message| {
+        let body: serde_json::Value = serde_json::from_slice(&message.body).unwrap();
+        let data = &body["data"];
+        data.get("key").unwrap_or(&data["account"]).as_str().unwrap().to_owned()
+    };
+    messages.map(name).collect()
+}
+
+/// Regression test: the messages about one account delayed those about others by as many attempts.
+#[tokio::test]
+async fn an_account_with_many_messages_does_not_delay_those_of_others() {
+    let (webhooks, _task) = webhooks("http://127.0.0.1:9/");
+    let at = Timestamp::UNIX_EPOCH;
+    for key in 0..MAX_OF_ACCOUNT + 3 {
+        webhooks.send(&key_expiring(1, key, at));
+    }
+    webhooks.send(&key_expiring(2, 0, at));
+    assert_eq!(webhooks.counts().dropped, 3, "an account has a bounded number of places");
+    let order = order(&webhooks);
+    assert_eq!(order.len(), MAX_OF_ACCOUNT + 1);
+    assert_eq!(order[..3], ["1-0", "2-0", "1-1"]);
+}
+
+#[tokio::test]
+async fn a_message_replaces_one_about_the_same_subject_and_its_end_removes_it() {
+    let (webhooks, _task) = webhooks("http://127.0.0.1:9/");
+    for second in 0..5 {
+        webhooks.send(&key_expiring(1, 0, Timestamp::from_second(second).unwrap()));
+        webhooks.send(&key_expiring(1, 1, Timestamp::from_second(second).unwrap()));
+    }
+    webhooks.send(&balance_low(1));
+    assert_eq!((webhooks.counts().waiting, webhooks.counts().dropped), (3, 0));
+    let Event::Alert(alert) = balance_low(1) else { unreachable!("it is one") };
+    webhooks.withdraw(&alert.id());
+    let newest = webhooks.endpoints[0].queue.try_next().unwrap();
+    let text = std::str::from_utf8(&newest.body).unwrap();
+    assert!(text.contains("1970-01-01T00:00:04Z"), "{text}");
+    assert_eq!(order(&webhooks), ["1-1"]);
 }
 
 #[test]
@@ -27,8 +88,8 @@ fn a_url_is_shown_without_its_path() {
 #[tokio::test]
 async fn a_full_queue_drops_messages_and_counts_them() {
     let (webhooks, task) = webhooks("http://127.0.0.1:9/");
-    for _ in 0..MAX_WAITING + 3 {
-        webhooks.send(&Event::LedgerResumed);
+    for number in 0..MAX_WAITING + 3 {
+        webhooks.send(&balance_low(number));
         webhooks.send(&Event::LedgerStopped("not one of those that are sent".to_owned()));
     }
     let counts = webhooks.counts();

@@ -167,6 +167,7 @@ impl Watch {
             }
         }
         for ended in changes.ended {
+            webhooks.withdraw(&ended);
             alerts.clear_alert(&ended).await?;
             if ended.kind == AlertKind::UpstreamDown {
                 self.upstreams.remove(&UpstreamName::new(ended.subject));

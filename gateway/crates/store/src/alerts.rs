@@ -12,6 +12,11 @@ use domain::alert::{Alert, AlertChanges, AlertId, AlertKind, AlertRules};
 /// The maximum number of conditions of each kind in an [`AlertChanges`]; the rest is found by the next call.
 pub(crate) const MAX_FOUND: i64 = 100;
 
+/// The order of new conditions: the first of each account, then the second ones, so that an account with many does not
+/// keep those of others from being found.
+pub(crate) const FAIR_ORDER: &str =
+    "ORDER BY row_number() OVER (PARTITION BY account ORDER BY subject)";
+
 /// The name of the row that says that conditions have been recorded before.
 pub(crate) const RECORDED_SINCE: &str = "alerts_recorded_since";
 

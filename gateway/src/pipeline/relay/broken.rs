@@ -41,10 +41,10 @@ impl BrokenRequest {
         }
     }
 
-    /// Returns the usage known so far, without a count.
-    pub fn reported_usage(&self) -> Option<AnswerUsage> {
+    /// Returns the usage known so far.
+    pub fn known_usage(&self) -> Option<AnswerUsage> {
         match self {
-            Self::Forwarded(request) => request.reported_usage(),
+            Self::Forwarded(request) => request.known_usage(),
             Self::Pending(_) => None,
         }
     }

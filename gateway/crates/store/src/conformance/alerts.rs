@@ -8,7 +8,8 @@ use uuid::Uuid;
 use super::identities::{account, key};
 use super::{at, audit_entry, batch};
 use crate::Store;
-use domain::account::Role;
+use crate::alerts::MAX_FOUND;
+use domain::account::{Account, AccountStatus, Role};
 use domain::alert::{Alert, AlertChanges, AlertId, AlertKind, AlertRules};
 use domain::id::{AccountId, KeyId, RequestId, UpstreamName};
 use domain::key::Key;
@@ -17,6 +18,7 @@ use domain::money::Nanos;
 use domain::record::RequestRecord;
 
 const DORA: AccountId = AccountId(Uuid::from_u128(0xd0ea));
+const ERNA: AccountId = AccountId(Uuid::from_u128(0xe4a));
 
 fn rules() -> AlertRules {
     let now = at(200_000);
@@ -60,6 +62,12 @@ pub(super) async fn run(store: &dyn Store) {
     assert!(raise(&low).await);
     assert!(!raise(&low).await, "once");
     assert_eq!(changes(store).await, AlertChanges::default());
+    // Regression test: it ended when the account was closed, and began again when it was resumed.
+    for status in [AccountStatus::Closed, AccountStatus::Active] {
+        let changed = Account { status, ..dora.clone() };
+        store.update_account(&changed, &audit_entry("status")).await.unwrap();
+        assert_eq!(changes(store).await, AlertChanges::default(), "{status:?}");
+    }
     credit(store, 1_000).await;
     assert_eq!(changes(store).await.ended, [low.id()]);
     assert!(store.clear_alert(&low.id()).await.unwrap());
@@ -98,6 +106,19 @@ pub(super) async fn run(store: &dyn Store) {
     assert_eq!(changes(store).await.begun, [expiring]);
     store.revoke_key(&KeyId::new("do4"), at(100_000), &audit_entry("key")).await.unwrap();
 
+    // Regression test: an account with more of them than are found at once hid those of others.
+    let erna = account_of_erna(store).await;
+    let owners = (0..=MAX_FOUND).map(|_| DORA).chain([erna]);
+    for (number, owner) in owners.enumerate() {
+        let key = Key { account: owner, ..key_of(&format!("many{number:03}")) };
+        let soon = Key { expires_at: Some(rules().expiring_until), ..key };
+        store.add_key(&soon, &audit_entry("key")).await.unwrap();
+    }
+    let begun = changes(store).await.begun;
+    let is_hers =
+        |alert: &Alert| matches!(alert, Alert::KeyExpiring { account, .. } if *account == erna);
+    assert!(begun.iter().any(is_hers), "{begun:?}");
+
     // One of an upstream that does not exist any more has ended.
     let down = AlertId::upstream_down(&UpstreamName::new("removed"));
     assert!(store.raise_alert(&down, at(1)).await.unwrap());
@@ -107,6 +128,12 @@ pub(super) async fn run(store: &dyn Store) {
     // The migration between backends copies it.
     let kept = AlertId { kind: AlertKind::UpstreamDown, subject: "kept".to_owned() };
     assert!(store.raise_alert(&kept, at(1)).await.unwrap());
+}
+
+async fn account_of_erna(store: &dyn Store) -> AccountId {
+    let erna = account(ERNA, "erna", Role::Member);
+    store.add_account(&erna, "hash", &[], None, &audit_entry("erna")).await.unwrap();
+    ERNA
 }
 
 fn key_of(id: &str) -> Key {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::PostgresStore;
 use super::codec::{AnyParameter, ReadColumn, parameters};
 use super::transaction::Transaction;
-use crate::alerts::{MAX_FOUND, RECORDED_SINCE, STORED_KINDS, alert};
+use crate::alerts::{FAIR_ORDER, MAX_FOUND, RECORDED_SINCE, STORED_KINDS, alert};
 use crate::codec::At;
 use crate::{Alerts, StoreError};
 use domain::alert::{AlertChanges, AlertId, AlertKind, AlertRules, SPEND_CAP_PERCENT};
@@ -52,8 +52,8 @@ impl Alerts for PostgresStore {
             let (holding, [first, second]) = holding(kind, &rules);
             let values = parameters![first, second, kind, MAX_FOUND];
             let sql = format!(
-                "SELECT * FROM ({holding}) holding \
-                    WHERE subject NOT IN (SELECT subject FROM alerts WHERE kind = $3) LIMIT $4"
+                "SELECT * FROM ({holding}) holding WHERE NOT is_silent \
+                    AND subject NOT IN (SELECT subject FROM alerts WHERE kind = $3) {FAIR_ORDER} LIMIT $4"
             );
             for row in tx.query(&sql, values).await? {
                 changes.begun.extend(alert(kind, &row)?);
@@ -117,18 +117,20 @@ async fn lock(tx: &Transaction<'_>) -> Result<(), StoreError> {
     tx.execute("SELECT pg_advisory_xact_lock($1)", parameters![ALERTS_LOCK]).await.map(drop)
 }
 
-/// Returns the query for the conditions of a kind that hold, and its two parameters.
+/// Returns the query for the conditions of a kind that hold, and its two parameters. One that is silent is not reported
+/// when it begins, but has not ended either: a closed account keeps its balance and may be resumed.
 fn holding(kind: AlertKind, rules: &AlertRules) -> (&'static str, [i64; 2]) {
     match kind {
         AlertKind::BalanceLow => (
             "SELECT replace(b.account::text, '-', '') AS subject, b.account, NULL::text AS key, \
-                b.amount, $1::bigint AS bound FROM balances b JOIN accounts a ON a.id = b.account \
-                WHERE b.amount < $1::bigint AND a.ended IS NULL AND $2::bigint IS NOT NULL",
+                b.amount, $1::bigint AS bound, a.ended IS NOT NULL AS is_silent \
+                FROM balances b JOIN accounts a ON a.id = b.account WHERE b.amount < $1::bigint \
+                AND (a.ended IS NULL OR a.ended = 'closed') AND $2::bigint IS NOT NULL",
             [rules.balance_below.0, 0],
         ),
         AlertKind::SpendCapNear => (
             "SELECT k.origin AS subject, k.account, k.id AS key, saturated(used.spent) AS amount, \
-                k.spend_cap AS bound FROM keys k CROSS JOIN LATERAL ( \
+                k.spend_cap AS bound, false AS is_silent FROM keys k CROSS JOIN LATERAL ( \
                     SELECT sum(cost) AS spent FROM keys o JOIN key_days d ON d.key = o.id \
                     WHERE o.origin = k.origin) used \
                 WHERE k.spend_cap IS NOT NULL AND k.revoked_at IS NULL AND k.successor IS NULL \
@@ -136,8 +138,8 @@ fn holding(kind: AlertKind, rules: &AlertRules) -> (&'static str, [i64; 2]) {
             [100, SPEND_CAP_PERCENT],
         ),
         AlertKind::KeyExpiring => (
-            "SELECT id AS subject, account, id AS key, expires_at AS amount, NULL::bigint AS bound \
-                FROM keys WHERE expires_at > $1 AND expires_at <= $2 AND revoked_at IS NULL \
+            "SELECT id AS subject, account, id AS key, expires_at AS amount, NULL::bigint AS bound, \
+                false AS is_silent FROM keys WHERE expires_at > $1 AND expires_at <= $2 AND revoked_at IS NULL \
                 AND successor IS NULL",
             [rules.now.as_microsecond(), rules.expiring_until.as_microsecond()],
         ),

@@ -6,7 +6,7 @@ use rusqlite::{Connection, ToSql};
 
 use super::SqliteStore;
 use super::codec::{ReadColumn, parameters};
-use crate::alerts::{MAX_FOUND, RECORDED_SINCE, STORED_KINDS, alert};
+use crate::alerts::{FAIR_ORDER, MAX_FOUND, RECORDED_SINCE, STORED_KINDS, alert};
 use crate::codec::At;
 use crate::{Alerts, StoreError};
 use domain::alert::{AlertChanges, AlertId, AlertKind, AlertRules, SPEND_CAP_PERCENT};
@@ -68,19 +68,21 @@ impl Alerts for SqliteStore {
     }
 }
 
-/// Returns the query for the conditions of a kind that hold, and its two parameters.
+/// Returns the query for the conditions of a kind that hold, and its two parameters. One that is silent is not reported
+/// when it begins, but has not ended either: a closed account keeps its balance and may be resumed.
 fn holding(kind: AlertKind, rules: &AlertRules) -> (&'static str, [i64; 2]) {
     match kind {
         AlertKind::BalanceLow => (
             "SELECT lower(hex(b.account)) AS subject, b.account AS account, NULL AS key, \
-                b.amount AS amount, ?1 AS bound FROM balances b JOIN accounts a ON a.id = b.account \
-                WHERE b.amount < ?1 AND a.ended IS NULL AND ?2 IS NOT NULL",
+                b.amount AS amount, ?1 AS bound, a.ended IS NOT NULL AS is_silent \
+                FROM balances b JOIN accounts a ON a.id = b.account \
+                WHERE b.amount < ?1 AND (a.ended IS NULL OR a.ended = 'closed') AND ?2 IS NOT NULL",
             [rules.balance_below.0, 0],
         ),
         // As floating-point numbers, because the sum of integers can overflow, which is an error.
         AlertKind::SpendCapNear => (
             "SELECT k.origin AS subject, k.account AS account, k.id AS key, \
-                CAST(used.spent AS INTEGER) AS amount, k.spend_cap AS bound FROM keys k \
+                CAST(used.spent AS INTEGER) AS amount, k.spend_cap AS bound, false AS is_silent FROM keys k \
                 JOIN (SELECT origin, sum(spent * 1.0) AS spent FROM keys WHERE spent > 0 \
                     GROUP BY origin) AS used ON used.origin = k.origin \
                 WHERE k.revoked_at IS NULL AND k.successor IS NULL \
@@ -88,7 +90,8 @@ fn holding(kind: AlertKind, rules: &AlertRules) -> (&'static str, [i64; 2]) {
             [100, SPEND_CAP_PERCENT],
         ),
         AlertKind::KeyExpiring => (
-            "SELECT id AS subject, account, id AS key, expires_at AS amount, NULL AS bound FROM keys \
+            "SELECT id AS subject, account, id AS key, expires_at AS amount, NULL AS bound, \
+                false AS is_silent FROM keys \
                 WHERE expires_at > ?1 AND expires_at <= ?2 AND revoked_at IS NULL \
                 AND successor IS NULL",
             [rules.now.as_microsecond(), rules.expiring_until.as_microsecond()],
@@ -108,7 +111,8 @@ fn find(
     let (holding, [first, second]) = holding(kind, rules);
     let values = parameters![first, second, kind, MAX_FOUND];
     let sql = format!(
-        "SELECT * FROM ({holding}) WHERE subject NOT IN (SELECT subject FROM alerts WHERE kind = ?3) LIMIT ?4"
+        "SELECT * FROM ({holding}) WHERE NOT is_silent \
+            AND subject NOT IN (SELECT subject FROM alerts WHERE kind = ?3) {FAIR_ORDER} LIMIT ?4"
     );
     let mut select = tx.prepare_cached(&sql)?;
     let mut rows = select.query(values)?;
