@@ -219,6 +219,7 @@ async fn keys_are_updated(store: &dyn Store, kept: &Key, revoked: &Key) {
         models: Vec::new(),
         translation: Translation::OmitHostedTools,
         client_gone: ClientGone::Drain(Duration::from_mins(2)),
+        trace_content: true,
         expires_at: Some(at(70)),
         ..kept.clone()
     };
