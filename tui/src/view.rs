@@ -21,6 +21,7 @@ mod nodes;
 mod overlay;
 mod overview;
 mod panes;
+mod picker;
 mod plans;
 mod sessions;
 mod shell;

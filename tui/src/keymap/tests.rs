@@ -22,6 +22,7 @@ fn all() -> impl Iterator<Item = Focus> {
         Focus::Secret,
         Focus::Trial,
         Focus::Help,
+        Focus::HelpSearch,
     ])
 }
 

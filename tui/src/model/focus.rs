@@ -31,6 +31,8 @@ pub enum Focus {
     Trial,
     /// The help.
     Help,
+    /// The search in the help.
+    HelpSearch,
 }
 
 // === impl Focus ===
@@ -40,7 +42,32 @@ impl Focus {
     pub fn takes_text(self) -> bool {
         matches!(
             self,
-            Self::Screen(Screen::SignIn) | Self::Form | Self::Filter | Self::Palette | Self::Trial
+            Self::Screen(Screen::SignIn)
+                | Self::Form
+                | Self::Filter
+                | Self::Palette
+                | Self::Trial
+                | Self::Help
+                | Self::HelpSearch
         )
+    }
+
+    /// Returns the name in the help.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Screen(screen) => screen.name(),
+            Self::Filter => "filter",
+            Self::Palette => "command line",
+            Self::Chart => "chart",
+            Self::Columns => "columns",
+            Self::Values => "values",
+            Self::Themes => "themes",
+            Self::Form => "forms",
+            Self::Choose => "ways from a row",
+            Self::Confirm => "questions",
+            Self::Secret => "secrets",
+            Self::Trial => "trying a model",
+            Self::Help | Self::HelpSearch => "help",
+        }
     }
 }
