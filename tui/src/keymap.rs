@@ -2,6 +2,7 @@
 //! [`table`].
 
 mod binding;
+pub mod help;
 pub mod table;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -18,16 +19,24 @@ pub fn bindings(focus: Focus) -> impl Iterator<Item = &'static Binding> {
     TABLE.iter().filter(move |binding| binding.focus.contains(&focus))
 }
 
-/// Returns the commands of the open screen whose names start with `typed`, an exact match first.
+/// Returns the commands of the open screen that `typed` finds: that of this name, then those whose
+/// names start with it, then, from two letters on, those whose names or descriptions contain it.
 /// Ignores case and surrounding spaces.
 pub fn commands(model: &Model, typed: &str) -> Vec<&'static Binding> {
     let typed = typed.trim().to_lowercase();
+    let rank = |name: &str, row: &Binding| match () {
+        () if name == typed => Some(0),
+        () if name.starts_with(&typed) => Some(1),
+        () if typed.chars().count() < 2 => None,
+        () if name.contains(&typed) => Some(2),
+        () => row.help.to_lowercase().contains(&typed).then_some(3),
+    };
     let mut found: Vec<_> = bindings(model.focus_below())
         .filter(|row| model.allows(row.action))
-        .filter(|row| row.command.is_some_and(|name| name.starts_with(&typed)))
+        .filter_map(|row| Some((rank(row.command?, row)?, row)))
         .collect();
-    found.sort_by_key(|row| row.command != Some(&typed));
-    found
+    found.sort_by_key(|(rank, _)| *rank);
+    found.into_iter().map(|(_, row)| row).collect()
 }
 
 /// Returns the message for a terminal event in `focus`, or `None` if the event has no meaning

@@ -11,6 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tui::connection::Address;
 use tui::effect::{Effect, Runner};
 use tui::message::Message;
+use tui::model::first_steps::FirstSteps;
 use tui::model::sign_in::SignInRefusal;
 use tui::model::{Action, Model, Start, kept};
 use tui::options::{Format, Options};
@@ -107,6 +108,9 @@ async fn run(args: Options) -> Result<ExitCode> {
                 Ok(kept) => {
                     kept::apply(&mut model, &kept);
                     model.is_mouse_enabled |= kept["mouse"] == true;
+                    if kept["introduced"] != true {
+                        model.first_steps = FirstSteps::Pending;
+                    }
                 }
                 Err(error) => {
                     may_save_settings = false;

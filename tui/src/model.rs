@@ -15,6 +15,7 @@ pub mod choices;
 pub mod command_line;
 pub mod fetched;
 pub mod filter;
+pub mod first_steps;
 pub mod focus;
 pub mod form;
 pub mod in_flight;
@@ -29,6 +30,7 @@ pub mod operations;
 pub mod overlay;
 pub mod overview;
 pub mod people;
+pub mod picker;
 pub mod plans;
 pub mod recent;
 pub mod record;
@@ -58,6 +60,7 @@ use self::audit::AuditEntry;
 use self::catalogue::CatalogueModel;
 use self::fetched::{Fetched, List};
 use self::filter::FilterMemory;
+use self::first_steps::FirstSteps;
 pub use self::focus::Focus;
 use self::in_flight::InFlight;
 use self::invites::Invite;
@@ -131,6 +134,8 @@ pub struct Model {
     pub start: Option<Start>,
     /// Whether nothing may be changed.
     pub is_read_only: bool,
+    /// Whether the hint for a new user is shown.
+    pub first_steps: FirstSteps,
     /// The number of requests that were sent to try models.
     pub trials: u64,
     /// The number of operations that were started.
@@ -262,6 +267,7 @@ impl Model {
             screen: Screen::SignIn,
             start: None,
             is_read_only: false,
+            first_steps: FirstSteps::default(),
             trials: 0,
             operation_runs: 0,
             trail: Vec::new(),
@@ -282,7 +288,8 @@ impl Model {
     pub fn focus(&self) -> Focus {
         match &self.overlay {
             None => self.focus_below(),
-            Some(Overlay::Help { .. }) => Focus::Help,
+            Some(Overlay::Help(open)) if open.is_typing => Focus::HelpSearch,
+            Some(Overlay::Help(_)) => Focus::Help,
             Some(Overlay::Palette(_)) => Focus::Palette,
             Some(Overlay::Filter(_)) => Focus::Filter,
             Some(Overlay::Chart(_)) => Focus::Chart,
@@ -340,18 +347,23 @@ impl Model {
 
     /// Returns whether the signed-in account may perform `action` on the open screen.
     pub fn allows(&self, action: Action) -> bool {
+        self.allows_on(self.screen, action)
+    }
+
+    /// Returns whether the signed-in account may perform `action` on `screen`.
+    pub fn allows_on(&self, screen: Screen, action: Action) -> bool {
         if self.is_read_only && action.is_change() {
             return false;
         }
         match action {
             Action::New | Action::Remove | Action::Grant | Action::ResetPassword
-                if self.screen == Screen::People =>
+                if screen == Screen::People =>
             {
                 self.manages_people()
             }
-            Action::Open(screen) => self.sees_all() || !screen.is_for_operators(),
+            Action::Open(other) => self.sees_all() || !other.is_for_operators(),
             Action::New | Action::Modify | Action::Remove => {
-                matches!(self.screen, Screen::Keys | Screen::Sessions | Screen::InFlight)
+                matches!(screen, Screen::Keys | Screen::Sessions | Screen::InFlight)
                     || self.has_role(Role::Operator)
             }
             Action::Credit
@@ -362,6 +374,7 @@ impl Model {
             | Action::ToggleDraining => self.has_role(Role::Operator),
             Action::Explain => self.sees_all(),
             Action::Grant => self.has_role(Role::Owner),
+            Action::HideFirstSteps => self.first_steps == FirstSteps::Shown,
             _ => true,
         }
     }

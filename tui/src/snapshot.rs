@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_arrived_for_another_filter_is_missing() {
-        let topics = &[Topic::Usage, Topic::Keys];
+        let topics = vec![Topic::Usage, Topic::Keys];
         let mut progress = Progress::default();
         let typed = Subscription { topics, filter: "key:lap".to_owned(), ..Default::default() };
         progress.subscribe(typed.clone());

@@ -11,6 +11,7 @@ mod chart;
 mod choices;
 mod filter;
 mod form;
+mod help;
 mod in_flight;
 mod incoming;
 mod invites;
@@ -24,6 +25,7 @@ mod overlay;
 mod palette;
 mod parse;
 mod people;
+mod picker;
 mod plans;
 mod route;
 mod sessions;
@@ -37,7 +39,7 @@ mod usage;
 use crate::effect::Effect;
 use crate::message::Message;
 use crate::model::subscription::subscription;
-use crate::model::{Action, Model, Screen};
+use crate::model::{Action, Model, Screen, first_steps};
 
 /// Applies `message` to `model` and returns the side effects to run.
 pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
@@ -47,6 +49,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         effects.retain(|effect| !effect.is_change());
     }
     filter::refresh(model);
+    model.first_steps = first_steps::next(model);
     let after = subscription(model);
     if after != before {
         effects.push(Effect::Subscribe(after));

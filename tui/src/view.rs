@@ -23,6 +23,7 @@ mod overlay;
 mod overview;
 mod panes;
 mod people;
+mod picker;
 mod plans;
 mod route;
 mod sessions;

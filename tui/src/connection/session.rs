@@ -42,7 +42,7 @@ impl Connection {
         self.send(Message::ConnectionChanged(ConnectionState::Connected)).await?;
 
         let mut schedule = Schedule::default();
-        schedule.set_topics(subscription.topics, Instant::now());
+        schedule.set_topics(&subscription.topics, Instant::now());
         let mut fetches = FuturesUnordered::new();
         let mut changes = FuturesUnordered::new();
         let mut log = self.open_log(&channel);
@@ -127,7 +127,7 @@ impl Connection {
                     other.map_err(|_| SessionError::Closed)?;
                     let before = subscription;
                     subscription = self.subscription.borrow_and_update().clone();
-                    schedule.set_topics(subscription.topics, Instant::now());
+                    schedule.set_topics(&subscription.topics, Instant::now());
                     if (before.range, &before.filter) != (subscription.range, &subscription.filter) {
                         schedule.expedite_usage(Instant::now());
                     }

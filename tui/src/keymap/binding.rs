@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyModifiers};
 
-use crate::model::{Action, Focus};
+use crate::model::{Action, Focus, Screen};
 
 /// A row of the key map.
 #[derive(Debug)]
@@ -42,6 +42,11 @@ impl Binding {
     /// Adds a palette command.
     pub(super) const fn command(self, command: &'static str) -> Self {
         Self { command: Some(command), ..self }
+    }
+
+    /// Returns whether the binding is active on every screen.
+    pub(super) fn is_global(&self) -> bool {
+        Screen::openable().all(|screen| self.focus.contains(&Focus::Screen(screen)))
     }
 
     /// Returns the display names of the keys, such as `Ctrl-N` or `↑`.

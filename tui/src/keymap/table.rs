@@ -9,13 +9,14 @@ use tui_input::InputRequest::{
 use super::binding::{Binding, row};
 use crate::model::Action::{
     self, Back, Chart, Columns, Complete, Copy, CopyAgent, CopyCommand, CopyRows, CopyValue,
-    Credit, Detail, Explain, Field, First, Grant, Jump, Last, Mark, Measure, Modify, Mouse, Move,
-    New, NextModel, Open, OpenRecord, Page, Password, Pause, Quit, Range, Refresh, Remove,
-    RemoveOthers, Rename, Reset, ResetPassword, ResetUpstream, Reverse, Rotate, Run, SaveFilter,
-    Scroll, SetPlan, Shift, Sideways, SignOut, Sort, Stop, Submit, Suspend, Tab, TestUpstream,
-    Theme, ToggleDraining, ToggleRegistration, ToggleSuspension, ToggleUtc, Try,
+    Credit, Detail, Explain, Field, First, Grant, HideFirstSteps, Jump, Last, Mark, Measure,
+    Modify, Mouse, Move, New, NextModel, Open, OpenRecord, Page, Password, Pause, Pick, Quit,
+    Range, Refresh, Remove, RemoveOthers, Rename, Reset, ResetPassword, ResetUpstream, Reverse,
+    Rotate, Run, SaveFilter, Scroll, SetPlan, Shift, Sideways, SignOut, Sort, Stop, Submit,
+    Suspend, Tab, TestUpstream, Theme, ToggleDraining, ToggleRegistration, ToggleSuspension,
+    ToggleUtc, Try,
 };
-use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, Palette, Secret};
+use crate::model::Focus::{Choose, Confirm, Filter, Form, Help, HelpSearch, Palette, Secret};
 use crate::model::{Focus, RowFormat, Screen};
 
 use self::KeyCode::{
@@ -83,6 +84,7 @@ const EVERYWHERE: &[Focus] = &[
     Focus::Trial,
     Focus::Route,
     Help,
+    HelpSearch,
 ];
 /// Screens with a row cursor.
 const LISTS: &[Focus] = &[
@@ -97,7 +99,7 @@ const SIDEWAYS: &[Focus] = &[
 /// Choices from a list.
 const CHOICES: &[Focus] = &[Focus::Columns, Focus::Values, Focus::Themes];
 /// Where typed characters are text.
-const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette, Focus::Trial];
+const TEXTS: &[Focus] = &[SIGN_IN, Form, Filter, Palette, Focus::Trial, HelpSearch];
 /// Where the user moves between fields.
 const FORMS: &[Focus] = &[SIGN_IN, Form];
 
@@ -106,9 +108,11 @@ const FORMS: &[Focus] = &[SIGN_IN, Form];
 #[rustfmt::skip]
 pub const TABLE: &[Binding] = &[
     // forms, filter, palette
-    row(FORMS, &[(NONE, Enter)], Submit, "next field, then send").hint("send"),
-    row(FORMS, &[(NONE, KeyCode::Tab), (NONE, Down)], Field(1), "next field").hint("field"),
-    row(FORMS, &[(NONE, BackTab), (NONE, Up)], Field(-1), "previous field"),
+    row(FORMS, &[(NONE, Enter)], Submit, "take the chosen value, next field, then send").hint("send"),
+    row(FORMS, &[(NONE, KeyCode::Tab)], Field(1), "take the chosen value, or next field").hint("field"),
+    row(FORMS, &[(NONE, BackTab)], Field(-1), "previous field"),
+    row(FORMS, &[(NONE, Down)], Pick(1), "next offered value or field"),
+    row(FORMS, &[(NONE, Up)], Pick(-1), "previous offered value or field"),
     row(&[SIGN_IN], &[(CTRL, Char('n'))], ToggleRegistration, "register, or sign in").hint("register/sign in"),
     row(&[Filter], &[(NONE, Enter)], Submit, "keep the filter").hint("keep"),
     row(&[Filter], &[(NONE, KeyCode::Tab)], Complete, "the next word that begins like this").hint("complete"),
@@ -287,12 +291,22 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[], Theme, "choose a theme").command("theme"),
     row(SCREENS, &[], Mouse, "turn the mouse on or off").command("mouse"),
     row(SCREENS, &[], ToggleUtc, "show times in UTC, or in the local zone").command("utc"),
+    row(SCREENS, &[(NONE, Char('H'))], HideFirstSteps, "hide the first steps for good").command("hide-first-steps"),
     row(SCREENS, &[], Password, "change your password").command("password"),
     row(SCREENS, &[], SignOut, "sign out").command("sign-out"),
     row(SCREENS, &[(NONE, Char(':'))], Action::Palette, "command").hint("command"),
-    row(&[Help], &[(NONE, Down), (NONE, Char('j')), (NONE, PageDown)], Move(1), "scroll down"),
-    row(&[Help], &[(NONE, Up), (NONE, Char('k')), (NONE, PageUp)], Move(-1), "scroll up"),
-    row(&[Help], &[(NONE, Esc), (NONE, Char('q')), (NONE, Char('?')), (NONE, F(1)), (NONE, Enter)], Back, "close the help").hint("close"),
+    row(&[Help, HelpSearch], &[(NONE, Enter)], Submit, "run the row, or open its screen").hint("run"),
+    row(&[Help], &[(NONE, Char('/'))], Action::Filter, "search, as typing does").hint("search"),
+    row(&[Help], &[(NONE, Down), (NONE, Char('j'))], Move(1), "next row"),
+    row(&[Help], &[(NONE, Up), (NONE, Char('k'))], Move(-1), "previous row"),
+    row(&[HelpSearch], &[(NONE, Down), (CTRL, Char('n'))], Move(1), "next row"),
+    row(&[HelpSearch], &[(NONE, Up), (CTRL, Char('p'))], Move(-1), "previous row"),
+    row(&[Help, HelpSearch], &[(NONE, PageDown)], Page(1), "page down"),
+    row(&[Help, HelpSearch], &[(NONE, PageUp)], Page(-1), "page up"),
+    row(&[Help], &[(NONE, Home), (NONE, Char('g'))], First, "first row"),
+    row(&[Help], &[(NONE, End), (NONE, Char('G'))], Last, "last row"),
+    row(&[Help], &[(NONE, Esc), (NONE, Char('q')), (NONE, Char('?')), (NONE, F(1))], Back, "close the help").hint("close"),
+    row(&[HelpSearch], &[(NONE, Esc), (NONE, F(1))], Back, "end the search").hint("all keys"),
     row(SCREENS, &[(NONE, Char('?')), (NONE, F(1))], Action::Help, "help").hint("help").command("help"),
     row(FORMS, &[(NONE, F(1))], Action::Help, "help"),
     row(EVERYWHERE, &[(CTRL, Char('z'))], Suspend, "suspend until `fg`"),

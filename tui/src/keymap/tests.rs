@@ -23,6 +23,7 @@ fn all() -> impl Iterator<Item = Focus> {
         Focus::Trial,
         Focus::Route,
         Focus::Help,
+        Focus::HelpSearch,
     ])
 }
 

@@ -36,6 +36,8 @@ pub enum Action {
     Refresh,
     /// Switches between the local time zone and UTC.
     ToggleUtc,
+    /// Hides the hint for a new user.
+    HideFirstSteps,
     /// Toggles mouse reporting.
     Mouse,
     /// Opens the form to change the password.
@@ -136,6 +138,8 @@ pub enum Action {
     ResetUpstream,
     /// Moves this many form fields forward; negative is backward.
     Field(isize),
+    /// Chooses the offered value this many rows further down, or moves between form fields.
+    Pick(isize),
     /// Switches between the sign-in form and the registration form.
     ToggleRegistration,
     /// Sends the form, applies the filter, or runs the command.

@@ -33,6 +33,8 @@ pub enum Focus {
     Route,
     /// The help.
     Help,
+    /// The search in the help.
+    HelpSearch,
 }
 
 // === impl Focus ===
@@ -42,7 +44,33 @@ impl Focus {
     pub fn takes_text(self) -> bool {
         matches!(
             self,
-            Self::Screen(Screen::SignIn) | Self::Form | Self::Filter | Self::Palette | Self::Trial
+            Self::Screen(Screen::SignIn)
+                | Self::Form
+                | Self::Filter
+                | Self::Palette
+                | Self::Trial
+                | Self::Help
+                | Self::HelpSearch
         )
+    }
+
+    /// Returns the name in the help.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Screen(screen) => screen.name(),
+            Self::Filter => "filter",
+            Self::Palette => "command line",
+            Self::Chart => "chart",
+            Self::Columns => "columns",
+            Self::Values => "values",
+            Self::Themes => "themes",
+            Self::Form => "forms",
+            Self::Choose => "ways from a row",
+            Self::Confirm => "questions",
+            Self::Secret => "secrets",
+            Self::Trial => "trying a model",
+            Self::Route => "routes",
+            Self::Help | Self::HelpSearch => "help",
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::fmt;
 use super::catalogue::CatalogueModel;
 use super::keys::Key;
 use super::operations::OperationKind;
+use super::picker::{Known, Picker};
 
 /// A form and its submission state.
 pub struct Form {
@@ -22,6 +23,8 @@ pub struct Form {
     pub fields: Vec<Field>,
     /// The index of the focused field.
     pub current: usize,
+    /// The choice among the values that the focused field offers.
+    pub picker: Picker,
     /// Whether the form was sent and the response is pending.
     pub is_submitting: bool,
     /// The error and what to do about it.
@@ -91,6 +94,8 @@ pub struct Field {
     pub kind: FieldKind,
     /// The current text.
     pub input: Input,
+    /// The kind of values that a text field offers, if any are known.
+    pub known: Option<Known>,
 }
 
 /// The kind of input that a field accepts.
@@ -117,6 +122,7 @@ impl Form {
             kind,
             fields,
             current,
+            picker: Picker::default(),
             is_submitting: false,
             problem: None,
             command: None,
@@ -155,6 +161,10 @@ impl Form {
     /// Moves the focus `steps` editable fields forward, wrapping around.
     pub fn move_focus(&mut self, steps: isize) {
         let count = self.fields.len();
+        self.picker = Picker::default();
+        if let Some(field) = self.fields.get_mut(self.current) {
+            field.trim_list();
+        }
         for _ in 0..count {
             self.current = (self.current + count).saturating_add_signed(steps) % count.max(1);
             if self.fields[self.current].kind != FieldKind::Fixed {
@@ -216,12 +226,12 @@ impl fmt::Debug for Form {
 impl Field {
     /// Returns a text field.
     pub fn text(label: &'static str, hint: &'static str, value: impl Into<String>) -> Self {
-        Self { label, hint, kind: FieldKind::Text, input: Input::new(value.into()) }
+        Self { label, hint, kind: FieldKind::Text, input: Input::new(value.into()), known: None }
     }
 
     /// Returns an empty field for a secret.
     pub fn masked(label: &'static str, hint: &'static str) -> Self {
-        Self { label, hint, kind: FieldKind::Masked, input: Input::default() }
+        Self { label, hint, kind: FieldKind::Masked, input: Input::default(), known: None }
     }
 
     /// Returns a field with a fixed set of options.
@@ -231,12 +241,30 @@ impl Field {
             hint: "",
             kind: FieldKind::Choice(choices),
             input: Input::new(value.to_owned()),
+            known: None,
         }
     }
 
     /// Returns a read-only field.
     pub fn fixed(label: &'static str, value: impl Into<String>) -> Self {
-        Self { label, hint: "", kind: FieldKind::Fixed, input: Input::new(value.into()) }
+        let input = Input::new(value.into());
+        Self { label, hint: "", kind: FieldKind::Fixed, input, known: None }
+    }
+
+    /// Makes a text field offer known values.
+    pub fn offering(mut self, known: Known) -> Self {
+        self.known = Some(known);
+        self
+    }
+
+    /// Drops the separators after the last value of a list.
+    fn trim_list(&mut self) {
+        if self.known.is_some_and(Known::is_list) {
+            let trimmed = self.input.value().trim_end_matches([',', ' ']);
+            if trimmed.len() < self.input.value().len() {
+                self.input = Input::new(trimmed.to_owned());
+            }
+        }
     }
 
     /// Selects the option `steps` after the current one, wrapping around.

@@ -1,10 +1,12 @@
-//! What is kept for the next start: theme, mouse, time zone, range, columns, filters and the screen.
+//! What is kept for the next start: theme, mouse, time zone, range, columns, filters, the screen,
+//! and whether the hint for a new user is done.
 //!
 //! It is a JSON object. Parts of it that are missing or not understood keep their defaults.
 
 use serde_json::{Map, Value, json};
 
 use super::filter::FilterMemory;
+use super::first_steps::FirstSteps;
 use super::table::{TableState, Tabular};
 use super::usage::Range;
 use super::{Data, Model, Screen, Start};
@@ -32,6 +34,7 @@ pub fn of(model: &Model) -> Value {
         "theme": model.chosen_theme,
         "mouse": model.is_mouse_enabled,
         "utc": model.is_utc,
+        "introduced": model.first_steps == FirstSteps::Done,
         "range": model.data.usage.range.name(),
         "screen": screen,
         "filters": filters,

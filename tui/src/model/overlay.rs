@@ -17,11 +17,8 @@ use super::trial::Trial;
 /// The overlay above the screen.
 #[derive(Debug)]
 pub enum Overlay {
-    /// The key bindings of the screen below.
-    Help {
-        /// The number of lines scrolled out at the top.
-        scroll: usize,
-    },
+    /// The keys and commands.
+    Help(Help),
     /// The command palette.
     Palette(Palette),
     /// The filter input for the list below.
@@ -46,6 +43,17 @@ pub enum Overlay {
     Trial(Box<Trial>),
     /// The explanation of how requests for a model are routed.
     Route(RouteView),
+}
+
+/// The state of the help.
+#[derive(Debug, Default)]
+pub struct Help {
+    /// What is searched; empty for everything.
+    pub input: Input,
+    /// Whether keys are text of the search.
+    pub is_typing: bool,
+    /// The index of the selected row among those that the search finds.
+    pub selected: usize,
 }
 
 /// The state of the command palette.

@@ -15,6 +15,8 @@ pub const SLICES: usize = 8;
 pub struct Recent {
     /// The number of requests.
     pub requests: u64,
+    /// The arrival time of the newest one.
+    pub last_at: Option<Timestamp>,
     /// How many of them there were in each slice of the time that all newest requests cover, oldest
     /// first.
     pub trend: [u64; SLICES],
@@ -39,6 +41,7 @@ pub fn by_name<'a>(
         let count = u64::from(record.count.max(1));
         recent.requests = recent.requests.saturating_add(count);
         durations.extend(record.duration_ms);
+        recent.last_at = recent.last_at.max(record.started_at);
         if let Some(at) = record.started_at {
             let place =
                 i128::from(at.as_millisecond() - first) * SLICES as i128 / i128::from(length);
@@ -71,6 +74,7 @@ mod tests {
         let records: Vec<_> = records.iter().collect();
         let found = by_name(&records, |it| Some(&it.account));
         assert_eq!((found["a"].requests, found["a"].trend), (2, [1, 0, 0, 0, 0, 0, 0, 1]));
+        assert_eq!(found["a"].last_at, Timestamp::from_second(79).ok());
         assert_eq!((found["a"].p50_ms, found["a"].p99_ms), (Some(1.0), Some(9.0)));
         assert_eq!((found["b"].trend, found["b"].p50_ms), ([0, 0, 0, 0, 1, 0, 0, 0], None));
         assert!(by_name(&[], |it| Some(&it.account)).is_empty());

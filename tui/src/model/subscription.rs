@@ -1,6 +1,7 @@
 //! The data that the open screen needs. The connection fetches these topics and nothing else.
 
 use super::overlay::Overlay;
+use super::picker::Known;
 use super::usage::Range;
 use super::{Model, Screen};
 
@@ -66,7 +67,7 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     /// The topics to poll.
-    pub topics: &'static [Topic],
+    pub topics: Vec<Topic>,
     /// The time range of the usage totals.
     pub range: Range,
     /// The scope of the traffic stream; `None` closes it.
@@ -128,6 +129,12 @@ pub fn subscription(model: &Model) -> Subscription {
         // An operation is started by the user.
         Screen::Operations => &[Account],
     };
+    let mut topics = topics.to_vec();
+    for topic in offered_topics(model) {
+        if !topics.contains(&topic) {
+            topics.push(topic);
+        }
+    }
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };
     let known = model.data.account.value.is_some();
@@ -160,6 +167,13 @@ pub fn subscription(model: &Model) -> Subscription {
     }
 }
 
+/// Returns the data that the fields of the open form offer.
+fn offered_topics(model: &Model) -> Vec<Topic> {
+    let Some(Overlay::Form(form)) = &model.overlay else { return Vec::new() };
+    let known = form.fields.iter().filter_map(|field| field.known);
+    known.flat_map(Known::topics).copied().collect()
+}
+
 /// Returns whether the filter of the request log contains names, or is being typed.
 fn filters_by_name(model: &Model) -> bool {
     let filter = &model.data.usage.filter;
@@ -172,7 +186,7 @@ fn filters_by_name(model: &Model) -> bool {
 impl Default for Subscription {
     fn default() -> Self {
         Self {
-            topics: &[],
+            topics: Vec::new(),
             range: Range::Month,
             traffic: None,
             keys: Scope::Account,

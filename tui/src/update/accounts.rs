@@ -5,6 +5,7 @@ use crate::model::accounts::{AccountStatus, Role};
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
+use crate::model::picker::Known;
 use crate::model::{Action, Model};
 
 use super::list;
@@ -33,7 +34,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::SetPlan => {
             let fields = vec![
                 Field::fixed("account", name.as_str()),
-                Field::text("plan", "the name of a plan", account.plan.unwrap_or_default()),
+                Field::text("plan", "the name of a plan", account.plan.unwrap_or_default())
+                    .offering(Known::Plan),
             ];
             Form::new("Plan", FormKind::SetPlan(name), fields)
         }

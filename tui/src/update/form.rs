@@ -13,21 +13,24 @@ use crate::model::keys::Key;
 use crate::model::money::{cost_at, short_dollars};
 use crate::model::overlay::Overlay;
 use crate::model::people::PersonRole;
+use crate::model::picker::Picker;
 use crate::model::plans::{Limits, Plan};
 use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
 use crate::model::upstreams::Profile;
 use crate::model::{Action, Model};
 
 use super::parse::{FieldError, amount, duration, number, optional_amount, required};
-use super::{jump, operations};
+use super::{jump, operations, picker};
 
 /// The option to serve requests above the limits and note them.
 pub(super) const OBSERVE: &str = "serve and note";
 
 /// Edits, submits or closes a form above a screen.
 pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec<Effect> {
+    let is_picking = picker::act(&model.data, &mut form, action);
     // These forms ask for no change.
     let submitted = match (action, &form.kind) {
+        _ if is_picking => None,
         (Action::Submit, FormKind::Jump) => Some(jump::submit(model, &form).map(|()| Vec::new())),
         (Action::Submit, FormKind::Operation(kind)) => {
             Some(operations::submit(model, &form, *kind))
@@ -44,6 +47,10 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
         None => {}
     }
     let effects = match action {
+        _ if is_picking => {
+            refresh(model, &mut form);
+            Vec::new()
+        }
         Action::Back => return Vec::new(),
         Action::Submit => send(&mut form).into_iter().collect(),
         Action::CopyCommand => match form.command.clone() {
@@ -52,13 +59,18 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
         },
         action => {
             edit(&mut form, action);
-            form.command = command(&form);
-            form.preview = preview(model, &form);
+            refresh(model, &mut form);
             Vec::new()
         }
     };
     model.overlay = Some(Overlay::Form(form));
     effects
+}
+
+/// Updates what the form says about the change that its fields describe.
+fn refresh(model: &Model, form: &mut Form) {
+    form.command = command(form);
+    form.preview = preview(model, form);
 }
 
 /// Returns the `ctl` command that does the same as the form, if its fields are valid.
@@ -101,7 +113,7 @@ pub(super) fn edit(form: &mut Form, action: Action) {
         return;
     }
     match action {
-        Action::Field(steps) => form.move_focus(steps),
+        Action::Field(steps) | Action::Pick(steps) => form.move_focus(steps),
         Action::Type(request) => {
             let Some(field) = form.fields.get_mut(form.current) else { return };
             match (field.kind, request) {
@@ -114,7 +126,10 @@ pub(super) fn edit(form: &mut Form, action: Action) {
                 }
                 (FieldKind::Choice(_) | FieldKind::Fixed, _) => {}
                 (FieldKind::Text | FieldKind::Masked, request) => {
-                    field.input.handle(request);
+                    let change = field.input.handle(request);
+                    if change.is_some_and(|it| it.value) {
+                        form.picker = Picker { is_filtering: true, ..Picker::default() };
+                    }
                 }
             }
         }
@@ -131,6 +146,7 @@ pub(super) fn send(form: &mut Form) -> Option<Effect> {
     match effect(form) {
         Ok(effect) => {
             form.is_submitting = true;
+            form.picker = Picker::default();
             form.problem = None;
             Some(effect)
         }
@@ -138,6 +154,7 @@ pub(super) fn send(form: &mut Form) -> Option<Effect> {
             let field = form.fields.get(form.current);
             let had_focus = field.is_some_and(|field| field.label == label);
             let has_text = form.field(label).is_some_and(|field| !field.input.value().is_empty());
+            form.picker = Picker::default();
             form.reject_field(label, &problem);
             if !had_focus && !has_text {
                 form.problem = None;

@@ -140,6 +140,9 @@ fn attach_recent(model: &mut Model) {
         Screen::Keys => data.keys.change_entries(|keys| {
             for it in keys {
                 it.recent = found.remove(&*it.id);
+                // The keys are fetched more seldom than the log.
+                let last_at = it.recent.as_ref().and_then(|recent| recent.last_at);
+                it.last_used_at = it.last_used_at.max(last_at);
             }
         }),
         Screen::Models => data.models.change_entries(|models| {

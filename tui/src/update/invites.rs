@@ -4,6 +4,7 @@ use crate::effect::Effect;
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
+use crate::model::picker::Known;
 use crate::model::{Action, Model};
 
 use super::list;
@@ -15,7 +16,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (Action::New, _) => {
             let fields = vec![
                 Field::text("valid for", "such as 48h or 7d", "7d"),
-                Field::text("plan", "of the new account; empty for the default plan", ""),
+                Field::text("plan", "of the new account; empty for the default plan", "")
+                    .offering(Known::Plan),
                 Field::text("credit", "US dollars besides the trial credit; empty for none", ""),
             ];
             let form = Form::new("New invite", FormKind::CreateInvite, fields);

@@ -5,6 +5,7 @@ use crate::model::change::Change;
 use crate::model::form::{Field, Form, FormKind};
 use crate::model::keys::Key;
 use crate::model::overlay::{Confirm, Overlay};
+use crate::model::picker::Known;
 use crate::model::{Action, Model};
 
 use super::list;
@@ -19,7 +20,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (Action::New, _) => {
             let fields = vec![
                 Field::text("label", "what to call it, such as `laptop`", ""),
-                Field::text("models", "ids with commas between; empty for all", ""),
+                Field::text("models", "ids with commas between; empty for all", "")
+                    .offering(Known::Models),
                 Field::text("requests/min", "empty for no limit of its own", ""),
                 Field::text("tokens/min", "such as 200k; empty for none", ""),
                 Field::text("concurrency", "requests at once; empty for none", ""),
@@ -50,7 +52,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                     "models",
                     "ids with commas between; empty for all",
                     key.models.join(", "),
-                ),
+                )
+                .offering(Known::Models),
                 Field::text("requests/min", "empty for no limit of its own", number(limits.rpm)),
                 Field::text("tokens/min", "such as 200k; empty for none", number(limits.tpm)),
                 Field::text("concurrency", "empty for none", number(limits.concurrency)),

@@ -7,6 +7,7 @@ use crate::model::catalogue::CatalogueModel;
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
+use crate::model::picker::Known;
 use crate::model::{Action, Model};
 
 use super::{route, trial};
@@ -78,7 +79,8 @@ fn form(title: &str, kind: FormKind, id: Field, entry: &CatalogueModel) -> Form 
             "served by",
             "UPSTREAM:MODEL, or UPSTREAM if it has that id",
             entry.deployments_text(),
-        ),
+        )
+        .offering(Known::Deployments),
         Field::text("display name", "what people call it", entry.display_name.as_str()),
         Field::text("context", "in tokens, such as 128k; empty if unknown", number(entry.context)),
         Field::text("max output", "in tokens; empty if unknown", number(entry.max_output)),

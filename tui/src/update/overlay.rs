@@ -9,10 +9,7 @@ use crate::model::command_line::command_line;
 use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
 use crate::model::{Action, Model};
 
-use super::{chart, choices, filter, form, palette, route, trail, trial};
-
-/// The maximum number of lines that the help scrolls down.
-const MAX_HELP_SCROLL: usize = 100;
+use super::{chart, choices, filter, form, help, palette, route, trail, trial};
 
 /// Dispatches `action` to the open overlay.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
@@ -20,16 +17,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     // unless it closes it.
     let Some(overlay) = model.overlay.take() else { return Vec::new() };
     match overlay {
-        Overlay::Help { scroll } => {
-            let scroll = match action {
-                Action::Move(rows) => scroll.saturating_add_signed(rows).min(MAX_HELP_SCROLL),
-                _ => scroll,
-            };
-            if action != Action::Back {
-                model.overlay = Some(Overlay::Help { scroll });
-            }
-            Vec::new()
-        }
+        Overlay::Help(open) => help::act(model, open, action),
         Overlay::Palette(typed) => palette::act(model, typed, action),
         Overlay::Filter(input) => filter::act(model, input, action),
         Overlay::Chart(view) => chart::act(model, view, action),

@@ -3,6 +3,7 @@
 use crate::effect::Effect;
 use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::Overlay;
+use crate::model::picker::Known;
 use crate::model::plans::Plan;
 use crate::model::{Action, Model};
 
@@ -45,7 +46,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             number(plan.max_keys.map(Into::into)),
         ),
         Field::choice("above them", ABOVE, ABOVE[usize::from(limits.observe)]),
-        Field::text("models", "ids with commas between; empty for all", plan.models.join(", ")),
+        Field::text("models", "ids with commas between; empty for all", plan.models.join(", "))
+            .offering(Known::Models),
     ];
     let form = Form::new(title, FormKind::PutPlan, fields);
     model.overlay = Some(Overlay::Form(Box::new(form)));

@@ -1,8 +1,9 @@
 //! Actions available on every screen.
 
 use crate::effect::Effect;
+use crate::model::first_steps::FirstSteps;
 use crate::model::form::{Field, Form, FormKind};
-use crate::model::overlay::{Overlay, Palette};
+use crate::model::overlay::{Help, Overlay, Palette};
 use crate::model::{Action, Model, Screen};
 
 use super::{chart, choices, trail};
@@ -11,7 +12,7 @@ use super::{chart, choices, trail};
 pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
     let mut effects = Vec::new();
     match action {
-        Action::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
+        Action::Help => model.overlay = Some(Overlay::Help(Help::default())),
         Action::Palette => model.overlay = Some(Overlay::Palette(Palette::default())),
         Action::Open(screen) if model.allows(action) => open(model, screen),
         Action::Open(screen) => {
@@ -35,6 +36,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
             });
             effects.push(Effect::Mouse(model.is_mouse_enabled));
         }
+        Action::HideFirstSteps => model.first_steps = FirstSteps::Done,
         Action::ToggleUtc => {
             model.toggle_utc();
         }

@@ -2,7 +2,7 @@
 
 use crate::effect::Effect;
 use crate::model::form::FormKind;
-use crate::model::overlay::Overlay;
+use crate::model::overlay::{Help, Overlay};
 use crate::model::sign_in::{NAME, PASSWORD, SignIn, SignInRefusal};
 use crate::model::{Action, ConnectionState, Data, Model, Screen, Start, kept};
 
@@ -12,7 +12,7 @@ use super::{form, list};
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let form = &mut model.sign_in.form;
     match action {
-        Action::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
+        Action::Help => model.overlay = Some(Overlay::Help(Help::default())),
         Action::Submit => return form::send(form).into_iter().collect(),
         Action::ToggleRegistration if !form.is_submitting => {
             let name = form.text(NAME).to_owned();

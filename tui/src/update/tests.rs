@@ -1,8 +1,11 @@
 //! Tests of `update`: messages in, effects and model changes out.
 
 mod catalogue;
+mod first_steps;
+mod help;
 mod log;
 mod nodes;
+mod picker;
 mod screens;
 mod sign_in;
 mod tables;

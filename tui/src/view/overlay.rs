@@ -17,11 +17,13 @@ use crate::theme::Theme;
 use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::fit;
-use super::{chart, choices, filter, help, route, trial};
+use super::{chart, choices, filter, help, picker, route, trial};
 
 /// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
 
+/// The width of the names of palette commands.
+const COMMAND_WIDTH: usize = 16;
 /// What to do with the secret of a key.
 const KEEP_IT: &str = "Keep it in a safe place before you close this box.";
 
@@ -29,7 +31,7 @@ const KEEP_IT: &str = "Keep it in a safe place before you close this box.";
 pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rect) {
     match &model.overlay {
         None => {}
-        Some(Overlay::Help { scroll }) => help::render(model, *scroll, buffer, body),
+        Some(Overlay::Help(open)) => help::render(model, open, buffer, body),
         Some(Overlay::Palette(typed)) => palette(model, typed, buffer, body),
         Some(Overlay::Filter(input)) => filter::render(model, input, buffer, body, bottom),
         Some(Overlay::Chart(view)) => chart::render(model, *view, buffer, body),
@@ -48,6 +50,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
             let mut remark = Text::styled(command, model.theme.faint());
             remark.extend(open.preview.iter().map(|it| Line::styled(it, model.theme.warning())));
             form(model.theme, open, remark, buffer, place);
+            picker::render(model, open, buffer, body, place);
         }
         Some(Overlay::Choose(choice)) => choose(model.theme, choice, buffer, body),
         Some(Overlay::Confirm(question)) => confirm(model.theme, question, buffer, body),
@@ -74,10 +77,12 @@ pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buf
             FieldKind::Text if focused => field::typed(theme, &field.input, buffer, right),
             FieldKind::Text => field::line(theme, field.input.value(), None, buffer, right),
             FieldKind::Masked => field::masked(theme, &field.input, focused, buffer, right),
-            FieldKind::Choice(_) => {
-                let text = format!("◂ {} ▸", field.input.value());
-                let style = if focused { theme.strong() } else { theme.faint() };
-                Line::styled(text, style).render(right, buffer);
+            FieldKind::Choice(options) => {
+                let current = field.input.value();
+                let all = choice(theme, options, current, focused);
+                let fits = all.width() <= usize::from(right.width) + 2;
+                let line = if fits { all } else { choice(theme, &[current], current, focused) };
+                line.render(right, buffer);
             }
             FieldKind::Fixed => {
                 let text = fit(field.input.value(), right.width.into());
@@ -99,11 +104,20 @@ pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buf
     Paragraph::new(text).wrap(Wrap { trim: true }).render(below.intersection(inside), buffer);
 }
 
+/// Returns the options of a choice with arrows around the current one, each with two spaces behind it.
+fn choice<'a>(theme: Theme, options: &[&'a str], current: &'a str, focused: bool) -> Line<'a> {
+    let style = if focused { theme.strong() } else { theme.faint() };
+    Line::from_iter(options.iter().map(|option| match *option == current {
+        true => Span::styled(format!("◂ {option} ▸  "), style),
+        false => Span::styled(format!("{option}  "), theme.faint()),
+    }))
+}
+
 fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let commands = keymap::commands(model, palette.input.value());
     let height = u16::try_from(MAX_VISIBLE_COMMANDS + 3).unwrap_or(u16::MAX);
-    let place = area.centered(Constraint::Max(60), Constraint::Max(height));
+    let place = area.centered(Constraint::Max(66), Constraint::Max(height));
     let place = Rect { y: area.y.saturating_add(1), ..place }.intersection(area);
     let first = (palette.selected + 1).saturating_sub(MAX_VISIBLE_COMMANDS);
     let title = match commands.len() {
@@ -122,7 +136,8 @@ fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
     for ((index, command), row) in commands.iter().enumerate().skip(first).zip(rows) {
         let key = command.labels().next().unwrap_or_default();
         let name = command.command.unwrap_or_default();
-        let text = fit(&format!("{name:<14}{}", command.help), usize::from(row.width) - 4);
+        let text = format!("{name:<COMMAND_WIDTH$} {}", command.help);
+        let text = fit(&text, usize::from(row.width) - 4);
         Line::raw(text).render(row, buffer);
         // A styled line would dim the whole row, as if the command were not available.
         Line::from(Span::styled(key, theme.faint())).right_aligned().render(row, buffer);

@@ -9,6 +9,7 @@ use ratatui::widgets::Widget;
 
 use crate::keymap;
 use crate::model::accounts::{Account, AccountStatus};
+use crate::model::first_steps::{Step, step};
 use crate::model::{ConnectionState, Model, Notice, Screen};
 
 use super::widget::frame::clear;
@@ -29,7 +30,7 @@ pub(super) fn height(model: &Model) -> u16 {
     let suspended = model.data.account.value.as_ref().is_some_and(is_suspended);
     match model.screen {
         Screen::SignIn => 1,
-        _ if suspended => 3,
+        _ if suspended || step(model).is_some() => 3,
         _ => 2,
     }
 }
@@ -72,12 +73,34 @@ pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
             Span::styled(label, style).render(place, buffer);
         }
     }
-    if let (Some(row), Some(account)) = (area.rows().nth(2), &model.data.account.value) {
+    let Some(row) = area.rows().nth(2) else { return };
+    if let Some(account) = model.data.account.value.as_ref().filter(|it| is_suspended(it)) {
         let reason = account.suspended_for.as_deref();
         let text =
             format!("{SUSPENDED}: {}", reason.unwrap_or("nothing is served, ask the operator"));
         Line::styled(fit(&text, row.width.into()), theme.bad()).render(row, buffer);
+    } else if let Some(step) = step(model) {
+        first_steps(model, step, buffer, row);
     }
+}
+
+/// Draws what a new user presses next.
+fn first_steps(model: &Model, step: Step, buffer: &mut Buffer, row: Rect) {
+    let theme = model.theme;
+    let (number, keys, purpose) = match (step, model.screen) {
+        (Step::MakeKey, Screen::Keys) => (1, "n", "makes an API key"),
+        (Step::MakeKey, _) => (1, "2, then n,", "makes an API key"),
+        (Step::TryModel, Screen::Models) => (2, "t", "tries the model"),
+        (Step::TryModel, _) => (2, "3, then t,", "tries a model"),
+        (Step::SeeLog, _) => (3, "4", "shows your request in the log"),
+    };
+    let line = Line::from_iter([
+        Span::styled(format!(" First steps, {number} of 3: "), theme.warning()),
+        Span::styled(keys, theme.accent()),
+        Span::styled(format!(" {purpose}"), theme.warning()),
+        Span::styled("  ·  H hides this", theme.faint()),
+    ]);
+    line.render(row, buffer);
 }
 
 /// Returns the time of day and the name of the time zone of all displayed times.

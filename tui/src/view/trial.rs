@@ -95,11 +95,11 @@ fn state(trial: &Trial) -> String {
 fn figures(record: &Record) -> String {
     let status = record.status.map_or(UNKNOWN, |status| status.name());
     format!(
-        "{status} · {} in, {} out · first token {} · {} · {} · Ctrl-O opens the record",
+        "{status} · {} in, {} out · {} · first token {} · took {}",
         count(record.tokens.input),
         count(record.tokens.output),
+        dollars(record.cost_usd.as_deref()),
         duration(record.ttft_ms),
         duration(record.duration_ms),
-        dollars(record.cost_usd.as_deref()),
     )
 }

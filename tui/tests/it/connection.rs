@@ -36,7 +36,7 @@ impl Client {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let (sender, messages) = mpsc::channel(64);
         let (subscription, subscriptions) =
-            watch::channel(Subscription { topics, ..Subscription::default() });
+            watch::channel(Subscription { topics: topics.to_vec(), ..Subscription::default() });
         let (changes, requested) = mpsc::channel(8);
         let refresh = Arc::new(Notify::new());
         let mut tasks = JoinSet::new();
@@ -118,7 +118,7 @@ impl Client {
     fn subscribe(&self, topics: &'static [Topic], traffic: Option<Scope>, filter: &str) {
         let filter = filter.to_owned();
         self.subscription.send_replace(Subscription {
-            topics,
+            topics: topics.to_vec(),
             traffic,
             filter,
             ..Subscription::default()

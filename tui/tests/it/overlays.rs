@@ -1,9 +1,14 @@
 //! Snapshots of the chart and of choices from a list.
 
+use tui::message::{Loaded, Message};
+use tui::model::accounts::Role;
+use tui::model::first_steps::FirstSteps;
 use tui::model::overlay::Overlay;
+use tui::model::record::LogBatch;
 use tui::model::{Action, Screen};
+use tui::update::update;
 
-use crate::sample::{Sample, act, draw, fill, open, write};
+use crate::sample::{Sample, account, act, draw, fill, key, load, open, signed_in, write};
 use crate::screens::check;
 
 #[test]
@@ -40,6 +45,56 @@ fn another_price_shows_what_it_would_have_cost() {
     check("form_prices", &mut model);
     let Some(Overlay::Form(form)) = &model.overlay else { panic!("no form") };
     assert!(form.preview.as_ref().unwrap().contains("instead of"), "{:?}", form.preview);
+}
+
+#[test]
+fn fields_offer_what_is_known() {
+    let mut model = open(Screen::Accounts, Sample::Normal);
+    act(&mut model, Action::SetPlan);
+    act(&mut model, Action::Pick(1));
+    check("form_plan", &mut model);
+    let mut model = open(Screen::Keys, Sample::Full);
+    act(&mut model, Action::New);
+    act(&mut model, Action::Field(1));
+    check("form_models", &mut model);
+    let mut model = signed_in(account(0, Role::Operator, Sample::Normal));
+    act(&mut model, Action::Open(Screen::Invites));
+    act(&mut model, Action::New);
+    act(&mut model, Action::Field(1));
+    check("form_loading", &mut model);
+}
+
+#[test]
+fn the_help_shows_what_a_search_finds() {
+    let mut model = open(Screen::Accounts, Sample::Normal);
+    act(&mut model, Action::Help);
+    act(&mut model, Action::Filter);
+    write(&mut model, "plan");
+    act(&mut model, Action::Move(1));
+    check("help_search", &mut model);
+    write(&mut model, " of nothing");
+    check("help_search_nothing", &mut model);
+}
+
+#[test]
+fn the_first_steps_of_a_newcomer() {
+    let mut model = signed_in(account(0, Role::Member, Sample::Normal));
+    model.first_steps = FirstSteps::Pending;
+    fill(&mut model, Sample::Empty);
+    check("first_steps", &mut model);
+    act(&mut model, Action::Open(Screen::Keys));
+    check("first_steps_keys", &mut model);
+    load(&mut model, Loaded::Keys(vec![key(0, Sample::Normal)]));
+    act(&mut model, Action::Open(Screen::Models));
+    check("first_steps_models", &mut model);
+    let records = vec![crate::sample::record(0)];
+    let batch = LogBatch { restarted: true, records, dropped: 0, live: true };
+    update(&mut model, Message::LogReceived(batch));
+    let steps = draw(&model, (80, 24)).to_string();
+    assert!(steps.contains("4 shows your request in the log"), "{steps}");
+    act(&mut model, Action::HideFirstSteps);
+    let steps = draw(&model, (80, 24)).to_string();
+    assert!(!steps.contains("First steps"), "{steps}");
 }
 
 #[test]

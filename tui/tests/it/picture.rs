@@ -9,6 +9,7 @@ use ratatui::buffer::Buffer;
 use tui::message::{Loaded, Message};
 use tui::model::accounts::Role;
 use tui::model::change::{ChangeOutcome, IssuedSecret, SecretKind};
+use tui::model::first_steps::FirstSteps;
 use tui::model::trial::TrialEvent;
 use tui::model::{Action, ConnectionState, Model, Screen};
 use tui::snapshot::svg::animation;
@@ -59,6 +60,7 @@ fn first_minute() -> Vec<(Buffer, u32)> {
         frames.push((draw(model, SMALL).buffer().clone(), milliseconds));
     };
     let mut model = sign_in();
+    model.first_steps = FirstSteps::Pending;
     show(&mut model, 1_500);
     act(&mut model, Action::ToggleRegistration);
     for (index, text) in ["ada", "correct horse", "correct horse"].into_iter().enumerate() {

@@ -67,12 +67,27 @@ fn the_filter_applies_while_typing_and_escape_restores_it() {
 }
 
 #[test]
-fn the_help_ignores_other_keys() {
+fn a_command_is_found_by_a_part_of_its_name_or_of_what_it_does() {
+    let model = signed_in(Role::Operator);
+    let found = |typed: &str| {
+        let found = keymap::commands(&model, typed).into_iter();
+        found.filter_map(|row| row.command).collect::<Vec<_>>()
+    };
+    assert_eq!(found("plan"), ["plans"]);
+    assert_eq!(found("out")[0], "sign-out");
+    assert_eq!(found("local zone"), ["utc"]);
+    assert_eq!(found("x"), [""; 0], "one letter only starts a name");
+}
+
+#[test]
+fn keys_in_the_help_do_not_reach_the_screen() {
     let mut model = signed_in(Role::Member);
     assert!(press(&mut model, KeyCode::Char('?')).is_empty());
     assert!(press(&mut model, KeyCode::Char('2')).is_empty());
+    assert_eq!(model.screen, Screen::Overview, "it is searched");
+    press(&mut model, KeyCode::Esc);
     press(&mut model, KeyCode::Char('?'));
-    assert!(model.overlay.is_none() && model.screen == Screen::Overview);
+    assert!(model.overlay.is_none());
 }
 
 #[test]

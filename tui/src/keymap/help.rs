@@ -1,0 +1,107 @@
+//! The rows of the help: the keys of the screen below first, then those of every screen, then
+//! those of other places.
+
+use super::Binding;
+use super::table::TABLE;
+use crate::model::{Action, Focus, Model, Screen};
+
+/// The number of places from which on they are not named.
+const MANY_PLACES: usize = 6;
+
+/// A row of the help.
+#[derive(Debug)]
+pub struct HelpRow {
+    /// The binding.
+    pub binding: &'static Binding,
+    /// Where it is active.
+    pub place: String,
+    /// Whether it is active on the screen below.
+    pub is_here: bool,
+}
+
+/// Returns the rows that contain each word of `query` as a key, in the description, as a command or
+/// as the place, ignoring case. A key or a command that is the whole query comes first.
+pub fn help(model: &Model, query: &str) -> Vec<HelpRow> {
+    let query = query.trim();
+    let words: Vec<_> = query.split_whitespace().map(str::to_lowercase).collect();
+    let mut rows = all(model);
+    rows.retain(|row| {
+        let text = row.text().to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    });
+    if !query.is_empty() {
+        rows.sort_by_key(|row| !row.is_named(query));
+    }
+    rows
+}
+
+/// Returns all rows, in the order of the places.
+fn all(model: &Model) -> Vec<HelpRow> {
+    let below = model.focus_below();
+    let mut rows = Vec::new();
+    let mut others: Vec<(String, Vec<HelpRow>)> = Vec::new();
+    for binding in TABLE {
+        let is_here = binding.focus.contains(&below);
+        if is_here && model.allows(binding.action) {
+            let place = match binding.is_global() {
+                true => "everywhere".to_owned(),
+                false => below.name().to_owned(),
+            };
+            rows.push(HelpRow { binding, place, is_here });
+        } else if !is_here && let Some(place) = place(model, binding) {
+            let row = HelpRow { binding, place: place.clone(), is_here };
+            match others.iter_mut().find(|(name, _)| *name == place) {
+                Some((_, rows)) => rows.push(row),
+                None => others.push((place, vec![row])),
+            }
+        }
+    }
+    rows.sort_by_key(|row| row.binding.is_global());
+    rows.extend(others.into_iter().flat_map(|(_, rows)| rows));
+    rows
+}
+
+/// Returns the names of the places where the account can use the binding. There are none on the
+/// sign-in screen, from which no other place can be reached.
+fn place(model: &Model, binding: &Binding) -> Option<String> {
+    let is_reachable = |focus: &&Focus| match focus {
+        Focus::Screen(Screen::SignIn) => false,
+        Focus::Screen(screen) => {
+            model.allows(Action::Open(*screen)) && model.allows_on(*screen, binding.action)
+        }
+        _ => true,
+    };
+    if model.screen == Screen::SignIn {
+        return None;
+    }
+    let names: Vec<_> = binding.focus.iter().filter(is_reachable).map(|it| it.name()).collect();
+    match names.len() {
+        0 => None,
+        MANY_PLACES.. => Some("lists".to_owned()),
+        _ => Some(names.join(", ")),
+    }
+}
+
+// === impl HelpRow ===
+
+impl HelpRow {
+    /// Returns the keys, separated by spaces.
+    pub fn keys(&self) -> String {
+        self.binding.labels().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the palette command with its colon; empty if there is none.
+    pub fn command(&self) -> String {
+        self.binding.command.map(|name| format!(":{name}")).unwrap_or_default()
+    }
+
+    fn text(&self) -> String {
+        format!("{} {} {} {}", self.keys(), self.binding.help, self.command(), self.place)
+    }
+
+    /// Returns whether `query` is one of the keys or the command.
+    fn is_named(&self, query: &str) -> bool {
+        let name = query.trim_start_matches(':');
+        self.binding.labels().any(|label| label == query) || self.binding.command == Some(name)
+    }
+}

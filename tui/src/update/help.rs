@@ -1,0 +1,46 @@
+//! Actions in the help: searching, and running what a row describes.
+
+use crate::effect::Effect;
+use crate::keymap::help::help;
+use crate::model::choices::moved;
+use crate::model::overlay::{Help, Overlay};
+use crate::model::{Action, Focus, Model};
+
+/// Searches and moves in the help, runs the selected row, or closes the help.
+pub(super) fn act(model: &mut Model, mut open: Help, action: Action) -> Vec<Effect> {
+    let rows = help(model, open.input.value());
+    match action {
+        Action::Back if open.is_typing || !open.input.value().is_empty() => {
+            open = Help::default();
+        }
+        Action::Back => return Vec::new(),
+        Action::Submit => {
+            let Some(row) = rows.get(open.selected) else { return Vec::new() };
+            let screens = row.binding.focus.iter().filter_map(|focus| match focus {
+                Focus::Screen(screen) => Some(Action::Open(*screen)),
+                _ => None,
+            });
+            let action = match row.is_here {
+                true => Some(row.binding.action),
+                false => screens.into_iter().find(|open| model.allows(*open)),
+            };
+            return action.map_or_else(Vec::new, |action| super::act(model, action));
+        }
+        Action::Filter => open.is_typing = true,
+        Action::Move(steps) => open.selected = moved(open.selected, steps, rows.len()),
+        Action::Page(pages) => {
+            let steps = pages.saturating_mul(model.page());
+            open.selected = moved(open.selected, steps, rows.len());
+        }
+        Action::First => open.selected = 0,
+        Action::Last => open.selected = rows.len().saturating_sub(1),
+        Action::Type(request) => {
+            open.is_typing = true;
+            open.input.handle(request);
+            open.selected = 0;
+        }
+        _ => {}
+    }
+    model.overlay = Some(Overlay::Help(open));
+    Vec::new()
+}

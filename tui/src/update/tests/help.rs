@@ -1,0 +1,93 @@
+//! Tests of the search in the help, and of what a row runs.
+
+use super::*;
+use crate::keymap::help::{HelpRow, help};
+
+/// Returns the descriptions of the rows.
+fn texts(rows: &[HelpRow]) -> Vec<&'static str> {
+    rows.iter().map(|row| row.binding.help).collect()
+}
+
+/// Returns what the open help shows.
+fn shown(model: &Model) -> Vec<HelpRow> {
+    match &model.overlay {
+        Some(Overlay::Help(open)) => help(model, open.input.value()),
+        other => panic!("no help: {other:?}"),
+    }
+}
+
+#[test]
+fn the_keys_of_the_screen_come_first_and_those_of_others_last() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('2'));
+    let places: Vec<_> = help(&model, "").into_iter().map(|row| row.place).collect();
+    assert_eq!(places[0], "keys");
+    let everywhere = places.iter().position(|it| it == "everywhere").unwrap();
+    let other = places.iter().position(|it| it == "accounts").unwrap();
+    assert!(everywhere < other, "{places:?}");
+    assert!(places[..everywhere].iter().all(|place| place == "keys"));
+}
+
+#[test]
+fn finds_keys_words_commands_and_places() {
+    let model = signed_in(Role::Operator);
+    assert_eq!(texts(&help(&model, "?"))[0], "help", "the key itself comes first");
+    assert_eq!(texts(&help(&model, ":credit"))[0], "add to its balance");
+    assert_eq!(texts(&help(&model, "balance ADD")), ["add to its balance"]);
+    assert_eq!(texts(&help(&model, "accounts another plan")), ["put it on another plan"]);
+    assert!(help(&model, "no such thing").is_empty());
+}
+
+#[test]
+fn only_what_the_account_may_do_is_listed() {
+    let member = signed_in(Role::Member);
+    for (query, count) in [("add to its balance", 0), ("new model", 0), ("new key", 1)] {
+        assert_eq!(help(&member, query).len(), count, "{query}");
+    }
+    assert!(help(&signed_in(Role::Operator), "new model").len() == 1);
+    let sign_in = help(&model(), "");
+    assert!(sign_in.iter().all(|row| row.is_here), "{sign_in:?}");
+}
+
+#[test]
+fn typing_searches_and_escape_ends_the_search_before_the_help() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('?'));
+    let all = shown(&model).len();
+    write(&mut model, "rev");
+    assert!(!shown(&model).is_empty() && shown(&model).len() < all);
+    press(&mut model, KeyCode::Esc);
+    assert_eq!(shown(&model).len(), all);
+    press(&mut model, KeyCode::Char('/'));
+    write(&mut model, "jkq");
+    assert!(shown(&model).is_empty(), "in a search, every letter is text");
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Char('q'));
+    assert!(model.overlay.is_none());
+}
+
+#[test]
+fn a_row_runs_or_opens_its_screen() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('?'));
+    write(&mut model, "choose a theme");
+    press(&mut model, KeyCode::Enter);
+    assert!(matches!(model.overlay, Some(Overlay::Themes(_))), "{:?}", model.overlay);
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Char('?'));
+    write(&mut model, ":credit");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!((model.screen, model.overlay.is_none()), (Screen::Accounts, true));
+}
+
+#[test]
+fn the_cursor_stays_within_the_rows() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('?'));
+    for _ in 0..30 {
+        press(&mut model, KeyCode::PageDown);
+    }
+    press(&mut model, KeyCode::Up);
+    let Some(Overlay::Help(open)) = &model.overlay else { panic!("no help") };
+    assert_eq!(open.selected, shown(&model).len() - 2);
+}
