@@ -277,7 +277,9 @@ mod tests {
         let mut content = Content::default();
         content.read_request(request.as_bytes());
         content.begin_answer();
-        answer.iter().for_each(|bytes| content.read_answer(bytes.as_bytes()));
+        for bytes in answer {
+            content.read_answer(bytes.as_bytes());
+        }
         content.finish(&["upstream/secret".into()])
     }
 
