@@ -29,14 +29,14 @@ const KEYS_PER_ACCOUNT: u64 = 3;
 const MODELS: u64 = 8;
 /// The interval, in requests, of requests by the quiet account, for the rare model, and that fail.
 const RARE_INTERVAL: u64 = 50_000;
-/// The start of the log, 2027-01-15, in microseconds since the Unix epoch.
-const START_MICROS: i64 = 1_800_000_000_000_000;
 /// The duration of the log, sixty days, in microseconds.
 const DURATION_MICROS: u64 = 60 * 86_400_000_000;
 
 /// A log of `records` request records.
 pub(crate) struct Log {
     pub(crate) records: u64,
+    /// The arrival time of the first request.
+    pub(crate) start: Timestamp,
 }
 
 pub(crate) fn account(number: u64) -> AccountId {
@@ -118,7 +118,8 @@ impl Log {
 
     /// Returns the arrival time of a request.
     fn time(&self, number: u64) -> Timestamp {
-        let micros = START_MICROS + (DURATION_MICROS / self.records * number).cast_signed();
+        let elapsed = (DURATION_MICROS / self.records * number).cast_signed();
+        let micros = self.start.as_microsecond() + elapsed;
         Timestamp::from_microsecond(micros).unwrap_or_default()
     }
 

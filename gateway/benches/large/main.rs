@@ -30,7 +30,7 @@ use domain::expression::{Comparison, Predicate, Term};
 use domain::id::KeyId;
 use domain::money::Nanos;
 use domain::record::RequestStatus;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use store::sqlite::SqliteStore;
 use store::{ConsumptionTotals, Cursor, RequestFilter, Requests, StoreError, TimeUnit};
 use tokio::runtime::Runtime;
@@ -38,6 +38,8 @@ use tokio::runtime::Runtime;
 use crate::log::Log;
 use crate::processor::cpu_time;
 
+/// The start of the log, 2027-01-15, in seconds since the Unix epoch.
+const START_SECOND: i64 = 1_800_000_000;
 /// Records per commit, like the recorder's under load.
 const BATCH: u64 = 1_000;
 /// Records that are committed with timing at each size of the store.
@@ -48,7 +50,8 @@ const TIMED: u64 = 100_000;
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let millions = arguments.iter().find_map(|it| it.parse::<u64>().ok()).unwrap_or(1);
-    let log = Log { records: millions * 1_000_000 };
+    let start = Timestamp::from_second(START_SECOND)?;
+    let log = Log { records: millions * 1_000_000, start };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("bench.db");

@@ -254,6 +254,11 @@ fn title(model: &Model) -> String {
     };
     let position = match (log.paused, log.following) {
         (true, _) => format!("{row} {of} · paused, {} new", count(Some(log.arrived_while_paused))),
+        // Only some of the requests are searched for words.
+        (false, true) if !log.filter.words.is_empty() => {
+            let searched = count(u64::try_from(log.searched).ok());
+            format!("following · {} in {searched} searched", count(loaded))
+        }
         (false, true) => "following".to_owned(),
         (false, false) => format!("{row} {of}, g follows"),
     };

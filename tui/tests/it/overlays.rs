@@ -77,6 +77,17 @@ fn the_help_shows_what_a_search_finds() {
 }
 
 #[test]
+fn a_search_for_words_says_how_many_requests_it_has_read() {
+    let mut model = open(Screen::Usage, Sample::Normal);
+    act(&mut model, Action::Filter);
+    write(&mut model, "no-such-word");
+    act(&mut model, Action::Submit);
+    fill(&mut model, Sample::Normal);
+    let screen = draw(&model, (120, 36)).to_string();
+    assert!(screen.contains("/no-such-word · following · 0 in 30 searched"), "{screen}");
+}
+
+#[test]
 fn the_first_steps_of_a_newcomer() {
     let mut model = signed_in(account(0, Role::Member, Sample::Normal));
     model.first_steps = FirstSteps::Pending;
