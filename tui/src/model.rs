@@ -384,7 +384,7 @@ impl Model {
         self.trail.last()?.subject.as_deref()
     }
 
-    /// Returns whether the signed-in person may manage the people that are shown: those of its own
+    /// Returns whether the signed-in person may manage the people that are shown: those of the same
     /// account unless it is one of the members, those of others as an operator.
     fn manages_people(&self) -> bool {
         let account = self.data.account.value.as_ref();
