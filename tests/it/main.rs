@@ -82,6 +82,7 @@ mod stream_ends;
 mod tail;
 mod tidy;
 mod token_counts;
+mod trace_content;
 mod traffic;
 mod transports;
 mod trusted_proxies;

@@ -94,6 +94,10 @@ pub(crate) struct Set {
     /// When the client disconnects, cancel the upstream request
     #[arg(long)]
     pub(crate) no_drain: bool,
+    /// Whether the spans that the gateway exports for the key's requests have the text of prompts
+    /// and answers
+    #[arg(long, value_name = "on|off", value_parser = value::on_or_off())]
+    pub(crate) trace_content: Option<bool>,
 }
 
 /// How `/v1/responses` handles features that the upstream lacks; without a flag, this does not change.

@@ -111,6 +111,11 @@ pub(crate) fn deployment(text: &str) -> Result<Deployment, String> {
     })
 }
 
+/// Parses `on` or `off`.
+pub(crate) fn on_or_off() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new(["on", "off"]).map(|text| text == "on")
+}
+
 /// Parses a request's status.
 pub(crate) fn status() -> impl TypedValueParser<Value = RequestStatus> {
     enum_value(

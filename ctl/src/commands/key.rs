@@ -29,6 +29,7 @@ pub(super) struct KeyRecord {
     models: Vec<String>,
     translation: &'static str,
     drain_seconds: Option<u64>,
+    trace_content: bool,
     created_at: Option<String>,
     last_used_at: Option<String>,
     expires_at: Option<String>,
@@ -96,6 +97,7 @@ async fn set(shell: &mut Shell<'_>, input: Set) -> Result<(), Failure> {
         translation: chosen(&input.translation).map(i32::from),
         client_gone: client_gone.map(i32::from),
         drain_seconds: input.drain.unwrap_or_default(),
+        trace_content: input.trace_content,
     };
     let mut client = KeyServiceClient::new(shell.connect().await?);
     let answer = client.update_key(request).await?.into_inner();
@@ -197,6 +199,7 @@ impl From<Key> for KeyRecord {
             models: key.models,
             translation,
             drain_seconds: (key.drain_seconds > 0).then_some(key.drain_seconds),
+            trace_content: key.trace_content,
             created_at: rfc3339(key.created_at),
             last_used_at: rfc3339(key.last_used_at),
             expires_at: rfc3339(key.expires_at),
@@ -221,6 +224,7 @@ impl Record for KeyRecord {
         "models",
         "translation",
         "drain_seconds",
+        "trace_content",
         "created_at",
         "last_used_at",
         "expires_at",
@@ -257,6 +261,7 @@ impl Record for NewKeyRecord {
         "models",
         "translation",
         "drain_seconds",
+        "trace_content",
         "created_at",
         "last_used_at",
         "expires_at",

@@ -105,6 +105,8 @@ async fn set_sends_only_the_given_fields() {
         ("--lenient", "translation: Some(Lenient)"),
         ("--drain 30", "client_gone: Some(Drain), drain_seconds: 30"),
         ("--no-drain", "client_gone: Some(Cancel), drain_seconds: 0"),
+        ("--trace-content on", "trace_content: Some(true)"),
+        ("--trace-content off", "trace_content: Some(false)"),
     ] {
         user.ctl(&format!("key set 9f2c41d0 {flags}")).await.ok();
         let message = fake.last().message;

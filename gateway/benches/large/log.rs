@@ -87,6 +87,7 @@ pub(crate) async fn register(store: &impl Identities) -> Result<(), StoreError> 
                 models: Vec::new(),
                 translation: Translation::default(),
                 client_gone: ClientGone::default(),
+                trace_content: false,
                 created_at: at,
                 expires_at: None,
                 revoked_at: None,

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use jiff::Timestamp;
 
+use super::content::Content;
 use super::messages::Messages;
 use super::redaction;
 use crate::upstream::UpstreamClient;
 use domain::id::{AccountId, RequestId};
+use domain::trace::TracedContent;
 
 /// The captured messages of one request.
 pub struct CapturedRequest {
@@ -16,6 +18,10 @@ pub struct CapturedRequest {
     account: AccountId,
     arrived_at: Timestamp,
     messages: Mutex<Messages>,
+    /// Whether messages are kept, and not only the text.
+    keeps_messages: bool,
+    /// The text for the spans of the request; `None` if they have none.
+    content: Option<Mutex<Content>>,
 }
 
 /// What a message is.
@@ -54,13 +60,28 @@ pub struct BodyCapture {
     request: Arc<CapturedRequest>,
     /// `None` if the message is not kept.
     index: Option<usize>,
+    /// Whether it is the body of an answer whose text is read.
+    is_content: bool,
 }
 
 // === impl CapturedRequest ===
 
 impl CapturedRequest {
     pub(super) fn new(id: RequestId, account: AccountId, arrived_at: Timestamp) -> Self {
-        Self { id, account, arrived_at, messages: Mutex::default() }
+        let messages = Mutex::default();
+        Self { id, account, arrived_at, messages, keeps_messages: true, content: None }
+    }
+
+    /// Reads the text for the spans of the request, too.
+    #[must_use]
+    pub(super) fn with_content(self) -> Self {
+        Self { content: Some(Mutex::default()), ..self }
+    }
+
+    /// Reads only the text for the spans of the request.
+    #[must_use]
+    pub(super) fn with_content_only(self) -> Self {
+        Self { keeps_messages: false, ..self.with_content() }
     }
 
     /// Returns the id of the request.
@@ -98,7 +119,13 @@ impl CapturedRequest {
     ) {
         let first = "POST chat/completions".to_owned();
         let body = self.add(MessageKind::Sent, Some(upstream), first, None);
-        pieces.for_each(|piece| body.push(piece));
+        if let Some(content) = &self.content {
+            let pieces: Vec<_> = pieces.collect();
+            lock(content).read_request(&pieces.concat());
+            pieces.into_iter().for_each(|piece| body.push(piece));
+        } else {
+            pieces.for_each(|piece| body.push(piece));
+        }
     }
 
     /// Captures the head of an upstream's answer. Returns what captures its body.
@@ -107,7 +134,11 @@ impl CapturedRequest {
         upstream: &UpstreamClient,
         headers: &HeaderMap,
     ) -> BodyCapture {
-        self.add(MessageKind::Answered, Some(upstream), "200 OK".to_owned(), Some(headers))
+        let first = "200 OK".to_owned();
+        let body = self.add(MessageKind::Answered, Some(upstream), first, Some(headers));
+        let Some(content) = &self.content else { return body };
+        lock(content).begin_answer();
+        BodyCapture { is_content: true, ..body }
     }
 
     /// Captures why an upstream gave no answer.
@@ -126,6 +157,12 @@ impl CapturedRequest {
         messages.shown().collect()
     }
 
+    /// Returns the text of the request and of its answer, without secrets; `None` if it is not read.
+    pub fn content(&self) -> Option<TracedContent> {
+        let mut content = lock(self.content.as_ref()?);
+        Some(content.finish(self.lock().secrets()))
+    }
+
     fn add(
         self: &Arc<Self>,
         kind: MessageKind,
@@ -140,13 +177,18 @@ impl CapturedRequest {
         }
         let headers = headers.into_iter().flat_map(redaction::shown_headers);
         let upstream = upstream.map(UpstreamClient::name);
-        let index = messages.push(kind, upstream, first, headers);
-        BodyCapture { request: self.clone(), index }
+        let index =
+            if self.keeps_messages { messages.push(kind, upstream, first, headers) } else { None };
+        BodyCapture { request: self.clone(), index, is_content: false }
     }
 
     fn lock(&self) -> MutexGuard<'_, Messages> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.messages)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 // === impl BodyCapture ===
@@ -156,6 +198,9 @@ impl BodyCapture {
     pub fn push(&self, bytes: &[u8]) {
         if let Some(index) = self.index {
             self.request.lock().keep_body(index, bytes);
+        }
+        if let Some(content) = self.request.content.as_ref().filter(|_| self.is_content) {
+            lock(content).read_answer(bytes);
         }
     }
 }

@@ -87,6 +87,11 @@ impl Messages {
         }
     }
 
+    /// Returns the secrets that are known.
+    pub(super) fn secrets(&self) -> &[SecretString] {
+        &self.secrets
+    }
+
     /// Returns the lines of a head for which there is room. The first one is cut if it is too long.
     fn keep_head(
         &mut self,

@@ -4,8 +4,12 @@
 //! memory of the gateway that served the request, bounded in size and number, and forgotten an hour after they arrived.
 //! Values of headers are kept only of those that carry no secret, and what looks like a key is removed from bodies when
 //! they are read. While no capture is active, a request reads one atomic.
+//!
+//! The same taps read the text of a request and of its answer for the spans of a key that has opted in
+//! ([`CapturedRequest::content`]), which is kept only until the request has ended.
 
 mod captured_request;
+mod content;
 mod messages;
 mod redaction;
 
@@ -71,20 +75,28 @@ impl Captures {
         Ok(())
     }
 
-    /// Begins the capture of a request; `None` if its key is not captured.
+    /// Begins the capture of a request; `None` if its key is not captured and its text is not needed for its spans.
     pub fn begin(
         &self,
         key: &KeyId,
         account: AccountId,
         id: RequestId,
         now: Timestamp,
+        has_content: bool,
     ) -> Option<Arc<CapturedRequest>> {
+        let of_content = || {
+            has_content
+                .then(|| Arc::new(CapturedRequest::new(id, account, now).with_content_only()))
+        };
         if self.active.load(Ordering::Relaxed) == 0 {
-            return None;
+            return of_content();
         }
         let mut state = self.purged(now);
-        state.keys.get(key)?;
-        let request = Arc::new(CapturedRequest::new(id, account, now));
+        if !state.keys.contains_key(key) {
+            return of_content();
+        }
+        let request = CapturedRequest::new(id, account, now);
+        let request = Arc::new(if has_content { request.with_content() } else { request });
         if state.requests.len() >= MAX_REQUESTS {
             state.requests.pop_front();
         }
@@ -136,7 +148,7 @@ mod tests {
         let captures = Captures::default();
         let (key, other) = (KeyId::new("a"), KeyId::new("b"));
         let begin = |key: &KeyId, number, minute| {
-            captures.begin(key, ACCOUNT, id(number), at(minute)).is_some()
+            captures.begin(key, ACCOUNT, id(number), at(minute), false).is_some()
         };
         assert!(!begin(&key, 1, 0));
         captures.start(key.clone(), at(10), at(0)).unwrap();
@@ -157,7 +169,7 @@ mod tests {
         captures.start(key(0), at(20), at(0)).unwrap();
         assert_eq!(captures.start(key(MAX_KEYS), at(10), at(0)), Err(TooManyCapturesError));
         for number in 0..=MAX_REQUESTS as u128 {
-            assert!(captures.begin(&key(0), ACCOUNT, id(number), at(1)).is_some());
+            assert!(captures.begin(&key(0), ACCOUNT, id(number), at(1), false).is_some());
         }
         assert!(captures.find(id(0), at(1)).is_none() && captures.find(id(1), at(1)).is_some());
         // The first one has a later end.

@@ -32,6 +32,8 @@ pub struct KeyChange {
     pub translation: Option<Translation>,
     /// How a request continues after its client disconnects.
     pub client_gone: Option<ClientGone>,
+    /// Whether the spans of its requests have the text of prompts and answers.
+    pub trace_content: Option<bool>,
     /// When the key expires.
     pub expires_at: FieldChange<Timestamp>,
 }
@@ -131,6 +133,7 @@ impl KeyChange {
             models: models.unwrap_or_else(|| old.models.clone()),
             translation: self.translation.unwrap_or(old.translation),
             client_gone: self.client_gone.unwrap_or(old.client_gone),
+            trace_content: self.trace_content.unwrap_or(old.trace_content),
             expires_at: self.expires_at.or(old.expires_at),
             ..old.clone()
         }

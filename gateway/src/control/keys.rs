@@ -99,6 +99,7 @@ impl Control {
             models,
             translation: request.translation,
             client_gone: request.client_gone,
+            trace_content: false,
             created_by: Some(caller.id()),
             created_at: now,
             expires_at: request.expires_at,

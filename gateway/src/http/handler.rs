@@ -165,10 +165,12 @@ impl Handler {
         };
         let endpoint = target.endpoint();
         let (key, account) = (&principal.key.id, principal.account.id);
-        let capture = self.app.captures.begin(key, account, arrival.id, arrival.at);
         let mut open = OpenRequest::new(self.app.clone(), arrival, &principal, endpoint);
-        open.set_capture(capture.clone());
         open.set_trace_context(&head.headers);
+        let has_content = principal.key.trace_content && open.is_traced();
+        let captures = &self.app.captures;
+        let capture = captures.begin(key, account, arrival.id, arrival.at, has_content);
+        open.set_capture(capture.clone());
         let drop_outcome = open.drop_outcome();
         let served = {
             let mut serving = pin!(self.serve_target(&principal, target, head, incoming, open));

@@ -5,7 +5,8 @@
 //! spans and one for log records. While the collector is slow or cannot be reached, what exceeds them is dropped and
 //! counted in [`ExportStatus`]. Nothing waits for the collector, except the end of the process for a few seconds.
 //!
-//! Spans and log records have ids, names of the catalogue, numbers and labels, and never text of a request or an answer.
+//! Spans and log records have ids, names of the catalogue, numbers and labels, and no text of a request or an answer unless the
+//! key has opted in.
 
 mod attributes;
 mod collector;

@@ -1,7 +1,8 @@
 //! Makes the spans of a request from its record.
 //!
 //! The span of the request has the attributes of the semantic conventions for HTTP servers and for generative AI, and
-//! those of Tollgate (`tollgate.…`), which have the names of the fields of records. Below it are the admission, each
+//! those of Tollgate (`tollgate.…`), which have the names of the fields of records, and the text of prompt and answer if
+//! the key has opted in. Below it are the admission, each
 //! attempt with its wait for a connection, the time to the first token, and the settlement.
 
 use std::time::Duration;
@@ -14,10 +15,13 @@ use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus};
 use domain::trace::{AttemptNumber, AttemptTrace, ChildSpan, RequestTrace};
 use otlp_proto::common::v1::KeyValue;
+use otlp_proto::common::v1::any_value::Value;
 use otlp_proto::trace::v1::Span;
 use otlp_proto::trace::v1::span::SpanKind;
 use otlp_proto::trace::v1::status::StatusCode;
 
+/// The attributes with the text of a request and of its answer.
+const CONTENT: [&str; 2] = ["gen_ai.input.messages", "gen_ai.output.messages"];
 /// The label of an attempt that was cancelled because another one was answered.
 const CANCELLED: &str = "cancelled";
 /// The flags of a span: it is sampled, and it is known whether its parent is remote.
@@ -25,14 +29,25 @@ const SAMPLED: u32 = 0x101;
 /// The flag of a span with a remote parent.
 const HAS_REMOTE_PARENT: u32 = 0x200;
 
-/// Returns the spans of a request. `model` is the id in the catalogue of the model that was requested.
-pub(super) fn of(record: &RequestRecord, trace: &RequestTrace, model: Option<String>) -> Vec<Span> {
+/// Returns the spans of a request. `model` is the id in the catalogue of the model that was requested. The text of a
+/// request whose key has opted in is left out without `with_content`.
+pub(super) fn of(
+    record: &RequestRecord,
+    trace: &RequestTrace,
+    model: Option<String>,
+    with_content: bool,
+) -> Vec<Span> {
     let times = Times { started_at: record.started_at, arrived_at: trace.arrived_at };
     let answered = trace.arrived_at + record.duration;
     let ended = trace.settled_at.unwrap_or(answered).max(answered);
     let (name, mut attributes) = server_attributes(record);
     attributes.extend(gen_ai_attributes(record, model));
     attributes.extend(own_attributes(record));
+    if let Some(content) = trace.content.as_deref().filter(|_| with_content) {
+        let messages = [&content.input_messages, &content.output_messages];
+        let messages = CONTENT.into_iter().zip(messages);
+        attributes.extend(messages.filter_map(|(name, it)| Some(text(name, it.as_ref()?))));
+    }
     let parent = trace.parent_id.map_or_else(Vec::new, |parent| parent.0.to_vec());
     let remote = if trace.parent_id.is_some() { HAS_REMOTE_PARENT } else { 0 };
     let mut spans = vec![Span {
@@ -77,6 +92,13 @@ pub(super) fn of(record: &RequestRecord, trace: &RequestTrace, model: Option<Str
         spans.extend(attempt_spans(trace, &times, attempt_number, attempt, error, answered));
     }
     spans
+}
+
+/// Returns the length of the text of a request and its answer in a span, in bytes.
+pub(super) fn content_bytes(span: &Span) -> usize {
+    let texts = span.attributes.iter().filter(|it| CONTENT.contains(&it.key.as_str()));
+    let values = texts.filter_map(|it| it.value.as_ref()?.value.as_ref());
+    values.map(|value| if let Value::StringValue(text) = value { text.len() } else { 0 }).sum()
 }
 
 /// The error of an attempt.

@@ -143,6 +143,11 @@ impl OpenRequest {
         self.trace = TraceContext::of(self.app.trace_sampler, headers, &self.arrival);
     }
 
+    /// Returns whether the request has spans.
+    pub fn is_traced(&self) -> bool {
+        self.trace.trace.is_some()
+    }
+
     /// Sets what captures the messages of the request; `None` if its key is not captured.
     pub fn set_capture(&mut self, capture: Option<Arc<CapturedRequest>>) {
         self.capture = capture;
@@ -341,6 +346,9 @@ impl OpenRequest {
         record.http_status = http_status;
         record.error_code = outcome.error_code;
         record.trace = self.trace.trace.take();
+        if let (Some(trace), Some(capture)) = (&mut record.trace, &self.capture) {
+            trace.content = capture.content().map(Box::new);
+        }
         tracing::debug!(
             request_id = %record.id,
             model = record.model.as_ref().map(ModelId::as_str),

@@ -21,6 +21,7 @@ fn key(id: &str, label: &str) -> Key {
         translation: Translation::Lenient.into(),
         client_gone: ClientGone::Cancel.into(),
         drain_seconds: 0,
+        trace_content: false,
         spend_cap_usd: "2.5".to_owned(),
         successor: String::new(),
         created_by: "alice".to_owned(),

@@ -198,6 +198,7 @@ impl Audited for Key {
             models,
             translation,
             client_gone,
+            trace_content,
             created_at: _,
             expires_at,
             revoked_at: _,
@@ -220,6 +221,7 @@ impl Audited for Key {
             ("models", list(models)),
             ("translation", translation.map(str::to_owned)),
             ("drain_seconds", number(drain.as_ref())),
+            ("trace_content", flag(*trace_content)),
             ("expires_at", number(expires_at.as_ref())),
         ]);
         fields

@@ -47,6 +47,8 @@ pub struct Key {
     pub translation: Translation,
     /// The handling of client disconnects.
     pub client_gone: ClientGone,
+    /// Whether the spans of its requests have the text of prompts and answers.
+    pub trace_content: bool,
     /// The account or the person that created it, or the first key of its rotation chain; `None` for a key of
     /// an earlier version.
     pub created_by: Option<AccountId>,

@@ -42,10 +42,22 @@ pub struct RequestTrace {
     pub arrived_at: Duration,
     /// When the ledger had its record; `None` until then.
     pub settled_at: Option<Duration>,
+    /// The text of the request and its answer; `None` unless the key has opted in.
+    pub content: Option<Box<TracedContent>>,
     /// The attempts before the last one, in the order in which they began.
     earlier: Vec<AttemptTrace>,
     /// Not in a vector, which most requests would need for one element.
     last: Option<AttemptTrace>,
+}
+
+/// The text of a request and of its answer, bounded and without secrets: messages as JSON, by the semantic conventions
+/// for generative AI.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct TracedContent {
+    /// The messages of the request, if it has any.
+    pub input_messages: Option<String>,
+    /// The answer, one message for each choice, if there is any.
+    pub output_messages: Option<String>,
 }
 
 /// An attempt at a deployment. Times are monotonic.
@@ -190,6 +202,22 @@ fn put_hex(bytes: &[u8], out: &mut [u8]) {
     }
 }
 
+// === impl TracedContent ===
+
+impl TracedContent {
+    /// Returns the length of the text, in bytes.
+    pub fn bytes(&self) -> usize {
+        [&self.input_messages, &self.output_messages].into_iter().flatten().map(String::len).sum()
+    }
+}
+
+impl fmt::Debug for TracedContent {
+    /// Shows no text: a record may be written to the log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TracedContent").field("bytes", &self.bytes()).finish()
+    }
+}
+
 // === impl RequestTrace ===
 
 impl RequestTrace {
@@ -201,6 +229,7 @@ impl RequestTrace {
             parent_id: parent.map(|parent| parent.parent_id),
             arrived_at,
             settled_at: None,
+            content: None,
             earlier: Vec::new(),
             last: None,
         }

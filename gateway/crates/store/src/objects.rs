@@ -151,7 +151,7 @@ pub(crate) fn invite<R: ReadRow>(row: &R) -> Result<Invite, R::Error> {
 /// The columns of a key, in the order in which [`key`] reads them.
 const KEY: &str = "id, digest, account, label, origin, rpm, tpm, concurrency, \
     monthly_tokens, observe, spend_cap, models, translation, created_at, expires_at, revoked_at, \
-    successor, drain_seconds, created_by";
+    successor, drain_seconds, created_by, trace_content";
 
 /// Returns the statement that selects the keys that satisfy `condition`, a `WHERE` clause or nothing, and the time of
 /// their last use.
@@ -189,6 +189,7 @@ pub(crate) fn key<R: ReadRow>(row: &R) -> Result<Key, R::Error> {
             Some(Count(seconds)) => ClientGone::Drain(Duration::from_secs(seconds)),
         },
         created_by: row.at(18)?,
+        trace_content: row.at(19)?,
     })
 }
 

@@ -49,6 +49,7 @@ pub(in super::super) fn key_change(
         models: request.models.map(|list| list.models),
         translation: request.translation.map(translation).transpose()?,
         client_gone,
+        trace_content: request.trace_content,
         expires_at,
     };
     Ok((request.id, change))

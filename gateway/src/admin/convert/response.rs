@@ -126,6 +126,7 @@ pub(in super::super) fn key(view: KeyView) -> v1::Key {
         spend_cap_usd: key.spend_cap.map(|cap| cap.to_string()).unwrap_or_default(),
         successor: key.successor.map(|id| id.to_string()).unwrap_or_default(),
         created_by: view.created_by.unwrap_or_default(),
+        trace_content: key.trace_content,
     }
 }
 

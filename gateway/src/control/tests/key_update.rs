@@ -40,6 +40,7 @@ async fn given_fields_change_and_the_audit_log_has_old_and_new_values() {
         spend_cap: FieldChange::Set(Nanos(2_000_000_000)),
         models: Some(vec!["m".to_owned()]),
         translation: Some(Translation::Strict),
+        trace_content: Some(true),
         expires_at: FieldChange::Set(end),
         ..relabelled()
     };
@@ -50,6 +51,7 @@ async fn given_fields_change_and_the_audit_log_has_old_and_new_values() {
         spend_cap: Some(Nanos(2_000_000_000)),
         models: vec![ModelId::new("m")],
         translation: Translation::Strict,
+        trace_content: true,
         expires_at: Some(end),
         ..created.key.clone()
     };
@@ -58,7 +60,12 @@ async fn given_fields_change_and_the_audit_log_has_old_and_new_values() {
     assert_eq!(bench.control.store.find_key(&changed.id).await.unwrap().unwrap().0, expected);
     let log = bench.control.list_audit(&ann, AuditQuery::default(), 9, "").await.unwrap().items;
     assert_eq!(log[0].entry.action, AuditAction::KeyUpdate);
-    for part in ["rpm: 60 -> none", "tpm: none -> 900", "spend_cap_usd: none -> 2"] {
+    for part in [
+        "rpm: 60 -> none",
+        "tpm: none -> 900",
+        "spend_cap_usd: none -> 2",
+        "trace_content: none -> true",
+    ] {
         assert!(log[0].entry.details.contains(part), "{}", log[0].entry.details);
     }
 

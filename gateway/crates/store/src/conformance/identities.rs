@@ -219,6 +219,7 @@ async fn keys_are_updated(store: &dyn Store, kept: &Key, revoked: &Key) {
         models: Vec::new(),
         translation: Translation::OmitHostedTools,
         client_gone: ClientGone::Drain(Duration::from_mins(2)),
+        trace_content: true,
         expires_at: Some(at(70)),
         ..kept.clone()
     };
@@ -333,6 +334,7 @@ pub(crate) fn key(id: &str, account: AccountId, minute: i64) -> Key {
         } else {
             ClientGone::Cancel
         },
+        trace_content: false,
         created_by: (account == BOB).then_some(BOB),
         created_at: at(minute),
         expires_at: (account == BOB).then(|| at(9_000)),

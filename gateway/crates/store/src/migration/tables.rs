@@ -118,6 +118,7 @@ pub(crate) const TABLES: &[Table] = &[
             "successor",
             "drain_seconds",
             "created_by",
+            "trace_content",
             "last_used_at",
         ],
         "FROM keys",

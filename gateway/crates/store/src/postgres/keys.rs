@@ -16,8 +16,8 @@ use domain::key::Key;
 pub(super) async fn insert(tx: &Transaction<'_>, key: &Key) -> Result<(), StoreError> {
     let sql = "INSERT INTO keys (id, digest, account, label, origin, rpm, tpm, concurrency, \
         monthly_tokens, observe, spend_cap, models, translation, created_at, expires_at, \
-        revoked_at, successor, drain_seconds, created_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, \
-        $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+        revoked_at, successor, drain_seconds, created_by, trace_content) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+        $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
     let values = parameters![
         key.id,
         key.digest,
@@ -37,7 +37,8 @@ pub(super) async fn insert(tx: &Transaction<'_>, key: &Key) -> Result<(), StoreE
         key.revoked_at.map(At),
         key.successor,
         objects::drain_seconds(key.client_gone),
-        key.created_by
+        key.created_by,
+        key.trace_content
     ];
     let inserted = tx.execute(sql, values).await;
     inserted.or_not_found().or_conflict(|| format!("key `{}` exists", key.id))?;
@@ -105,7 +106,7 @@ pub(super) async fn revoke(
 pub(super) async fn update(tx: &Transaction<'_>, key: &Key) -> Result<(), StoreError> {
     let sql = "UPDATE keys SET label = $2, rpm = $3, tpm = $4, concurrency = $5, \
         monthly_tokens = $6, observe = $7, spend_cap = $8, models = $9, translation = $10, \
-        drain_seconds = $11, expires_at = $12 WHERE id = $1 AND revoked_at IS NULL";
+        drain_seconds = $11, expires_at = $12, trace_content = $13 WHERE id = $1 AND revoked_at IS NULL";
     let values = parameters![
         key.id,
         key.label,
@@ -118,7 +119,8 @@ pub(super) async fn update(tx: &Transaction<'_>, key: &Key) -> Result<(), StoreE
         List::of(key.models.iter().map(ModelId::as_str)),
         key.translation,
         objects::drain_seconds(key.client_gone),
-        key.expires_at.map(At)
+        key.expires_at.map(At),
+        key.trace_content
     ];
     expect_changed(tx.execute(sql, values).await?)
 }

@@ -36,6 +36,7 @@ steps![
     "0010_people",
     "0011_alerts",
     "0012_fleet",
+    "0013_trace_content",
 ];
 
 /// The newest schema version.

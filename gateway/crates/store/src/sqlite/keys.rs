@@ -30,8 +30,8 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
     tx.prepare_cached(
         "INSERT INTO keys (id, digest, account, label, origin, rpm, tpm, concurrency, \
          monthly_tokens, observe, spend_cap, models, translation, created_at, expires_at, \
-         revoked_at, successor, drain_seconds, created_by) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         revoked_at, successor, drain_seconds, created_by, trace_content) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(parameters![
         key.id,
@@ -52,7 +52,8 @@ pub(super) fn insert(tx: &Connection, key: &Key) -> Result<(), StoreError> {
         key.revoked_at.map(At),
         key.successor,
         objects::drain_seconds(key.client_gone),
-        key.created_by
+        key.created_by,
+        key.trace_content
     ])
     .or_not_found()
     .or_conflict(|| format!("key `{}` exists", key.id))?;
@@ -118,7 +119,7 @@ pub(super) fn revoke(tx: &Connection, id: &KeyId, at: Timestamp) -> Result<(), S
 pub(super) fn update(tx: &Connection, key: &Key) -> Result<(), StoreError> {
     let sql = "UPDATE keys SET label = ?2, rpm = ?3, tpm = ?4, concurrency = ?5, \
         monthly_tokens = ?6, observe = ?7, spend_cap = ?8, models = ?9, translation = ?10, \
-        drain_seconds = ?11, expires_at = ?12 WHERE id = ?1 AND revoked_at IS NULL";
+        drain_seconds = ?11, expires_at = ?12, trace_content = ?13 WHERE id = ?1 AND revoked_at IS NULL";
     let values = parameters![
         key.id,
         key.label,
@@ -131,7 +132,8 @@ pub(super) fn update(tx: &Connection, key: &Key) -> Result<(), StoreError> {
         List::of(key.models.iter().map(ModelId::as_str)),
         key.translation,
         objects::drain_seconds(key.client_gone),
-        key.expires_at.map(At)
+        key.expires_at.map(At),
+        key.trace_content
     ];
     match tx.prepare_cached(sql)?.execute(values)? {
         0 => Err(StoreError::NotFound),

@@ -45,6 +45,7 @@ steps![
     "0026_password_resets",
     "0027_people",
     "0028_alerts",
+    "0029_trace_content",
 ];
 
 /// The newest schema version.

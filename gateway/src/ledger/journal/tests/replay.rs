@@ -213,6 +213,7 @@ async fn with_key(store: &SqliteStore, cap: Nanos) -> AccountId {
         models: Vec::new(),
         translation: Translation::default(),
         client_gone: ClientGone::default(),
+        trace_content: false,
         created_at: at,
         expires_at: None,
         revoked_at: None,
