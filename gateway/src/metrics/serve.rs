@@ -70,7 +70,7 @@ struct Uses {
 
 impl Connections {
     /// Waits until there is room for one more connection. If there are as many as may be, the one that has been without
-    /// a request for the longest time ends: idle connections keep nobody from a scrape.
+    /// a request for the longest time ends: idle connections do not prevent a scrape.
     async fn make_room(&mut self) {
         loop {
             while self.tasks.try_join_next().is_some() {}

@@ -252,6 +252,7 @@ impl Field {
     }
 
     /// Makes a text field offer known values.
+    #[must_use]
     pub fn offering(mut self, known: Known) -> Self {
         self.known = Some(known);
         self

@@ -73,9 +73,10 @@ pub fn offers<'a>(form: &Form, data: &'a Data) -> Option<Offers<'a>> {
             others => (format!("{others}, "), ""),
         },
     };
-    let taken: Vec<_> = match known.is_list() {
-        true => prefix.split([',', ' ']).map(str::to_owned).collect(),
-        false => Vec::new(),
+    let taken: Vec<_> = if known.is_list() {
+        prefix.split([',', ' ']).map(str::to_owned).collect()
+    } else {
+        Vec::new()
     };
     let (values, fetch) = known.values(data);
     let lower = word.to_lowercase();

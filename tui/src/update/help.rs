@@ -20,9 +20,10 @@ pub(super) fn act(model: &mut Model, mut open: Help, action: Action) -> Vec<Effe
                 Focus::Screen(screen) => Some(Action::Open(*screen)),
                 _ => None,
             });
-            let action = match row.is_here {
-                true => Some(row.binding.action),
-                false => screens.into_iter().find(|open| model.allows(*open)),
+            let action = if row.is_here {
+                Some(row.binding.action)
+            } else {
+                screens.into_iter().find(|open| model.allows(*open))
             };
             return action.map_or_else(Vec::new, |action| super::act(model, action));
         }

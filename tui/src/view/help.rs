@@ -34,9 +34,10 @@ pub(super) fn render(model: &Model, open: &Help, buffer: &mut Buffer, area: Rect
     let rows = help(model, query);
     let lines = lines(&rows, query.trim().is_empty());
     // The box keeps its size while the search finds less.
-    let height = match query.is_empty() {
-        true => u16::try_from(lines.len() + 3).unwrap_or(u16::MAX),
-        false => u16::MAX,
+    let height = if query.is_empty() {
+        u16::try_from(lines.len() + 3).unwrap_or(u16::MAX)
+    } else {
+        u16::MAX
     };
     let area = area.centered(Constraint::Max(MAX_WIDTH), Constraint::Max(height));
     let title = match rows.len() {
@@ -49,9 +50,10 @@ pub(super) fn render(model: &Model, open: &Help, buffer: &mut Buffer, area: Rect
         if open.is_typing || !query.is_empty() {
             Span::styled("/", theme.accent()).render(row, buffer);
             let typed = Rect { x: row.x + 1, width: row.width.saturating_sub(1), ..row };
-            match open.is_typing {
-                true => field::typed(theme, &open.input, buffer, typed),
-                false => field::line(theme, query, None, buffer, typed),
+            if open.is_typing {
+                field::typed(theme, &open.input, buffer, typed);
+            } else {
+                field::line(theme, query, None, buffer, typed);
             }
         } else {
             let hint = "type a word, a key or a command to search · Enter runs a row";

@@ -107,10 +107,14 @@ pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buf
 /// Returns the options of a choice with arrows around the current one, each with two spaces behind it.
 fn choice<'a>(theme: Theme, options: &[&'a str], current: &'a str, focused: bool) -> Line<'a> {
     let style = if focused { theme.strong() } else { theme.faint() };
-    Line::from_iter(options.iter().map(|option| match *option == current {
-        true => Span::styled(format!("◂ {option} ▸  "), style),
-        false => Span::styled(format!("{option}  "), theme.faint()),
-    }))
+    let shown = |option: &&str| {
+        if *option == current {
+            Span::styled(format!("◂ {option} ▸  "), style)
+        } else {
+            Span::styled(format!("{option}  "), theme.faint())
+        }
+    };
+    options.iter().map(shown).collect()
 }
 
 fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {

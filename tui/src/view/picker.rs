@@ -70,9 +70,8 @@ fn lines<'a>(model: &Model, offers: &'a Offers<'_>) -> Option<Vec<Line<'a>>> {
             return Some(lines.collect());
         }
         FetchState::Loading => "loading…".to_owned(),
-        FetchState::Ready => return None,
         FetchState::Failed(problem) => format!("not known: {problem}"),
-        FetchState::Unsupported => return None,
+        FetchState::Ready | FetchState::Unsupported => return None,
     };
     Some(vec![Line::styled(state, theme.warning())])
 }

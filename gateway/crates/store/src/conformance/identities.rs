@@ -334,6 +334,7 @@ pub(crate) fn key(id: &str, account: AccountId, minute: i64) -> Key {
         } else {
             ClientGone::Cancel
         },
+        trace_content: false,
         created_by: (account == BOB).then_some(BOB),
         created_at: at(minute),
         expires_at: (account == BOB).then(|| at(9_000)),
