@@ -122,7 +122,9 @@ impl CapturedRequest {
         if let Some(content) = &self.content {
             let pieces: Vec<_> = pieces.collect();
             lock(content).read_request(&pieces.concat());
-            pieces.into_iter().for_each(|piece| body.push(piece));
+            for piece in pieces {
+                body.push(piece);
+            }
         } else {
             pieces.for_each(|piece| body.push(piece));
         }

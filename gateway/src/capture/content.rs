@@ -40,7 +40,7 @@ pub(super) struct Content {
 /// A message, or one choice of an answer.
 struct Text {
     role: String,
-    text: String,
+    content: String,
     is_cut: bool,
     /// The first half of a character that a stream splits over two events.
     high: Option<u16>,
@@ -153,7 +153,7 @@ impl Content {
 impl Text {
     fn new(role: &str) -> Self {
         let role = role.to_owned();
-        Self { role, text: String::new(), is_cut: false, high: None, finish: None }
+        Self { role, content: String::new(), is_cut: false, high: None, finish: None }
     }
 
     /// Appends as much of the JSON text `escaped` as fits into `room`. Returns the number of bytes.
@@ -161,16 +161,16 @@ impl Text {
         if self.is_cut {
             return 0;
         }
-        let before = self.text.len();
-        unescape_into(escaped, &mut self.high, &mut self.text);
-        let end = self.text.floor_char_boundary(before + room);
-        self.is_cut = end < self.text.len();
-        self.text.truncate(end);
+        let before = self.content.len();
+        unescape_into(escaped, &mut self.high, &mut self.content);
+        let end = self.content.floor_char_boundary(before + room);
+        self.is_cut = end < self.content.len();
+        self.content.truncate(end);
         end - before
     }
 
     fn to_message(&self, secrets: &[SecretString]) -> Message<'_> {
-        let mut content = redaction::without_secrets(&self.text, secrets, self.is_cut);
+        let mut content = redaction::without_secrets(&self.content, secrets, self.is_cut);
         if self.is_cut {
             content.push_str(CUT_MARK);
         }
@@ -277,7 +277,9 @@ mod tests {
         let mut content = Content::default();
         content.read_request(request.as_bytes());
         content.begin_answer();
-        answer.iter().for_each(|bytes| content.read_answer(bytes.as_bytes()));
+        for bytes in answer {
+            content.read_answer(bytes.as_bytes());
+        }
         content.finish(&["upstream/secret".into()])
     }
 

@@ -43,8 +43,7 @@ fn all(model: &Model) -> Vec<HelpRow> {
     for binding in TABLE {
         let is_here = binding.focus.contains(&below);
         if is_here && model.allows(binding.action) {
-            let place =
-                if binding.is_global() { "everywhere" } else { below.name() }.to_owned();
+            let place = if binding.is_global() { "everywhere" } else { below.name() }.to_owned();
             rows.push(HelpRow { binding, place, is_here });
         } else if !is_here && let Some(place) = place(model, binding) {
             let row = HelpRow { binding, place: place.clone(), is_here };
