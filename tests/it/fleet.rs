@@ -153,6 +153,9 @@ async fn concurrent_changes_of_an_account_are_all_kept() {
     let (one, two) = (fleet.start("one").await, fleet.start("two").await);
     let (at_one, at_two) = (fleet.operator("one", &one).await, fleet.operator("two", &two).await);
     Session::register(&one.admin, "alice", "correct horse battery alice").await;
+    let find = || v1::GetAccountRequest { account: "alice".to_owned() };
+    let is_known = async { while at_two.accounts().get_account(find()).await.is_err() {} };
+    with_timeout("the account at the other gateway", is_known).await;
     for number in 0..10 {
         let name = format!("plan-{number}");
         let plan = v1::Plan { name: name.clone(), ..v1::Plan::default() };

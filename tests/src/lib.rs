@@ -30,7 +30,7 @@ pub use clock::ManualClock;
 pub use clock_shift::ClockShift;
 pub use fleet::{GatewayFleet, Link, wait_for_model};
 pub use postgres::PostgresDatabase;
-pub use postgres_server::{PostgresPrograms, PostgresServer};
+pub use postgres_server::{PostgresPrograms, PostgresServer, free_ports};
 pub use product::{Home, Product, Setup, password_of, priced_model};
 pub use session::{NewKey, Session, requests_of};
 pub use terminal::Terminal;

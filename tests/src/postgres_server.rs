@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio_postgres::NoTls;
 
@@ -79,6 +80,16 @@ impl PostgresPrograms {
         }
         assert!(command.arg(dir).status().await.unwrap().success());
     }
+}
+
+/// Returns two ports of the loopback interface that are free.
+///
+/// # Panics
+/// If there are none.
+pub async fn free_ports() -> [u16; 2] {
+    let bind = || async { TcpListener::bind("127.0.0.1:0").await.unwrap() };
+    let listeners = [bind().await, bind().await];
+    listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
 /// Returns whether this process runs as root: its files in `/proc` belong to its account.

@@ -129,11 +129,11 @@ impl Allocator {
                     continue;
                 }
                 _ = scans.tick() => {
-                    self.give_back_unused(QUIET_SCANS).await;
+                    self.give_back_unused(QUIET_SCANS, None).await;
                     continue;
                 }
                 Ok(()) = failovers.changed() => {
-                    self.give_back_unused(0).await;
+                    self.give_back_unused(0, Some(i64::MAX)).await;
                     continue;
                 }
             };
@@ -215,8 +215,9 @@ impl Allocator {
         self.give_back(amounts.into_iter().filter(|(_, amount)| *amount > 0).collect()).await;
     }
 
-    /// Gives back what is unused of the pools of which nothing was used during the last `quiet_scans`.
-    async fn give_back_unused(&mut self, quiet_scans: u8) {
+    /// Gives back the parts of pools that were not used during the last `quiet_scans`; `needed` is that of
+    /// [`LocalPool::take_unused`].
+    async fn give_back_unused(&mut self, quiet_scans: u8, needed: Option<i64>) {
         let now = self.clock.monotonic();
         let mut amounts = Vec::new();
         self.held.retain(|pool, held| {
@@ -227,7 +228,7 @@ impl Allocator {
             if held.quiet_scans < quiet_scans {
                 return true;
             }
-            let amount = held.pool.take_unused(None, now);
+            let amount = held.pool.take_unused(needed, now);
             if amount > 0 {
                 amounts.push((pool.clone(), amount));
             }

@@ -230,7 +230,6 @@ mod tests {
         assert_eq!((figures[3].in_flight, figures[3].waiting_records), (3, 4));
     }
 
-    /// Regression test: a gateway that did not learn of revoked keys served them as long as its heartbeats succeeded.
     #[tokio::test(start_paused = true)]
     async fn another_timeline_is_a_failover() {
         let in_timeline = |timeline| {
@@ -245,6 +244,7 @@ mod tests {
         assert_eq!(*heartbeats.failovers().borrow(), 2);
     }
 
+    /// Regression test: a gateway that did not learn of revoked keys served them as long as its heartbeats succeeded.
     #[tokio::test(start_paused = true)]
     async fn a_node_that_does_not_apply_changes_has_no_contact() {
         let script = Arc::new(Script::default());

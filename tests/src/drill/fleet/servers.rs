@@ -4,9 +4,8 @@
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use tokio::net::TcpListener;
 
-use crate::{PostgresPrograms, PostgresServer};
+use crate::{PostgresPrograms, PostgresServer, free_ports};
 
 /// A primary on one of two ports. The other one is free, or that of a standby.
 pub(super) struct DatabaseServers {
@@ -71,10 +70,4 @@ impl DatabaseServers {
         self.created += 1;
         self.dir.path().join(format!("server-{}", self.created))
     }
-}
-
-async fn free_ports() -> [u16; 2] {
-    let bind = || async { TcpListener::bind("127.0.0.1:0").await.unwrap() };
-    let listeners = [bind().await, bind().await];
-    listeners.map(|listener| listener.local_addr().unwrap().port())
 }
