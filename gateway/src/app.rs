@@ -1,7 +1,7 @@
 //! Builds the object graph, runs it, and shuts it down in order.
 //!
 //! [`run`] reads as the phases of a start and of a shutdown. Each phase of the start is a file, which returns what it
-//! made; [`lifecycle`] has the trackers that all tasks run on. Only this module chooses concrete types.
+//! made; `lifecycle` has the trackers that all tasks run on. Only this module chooses concrete types.
 
 mod accounting;
 mod backend;
