@@ -1,4 +1,4 @@
-//! The captured messages of one request.
+//! What is read of one request: its messages for a capture, its text for its spans, or both.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,19 +10,30 @@ use super::messages::Messages;
 use super::redaction;
 use crate::upstream::UpstreamClient;
 use domain::id::{AccountId, RequestId};
-use domain::trace::TracedContent;
+use domain::traced_content::TracedContent;
 
-/// The captured messages of one request.
+/// A request whose messages are captured, or whose text is read.
 pub struct CapturedRequest {
     id: RequestId,
     account: AccountId,
     arrived_at: Timestamp,
+    /// Those that are kept, and the secrets of all.
     messages: Mutex<Messages>,
-    /// Whether messages are kept, and not only the text.
-    keeps_messages: bool,
-    /// The text for the spans of the request; `None` if they have none.
-    content: Option<Mutex<Content>>,
+    kept: Kept,
 }
+
+/// What is kept of a request.
+pub(super) enum Kept {
+    /// The messages, for a capture.
+    Messages,
+    /// The text, for the spans.
+    Content(ContentSlot),
+    /// Both.
+    Both(ContentSlot),
+}
+
+/// The text of a request; `None` once it was taken.
+type ContentSlot = Mutex<Option<Box<Content>>>;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,28 +71,20 @@ pub struct BodyCapture {
     request: Arc<CapturedRequest>,
     /// `None` if the message is not kept.
     index: Option<usize>,
-    /// Whether it is the body of an answer whose text is read.
+    /// Whether it is the body of an upstream's answer, whose text is read for the spans, if they have any.
     is_content: bool,
 }
 
 // === impl CapturedRequest ===
 
 impl CapturedRequest {
-    pub(super) fn new(id: RequestId, account: AccountId, arrived_at: Timestamp) -> Self {
-        let messages = Mutex::default();
-        Self { id, account, arrived_at, messages, keeps_messages: true, content: None }
-    }
-
-    /// Reads the text for the spans of the request, too.
-    #[must_use]
-    pub(super) fn with_content(self) -> Self {
-        Self { content: Some(Mutex::default()), ..self }
-    }
-
-    /// Reads only the text for the spans of the request.
-    #[must_use]
-    pub(super) fn with_content_only(self) -> Self {
-        Self { keeps_messages: false, ..self.with_content() }
+    pub(super) fn new(
+        id: RequestId,
+        account: AccountId,
+        arrived_at: Timestamp,
+        kept: Kept,
+    ) -> Self {
+        Self { id, account, arrived_at, messages: Mutex::default(), kept }
     }
 
     /// Returns the id of the request.
@@ -119,15 +122,11 @@ impl CapturedRequest {
     ) {
         let first = "POST chat/completions".to_owned();
         let body = self.add(MessageKind::Sent, Some(upstream), first, None);
-        if let Some(content) = &self.content {
-            let pieces: Vec<_> = pieces.collect();
-            lock(content).read_request(&pieces.concat());
-            for piece in pieces {
-                body.push(piece);
-            }
-        } else {
-            pieces.for_each(|piece| body.push(piece));
+        let pieces: Vec<_> = pieces.collect();
+        for piece in &pieces {
+            body.push(piece);
         }
+        self.with_content(|content| content.read_request(&pieces));
     }
 
     /// Captures the head of an upstream's answer. Returns what captures its body.
@@ -138,8 +137,7 @@ impl CapturedRequest {
     ) -> BodyCapture {
         let first = "200 OK".to_owned();
         let body = self.add(MessageKind::Answered, Some(upstream), first, Some(headers));
-        let Some(content) = &self.content else { return body };
-        lock(content).begin_answer();
+        self.with_content(Content::begin_answer);
         BodyCapture { is_content: true, ..body }
     }
 
@@ -159,10 +157,26 @@ impl CapturedRequest {
         messages.shown().collect()
     }
 
-    /// Returns the text of the request and of its answer, without secrets; `None` if it is not read.
-    pub fn content(&self) -> Option<TracedContent> {
-        let mut content = lock(self.content.as_ref()?);
-        Some(content.finish(self.lock().secrets()))
+    /// Takes the text of the request and of its answer, without secrets; `None` if it is not read, or if too much waits
+    /// for its export.
+    pub fn take_content(&self) -> Option<TracedContent> {
+        let content = lock(self.content()?).take()?;
+        content.finish(self.lock().secrets())
+    }
+
+    fn content(&self) -> Option<&ContentSlot> {
+        match &self.kept {
+            Kept::Content(content) | Kept::Both(content) => Some(content),
+            Kept::Messages => None,
+        }
+    }
+
+    fn with_content(&self, read: impl FnOnce(&mut Content)) {
+        if let Some(slot) = self.content()
+            && let Some(content) = lock(slot).as_deref_mut()
+        {
+            read(content);
+        }
     }
 
     fn add(
@@ -179,8 +193,10 @@ impl CapturedRequest {
         }
         let headers = headers.into_iter().flat_map(redaction::shown_headers);
         let upstream = upstream.map(UpstreamClient::name);
-        let index =
-            if self.keeps_messages { messages.push(kind, upstream, first, headers) } else { None };
+        let index = match self.kept {
+            Kept::Messages | Kept::Both(_) => messages.push(kind, upstream, first, headers),
+            Kept::Content(_) => None,
+        };
         BodyCapture { request: self.clone(), index, is_content: false }
     }
 
@@ -201,8 +217,8 @@ impl BodyCapture {
         if let Some(index) = self.index {
             self.request.lock().keep_body(index, bytes);
         }
-        if let Some(content) = self.request.content.as_ref().filter(|_| self.is_content) {
-            lock(content).read_answer(bytes);
+        if self.is_content {
+            self.request.with_content(|content| content.read_answer(bytes));
         }
     }
 }
@@ -215,7 +231,8 @@ mod tests {
 
     fn request() -> Arc<CapturedRequest> {
         let account = AccountId(Uuid::nil());
-        Arc::new(CapturedRequest::new(RequestId(Uuid::nil()), account, Timestamp::UNIX_EPOCH))
+        let (id, arrived_at) = (RequestId(Uuid::nil()), Timestamp::UNIX_EPOCH);
+        Arc::new(CapturedRequest::new(id, account, arrived_at, Kept::Messages))
     }
 
     #[test]

@@ -2,39 +2,52 @@
 //!
 //! Reads the chat request and the chat answer of the upstream, which both endpoints have. Only text is kept, at most
 //! [`MAX_TEXT_BYTES`] of each; images, reasoning and tool calls are left out. Secrets are removed from it as from captured
-//! messages, and from the joined text of a stream, so that one which is split over events is found, too.
+//! messages, and from the joined text of a stream, so that one which is split over events is found, too. While the request
+//! is in progress, the text and what is buffered count as working memory; afterwards, the text has a permit.
+
+mod answer;
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use self::answer::Answer;
 use super::redaction;
-use domain::trace::TracedContent;
-use domain::wire::chunk::ChunkView;
+use crate::memory_budget::MemoryGuard;
+use domain::traced_content::{ContentBudget, TracedContent};
 use domain::wire::finish::FinishReason;
-use domain::wire::sse::{self, Splitter};
 use domain::wire::text::{text_of, unescape_into};
 
-/// The part of the text of a request and of its answer that is kept, in bytes, each.
+/// The maximum length of the text of a request, and of an answer, in bytes.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
-/// What a message takes of that besides its text, which bounds their number.
-const MESSAGE_BYTES: usize = 64;
-/// The largest plain answer that is read, in bytes.
-const MAX_PLAIN_BYTES: usize = 1024 * 1024;
-/// The number of choices of which the text is kept.
-const MAX_CHOICES: usize = 16;
+/// What each message counts in addition to its text. Bounds the number of messages.
+const MESSAGE_OVERHEAD_BYTES: usize = 64;
+/// The number of messages of a request that can be kept.
+const MAX_MESSAGES: usize = MAX_TEXT_BYTES / MESSAGE_OVERHEAD_BYTES;
+/// The length of the longest JSON escape, in bytes. Such an escape stands for at least one byte of text.
+const MAX_ESCAPE_BYTES: usize = "\\u0000".len();
+/// The steps in which working memory is taken, in bytes, so that few reads touch the counters that all requests share.
+const MEMORY_STEP: usize = 16 * 1024;
 /// What follows a text that was cut.
 const CUT_MARK: &str = "[truncated]";
 
 /// The text of one request.
-#[derive(Default)]
 pub(super) struct Content {
     /// In the order of the conversation.
     input: Vec<Text>,
     has_input: bool,
     answer: Answer,
+    /// The working memory of the text and of what is buffered.
+    memory: MemoryGuard,
+    /// Bounds the text that waits for its export.
+    waiting: Arc<ContentBudget>,
 }
 
 /// A message, or one choice of an answer.
@@ -42,33 +55,10 @@ struct Text {
     role: String,
     content: String,
     is_cut: bool,
-    /// The first half of a character that a stream splits over two events.
+    /// A high surrogate whose low surrogate comes with the next event.
     high: Option<u16>,
     finish: Option<FinishReason>,
-}
-
-/// The answer so far.
-#[derive(Default)]
-struct Answer {
-    /// `None` before the first byte.
-    form: Option<Form>,
-    texts: ChoiceTexts,
-}
-
-/// The texts of the choices of an answer.
-#[derive(Default)]
-struct ChoiceTexts {
-    /// By the index of the choice.
-    choices: Vec<(u32, Text)>,
-    /// The bytes of all texts.
-    bytes: usize,
-}
-
-enum Form {
-    Stream(Splitter),
-    Plain(Vec<u8>),
-    /// It cannot be read any further.
-    Broken,
+    has_calls: bool,
 }
 
 /// A message by the semantic conventions.
@@ -86,42 +76,43 @@ struct Part<'a> {
     content: String,
 }
 
+/// A chat request.
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow, deserialize_with = "newest_messages")]
+    messages: VecDeque<RequestMessage<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RequestMessage<'a> {
+    #[serde(borrow)]
+    role: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
 // === impl Content ===
 
 impl Content {
-    /// Reads a chat request. The newest messages are kept. Has no effect once a request was read: further attempts send
-    /// the same messages.
-    pub(super) fn read_request(&mut self, body: &[u8]) {
-        #[derive(Deserialize)]
-        struct Request<'a> {
-            #[serde(borrow)]
-            messages: Vec<Message<'a>>,
-        }
-        #[derive(Deserialize)]
-        struct Message<'a> {
-            #[serde(borrow)]
-            role: Option<Cow<'a, str>>,
-            #[serde(borrow)]
-            content: Option<&'a RawValue>,
-        }
-        if std::mem::replace(&mut self.has_input, true) {
+    /// Creates the text, which takes `memory` while the request is in progress, and a part of `waiting` afterwards.
+    pub(super) fn new(memory: MemoryGuard, waiting: Arc<ContentBudget>) -> Self {
+        Self { input: Vec::new(), has_input: false, answer: Answer::default(), memory, waiting }
+    }
+
+    /// Reads a chat request, which is in `pieces`. The newest messages are kept. Has no effect once a request was read:
+    /// further attempts send the same messages. Nor has it if there is no memory for a copy.
+    pub(super) fn read_request(&mut self, pieces: &[&[u8]]) {
+        let length = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        // The joined pieces, and the joined parts of a message.
+        if self.has_input || !self.count(2 * length) {
             return;
         }
-        let Ok(request) = serde_json::from_slice::<Request<'_>>(body) else { return };
-        let mut room = MAX_TEXT_BYTES;
-        for message in request.messages.into_iter().rev() {
-            let role = message.role.as_deref().unwrap_or_default();
-            let mut text = Text::new(&role[..role.floor_char_boundary(MESSAGE_BYTES)]);
-            room = room.saturating_sub(MESSAGE_BYTES);
-            room -= text.push_escaped(&text_of(message.content), room);
-            // Also if it fits exactly: older messages may be missing.
-            text.is_cut |= room == 0;
-            self.input.push(text);
-            if room == 0 {
-                break;
-            }
+        self.has_input = true;
+        self.input = read_messages(&pieces.concat());
+        drop(self.memory.split_off(self.memory.bytes()));
+        if !self.count(0) {
+            self.input = Vec::new();
         }
-        self.input.reverse();
     }
 
     /// Begins to read a chat answer, in place of one of an earlier attempt.
@@ -129,31 +120,101 @@ impl Content {
         self.answer = Answer::default();
     }
 
-    /// Reads the next bytes of the answer.
+    /// Reads the next bytes of the answer. The rest is not read if there is no memory for it.
     pub(super) fn read_answer(&mut self, bytes: &[u8]) {
         self.answer.push(bytes);
-    }
-
-    /// Returns the text without `secrets`.
-    pub(super) fn finish(&mut self, secrets: &[SecretString]) -> TracedContent {
-        self.answer.finish();
-        let message = |text: &Text| text.to_message(secrets).to_json();
-        let list = |all: Vec<String>| (!all.is_empty()).then(|| format!("[{}]", all.join(",")));
-        TracedContent {
-            input_messages: list(self.input.iter().map(message).collect()),
-            output_messages: list(
-                self.answer.texts.choices.iter().map(|it| message(&it.1)).collect(),
-            ),
+        // Buffers double.
+        if !self.count(self.answer.buffered().next_power_of_two()) {
+            self.answer.abandon();
         }
     }
+
+    /// Returns the text without `secrets`; `None` if there is none, or if too much waits.
+    pub(super) fn finish(mut self, secrets: &[SecretString]) -> Option<TracedContent> {
+        self.answer.finish();
+        let Self { input, answer, waiting, .. } = &self;
+        let texts = || input.iter().chain(answer.choices());
+        texts().next()?;
+        let estimated = texts().map(Text::bytes).sum();
+        let mut permit = waiting.reserve(estimated)?;
+        let list = |all: Vec<String>| (!all.is_empty()).then(|| format!("[{}]", all.join(",")));
+        let message = |text: &Text| text.to_message(secrets, text.is_cut).to_json();
+        // An answer that is not complete may end in the beginning of a secret.
+        let choice = |text: &Text| {
+            let is_cut = text.is_cut || text.finish != Some(FinishReason::Complete);
+            text.to_message(secrets, is_cut).to_json()
+        };
+        let input_messages = list(input.iter().map(message).collect());
+        let output_messages = list(answer.choices().map(choice).collect());
+        let rendered = [&input_messages, &output_messages].into_iter().flatten();
+        let is_reserved = permit.resize(rendered.map(String::len).sum());
+        is_reserved.then(|| TracedContent {
+            input_messages,
+            output_messages,
+            permit: Arc::new(permit),
+        })
+    }
+
+    /// Counts the text and `buffered` bytes as working memory. Returns whether there is as much.
+    fn count(&mut self, buffered: usize) -> bool {
+        let texts = self.input.iter().chain(self.answer.choices()).map(Text::bytes).sum::<usize>();
+        self.memory.try_grow_to((2 * texts + buffered).next_multiple_of(MEMORY_STEP))
+    }
+}
+
+/// Returns the newest messages of a chat request, in the order of the conversation.
+fn read_messages(body: &[u8]) -> Vec<Text> {
+    let Ok(request) = serde_json::from_slice::<Request<'_>>(body) else { return Vec::new() };
+    let mut input = Vec::new();
+    let mut room = MAX_TEXT_BYTES;
+    for message in request.messages.into_iter().rev() {
+        let role = message.role.as_deref().unwrap_or_default();
+        let mut text = Text::new(&role[..role.floor_char_boundary(MESSAGE_OVERHEAD_BYTES)]);
+        room = room.saturating_sub(MESSAGE_OVERHEAD_BYTES);
+        room -= text.push_escaped(&text_of(message.content), room);
+        // Also if it fits exactly: older messages may be missing.
+        text.is_cut |= room == 0;
+        input.push(text);
+        if room == 0 {
+            break;
+        }
+    }
+    input.reverse();
+    input
+}
+
+/// Reads the last messages of a list, as many as can be kept.
+fn newest_messages<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<VecDeque<RequestMessage<'a>>, D::Error> {
+    struct Newest<'a>(PhantomData<&'a ()>);
+    impl<'de: 'a, 'a> Visitor<'de> for Newest<'a> {
+        type Value = VecDeque<RequestMessage<'a>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of messages")
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
+            let mut newest = VecDeque::new();
+            while let Some(message) = list.next_element()? {
+                if newest.len() == MAX_MESSAGES {
+                    newest.pop_front();
+                }
+                newest.push_back(message);
+            }
+            Ok(newest)
+        }
+    }
+    deserializer.deserialize_seq(Newest(PhantomData))
 }
 
 // === impl Text ===
 
 impl Text {
     fn new(role: &str) -> Self {
-        let role = role.to_owned();
-        Self { role, content: String::new(), is_cut: false, high: None, finish: None }
+        let (role, content) = (role.to_owned(), String::new());
+        Self { role, content, is_cut: false, high: None, finish: None, has_calls: false }
     }
 
     /// Appends as much of the JSON text `escaped` as fits into `room`. Returns the number of bytes.
@@ -162,21 +223,41 @@ impl Text {
             return 0;
         }
         let before = self.content.len();
-        unescape_into(escaped, &mut self.high, &mut self.content);
+        // More than fits, even if every byte is escaped, so that a long text takes no memory that stays with the string.
+        let enough = escaped.floor_char_boundary((room + 2) * MAX_ESCAPE_BYTES);
+        unescape_into(&escaped[..enough], &mut self.high, &mut self.content);
         let end = self.content.floor_char_boundary(before + room);
         self.is_cut = end < self.content.len();
         self.content.truncate(end);
         end - before
     }
 
-    fn to_message(&self, secrets: &[SecretString]) -> Message<'_> {
-        let mut content = redaction::without_secrets(&self.content, secrets, self.is_cut);
+    /// Returns the memory of the text, in bytes, which is about its length as JSON.
+    fn bytes(&self) -> usize {
+        self.role.len() + self.content.len() + MESSAGE_OVERHEAD_BYTES
+    }
+
+    /// Returns the text without `secrets`. `is_cut` says whether it may end in the beginning of one.
+    fn to_message(&self, secrets: &[SecretString], is_cut: bool) -> Message<'_> {
+        let mut content = redaction::without_secrets(&self.content, secrets, is_cut);
         if self.is_cut {
             content.push_str(CUT_MARK);
         }
         let parts =
             if content.is_empty() { Vec::new() } else { vec![Part { r#type: "text", content }] };
-        Message { role: &self.role, parts, finish_reason: self.finish.map(finish_reason) }
+        Message { role: &self.role, parts, finish_reason: self.finish_reason() }
+    }
+
+    /// Returns the name of the reason why a choice ended, by the semantic conventions.
+    fn finish_reason(&self) -> Option<&'static str> {
+        Some(match self.finish? {
+            FinishReason::Complete | FinishReason::Empty if self.has_calls => "tool_call",
+            // `Empty`: some servers send an empty reason.
+            FinishReason::Complete | FinishReason::Empty => "stop",
+            FinishReason::Length => "length",
+            FinishReason::Filter => "content_filter",
+            FinishReason::Failed => "error",
+        })
     }
 }
 
@@ -186,101 +267,39 @@ impl Message<'_> {
     }
 }
 
-// === impl Answer ===
-
-impl Answer {
-    fn push(&mut self, bytes: &[u8]) {
-        if self.form.is_none() {
-            let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) else { return };
-            self.form = Some(match first {
-                b'{' => Form::Plain(Vec::new()),
-                _ => Form::Stream(Splitter::default()),
-            });
-        }
-        let Self { form, texts } = self;
-        let is_readable = match form {
-            Some(Form::Stream(splitter)) => {
-                splitter.push(bytes, |event| texts.read_event(event)).is_ok()
-            }
-            Some(Form::Plain(body)) => {
-                body.extend_from_slice(bytes);
-                body.len() <= MAX_PLAIN_BYTES
-            }
-            Some(Form::Broken) | None => true,
-        };
-        if !is_readable {
-            *form = Some(Form::Broken);
-        }
-    }
-
-    fn finish(&mut self) {
-        match self.form.take() {
-            Some(Form::Stream(mut splitter)) => self.texts.read_event(&splitter.finish()),
-            Some(Form::Plain(body)) => self.texts.read_json(&body),
-            Some(Form::Broken) | None => {}
-        }
-    }
-}
-
-// === impl ChoiceTexts ===
-
-impl ChoiceTexts {
-    fn read_event(&mut self, event: &[u8]) {
-        if let Some(data) = sse::data(event) {
-            self.read_json(&data);
-        }
-    }
-
-    /// Reads a chunk or a plain answer. Others, such as the end marker of a stream, have no text.
-    fn read_json(&mut self, json: &[u8]) {
-        let Ok(json) = std::str::from_utf8(json) else { return };
-        let Ok(chunk) = ChunkView::parse(json) else { return };
-        for choice in chunk.choices() {
-            let at = match self.choices.iter().position(|(index, _)| *index == choice.index) {
-                Some(at) => at,
-                None if self.choices.len() < MAX_CHOICES => {
-                    self.choices.push((choice.index, Text::new("assistant")));
-                    self.choices.len() - 1
-                }
-                None => continue,
-            };
-            let text = &mut self.choices[at].1;
-            if let Some(piece) = choice.piece() {
-                for raw in [piece.content, piece.refusal] {
-                    let room = MAX_TEXT_BYTES - self.bytes;
-                    self.bytes += text.push_escaped(&text_of(raw), room);
-                }
-            }
-            text.finish = choice.finish().or(text.finish);
-        }
-    }
-}
-
-/// Returns the name of a reason by the semantic conventions.
-const fn finish_reason(reason: FinishReason) -> &'static str {
-    match reason {
-        // The second one is that of servers which do not say why.
-        FinishReason::Complete | FinishReason::Empty => "stop",
-        FinishReason::Length => "length",
-        FinishReason::Filter => "content_filter",
-        FinishReason::Failed => "error",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use domain::id::AccountId;
+    use uuid::Uuid;
+
+    use super::answer::{MAX_BUFFERED_BYTES, MAX_CHOICES};
     use super::*;
+    use crate::memory_budget::MemoryBudget;
 
     const KEY: &str = "sk-tg-9f2c0123456789abcdef";
 
-    fn content(request: &str, answer: &[&str]) -> TracedContent {
-        let mut content = Content::default();
-        content.read_request(request.as_bytes());
+    /// A part of an answer that never ends.
+    const UNENDED: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}";
+
+    fn content_with(memory: &Arc<MemoryBudget>, waiting: &Arc<ContentBudget>) -> Content {
+        let mut content = Content::new(memory.guard(AccountId(Uuid::nil())), waiting.clone());
+        content.read_request(&[br#"{"messages":[{"content":"#, br#""hello"}]}"#]);
+        content.begin_answer();
+        content
+    }
+
+    /// Returns the messages of a request and its answer.
+    fn content(request: &str, answer: &[&str]) -> [Option<String>; 2] {
+        let budget = MemoryBudget::new(64 << 20, 64 << 20);
+        let mut content =
+            Content::new(budget.guard(AccountId(Uuid::nil())), ContentBudget::new(1 << 20));
+        content.read_request(&[request.as_bytes()]);
         content.begin_answer();
         for bytes in answer {
             content.read_answer(bytes.as_bytes());
         }
-        content.finish(&["upstream/secret".into()])
+        let content = content.finish(&["upstream/secret".into()]);
+        content.map_or_else(Default::default, |it| [it.input_messages, it.output_messages])
     }
 
     fn chunk(index: u32, text: &str) -> String {
@@ -294,13 +313,13 @@ mod tests {
     fn messages_have_the_form_of_the_conventions() {
         let request = r#"{"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"a\nb"},{"type":"image_url","image_url":{"url":"data:x"}}]},{"role":"assistant","content":null}]}"#;
         let answer = r#"{"choices":[{"message":{"content":"Hello"},"finish_reason":"stop"}]}"#;
-        let content = content(request, &[&answer[..9], &answer[9..]]);
+        let [input, output] = content(request, &[&answer[..9], &answer[9..]]);
         assert_eq!(
-            content.input_messages.unwrap(),
+            input.unwrap(),
             r#"[{"role":"system","parts":[{"type":"text","content":"Be brief."}]},{"role":"user","parts":[{"type":"text","content":"a\nb"}]},{"role":"assistant","parts":[]}]"#
         );
         assert_eq!(
-            content.output_messages.unwrap(),
+            output.unwrap(),
             r#"[{"role":"assistant","parts":[{"type":"text","content":"Hello"}],"finish_reason":"stop"}]"#
         );
     }
@@ -313,8 +332,8 @@ mod tests {
             chunk(0, "123456789abcdef, upst"),
             chunk(0, "ream/secret."),
         ];
-        let content = content(&request, &events.each_ref().map(String::as_str));
-        let (input, output) = (content.input_messages.unwrap(), content.output_messages.unwrap());
+        let messages = content(&request, &events.each_ref().map(String::as_str));
+        let [input, output] = messages.map(Option::unwrap);
         assert!(input.contains("\"my [redacted]\""), "{input}");
         assert!(output.contains("\"the key [redacted], [redacted].\""), "{output}");
     }
@@ -326,18 +345,23 @@ mod tests {
         let request = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
         let event = chunk(0, &"é".repeat(1_000));
         let events = vec![event.as_str(); 20];
-        let content = content(&request, &events);
-        for json in [content.input_messages.unwrap(), content.output_messages.unwrap()] {
+        for json in content(&request, &events).map(Option::unwrap) {
             assert!(json.len() > MAX_TEXT_BYTES - 200 && json.len() < MAX_TEXT_BYTES + 200);
             assert!(json.contains("é[truncated]") && !json.contains("oldest"), "{json}");
         }
         // Many short messages, and many choices.
         let request = format!(r#"{{"messages":[{}]}}"#, vec![message("x"); 10_000].join(","));
         let events: Vec<_> = (0..1_000).map(|index| chunk(index, "x")).collect();
-        let content =
-            super::tests::content(&request, &events.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(content.input_messages.unwrap().len() < 2 * MAX_TEXT_BYTES);
-        assert_eq!(content.output_messages.unwrap().matches("assistant").count(), MAX_CHOICES);
+        let events: Vec<_> = events.iter().map(String::as_str).collect();
+        let [input, output] = content(&request, &events).map(Option::unwrap);
+        assert!(input.len() < 2 * MAX_TEXT_BYTES);
+        assert_eq!(output.matches("assistant").count(), MAX_CHOICES);
+        // Escapes, of which a text takes no more memory than what is kept.
+        let escaped = "\\u0041".repeat(1_000_000);
+        let texts = read_messages(format!(r#"{{"messages":[{}]}}"#, message(&escaped)).as_bytes());
+        let [text] = &texts[..] else { panic!("one message") };
+        assert_eq!(text.content.len(), MAX_TEXT_BYTES - MESSAGE_OVERHEAD_BYTES);
+        assert!(text.content.capacity() < 3 * MAX_TEXT_BYTES, "{}", text.content.capacity());
     }
 
     #[test]
@@ -345,13 +369,76 @@ mod tests {
         for (request, answer) in
             [("", ""), ("{", "{"), ("[]", "[]"), ("{\"messages\":1}", "data: [DONE]\n\n")]
         {
-            let content = content(request, &[answer]);
-            assert_eq!((content.input_messages, content.output_messages), (None, None));
+            assert_eq!(content(request, &[answer]), [None, None]);
         }
         let long = format!(
             "{{\"choices\":[{{\"message\":{{\"content\":\"{}\"}}}}]}}",
-            "x".repeat(MAX_PLAIN_BYTES)
+            "x".repeat(MAX_BUFFERED_BYTES)
         );
-        assert_eq!(content("", &[&long]).output_messages, None);
+        assert_eq!(content("", &[&long]), [None, None]);
+    }
+
+    #[test]
+    fn the_beginning_of_a_secret_is_removed_from_an_answer_that_is_not_complete() {
+        let end = |reason: &str| {
+            format!(
+                "data: {{\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"{reason}\"}}]}}\n\n"
+            )
+        };
+        let text = chunk(0, "it is upstream/");
+        for (end, shown) in [
+            (String::new(), "it is [redacted]"),
+            (end("length"), "it is [redacted]"),
+            (end("stop"), "it is upstream/"),
+        ] {
+            let [_, output] = content("", &[&text, &end]);
+            assert!(output.unwrap().contains(&format!("\"{shown}\"")), "{end}");
+        }
+    }
+
+    #[test]
+    fn a_tool_call_is_the_reason_of_a_choice_that_has_one() {
+        let answer = r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
+        let [_, output] = content("", &[answer]);
+        let expected = r#"[{"role":"assistant","parts":[],"finish_reason":"tool_call"}]"#;
+        assert_eq!(output.unwrap(), expected);
+    }
+
+    #[test]
+    fn a_long_event_is_not_read_and_cuts_the_text() {
+        let long = "x".repeat(MAX_BUFFERED_BYTES);
+        let [_, output] = content("", &[&chunk(0, "before"), UNENDED, &long, &chunk(0, "after")]);
+        let output = output.unwrap();
+        assert!(output.contains("\"before[truncated]\""), "{output}");
+    }
+
+    #[test]
+    fn what_is_buffered_counts_as_working_memory_until_the_end() {
+        let (memory, waiting) = (MemoryBudget::new(1 << 20, 1 << 20), ContentBudget::new(1 << 20));
+        let mut content = content_with(&memory, &waiting);
+        assert!(memory.held() > 0 && memory.held() < 100_000, "{}", memory.held());
+        content.read_answer(UNENDED.as_bytes());
+        content.read_answer(&[b'x'; 300_000]);
+        assert!(memory.held() >= 300_000, "{}", memory.held());
+        assert!(content.finish(&[]).is_some());
+        assert_eq!(memory.held(), 0);
+        // Without memory, nothing is read.
+        let none = MemoryBudget::new(0, 0);
+        let mut content = content_with(&none, &waiting);
+        content.read_answer(chunk(0, "hello").as_bytes());
+        assert!(content.input.is_empty() && content.answer.buffered() == 0);
+    }
+
+    #[test]
+    fn a_text_is_returned_only_while_there_is_room_for_it() {
+        let (memory, waiting) = (MemoryBudget::new(1 << 20, 1 << 20), ContentBudget::new(100));
+        let first = content_with(&memory, &waiting).finish(&[]).unwrap();
+        assert!(content_with(&memory, &waiting).finish(&[]).is_none());
+        // A span has the text of the record, and its permit.
+        let permit = first.permit.clone();
+        drop(first);
+        assert!(content_with(&memory, &waiting).finish(&[]).is_none());
+        drop(permit);
+        assert!(content_with(&memory, &waiting).finish(&[]).is_some());
     }
 }

@@ -6,7 +6,7 @@
 //! they are read. While no capture is active, a request reads one atomic.
 //!
 //! The same taps read the text of a request and of its answer for the spans of a key that has opted in
-//! ([`CapturedRequest::content`]), which is kept only until the request has ended.
+//! ([`CapturedRequest::take_content`]), which is kept only until the request has ended.
 
 mod captured_request;
 mod content;
@@ -20,7 +20,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 use jiff::{SignedDuration, Timestamp};
 
+use self::captured_request::Kept;
+use self::content::Content;
+use crate::memory_budget::MemoryGuard;
 use domain::id::{AccountId, KeyId, RequestId};
+use domain::traced_content::ContentBudget;
 
 pub use captured_request::{BodyCapture, CapturedRequest, MessageKind, WireMessage};
 
@@ -31,13 +35,16 @@ const MAX_KEYS: usize = 16;
 const MAX_REQUESTS: usize = 64;
 /// How long a captured request is kept.
 const RETENTION: SignedDuration = SignedDuration::from_hours(1);
+/// The length of the texts of ended requests that wait for the recorder and the collector, in bytes: less than the 4 MiB
+/// that a collector takes at once. Further requests have none.
+const MAX_WAITING_CONTENT: usize = 2 * 1024 * 1024;
 
 /// The captures of this gateway.
-#[derive(Default)]
 pub struct Captures {
     /// The number of keys in `state`.
     active: AtomicUsize,
     state: Mutex<State>,
+    waiting_content: Arc<ContentBudget>,
 }
 
 #[derive(Default)]
@@ -54,6 +61,13 @@ struct State {
 pub struct TooManyCapturesError;
 
 // === impl Captures ===
+
+impl Default for Captures {
+    fn default() -> Self {
+        let waiting_content = ContentBudget::new(MAX_WAITING_CONTENT);
+        Self { active: AtomicUsize::default(), state: Mutex::default(), waiting_content }
+    }
+}
 
 impl Captures {
     /// Captures the requests of `key` that arrive before `until`; replaces an earlier end.
@@ -75,28 +89,29 @@ impl Captures {
         Ok(())
     }
 
-    /// Begins the capture of a request; `None` if its key is not captured and its text is not needed for its spans.
+    /// Begins the capture of a request if its key is captured, and begins to read its text if there is `content_memory`:
+    /// a guard of working memory. `None` if neither.
     pub fn begin(
         &self,
         key: &KeyId,
         account: AccountId,
         id: RequestId,
         now: Timestamp,
-        has_content: bool,
+        content_memory: Option<MemoryGuard>,
     ) -> Option<Arc<CapturedRequest>> {
-        let of_content = || {
-            has_content
-                .then(|| Arc::new(CapturedRequest::new(id, account, now).with_content_only()))
-        };
+        let content = content_memory.map(|memory| {
+            let content = Content::new(memory, self.waiting_content.clone());
+            Mutex::new(Some(Box::new(content)))
+        });
+        let request = |kept| Arc::new(CapturedRequest::new(id, account, now, kept));
         if self.active.load(Ordering::Relaxed) == 0 {
-            return of_content();
+            return content.map(Kept::Content).map(request);
         }
         let mut state = self.purged(now);
         if !state.keys.contains_key(key) {
-            return of_content();
+            return content.map(Kept::Content).map(request);
         }
-        let request = CapturedRequest::new(id, account, now);
-        let request = Arc::new(if has_content { request.with_content() } else { request });
+        let request = request(content.map_or(Kept::Messages, Kept::Both));
         if state.requests.len() >= MAX_REQUESTS {
             state.requests.pop_front();
         }
@@ -148,7 +163,7 @@ mod tests {
         let captures = Captures::default();
         let (key, other) = (KeyId::new("a"), KeyId::new("b"));
         let begin = |key: &KeyId, number, minute| {
-            captures.begin(key, ACCOUNT, id(number), at(minute), false).is_some()
+            captures.begin(key, ACCOUNT, id(number), at(minute), None).is_some()
         };
         assert!(!begin(&key, 1, 0));
         captures.start(key.clone(), at(10), at(0)).unwrap();
@@ -169,7 +184,7 @@ mod tests {
         captures.start(key(0), at(20), at(0)).unwrap();
         assert_eq!(captures.start(key(MAX_KEYS), at(10), at(0)), Err(TooManyCapturesError));
         for number in 0..=MAX_REQUESTS as u128 {
-            assert!(captures.begin(&key(0), ACCOUNT, id(number), at(1), false).is_some());
+            assert!(captures.begin(&key(0), ACCOUNT, id(number), at(1), None).is_some());
         }
         assert!(captures.find(id(0), at(1)).is_none() && captures.find(id(1), at(1)).is_some());
         // The first one has a later end.

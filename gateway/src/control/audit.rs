@@ -63,17 +63,11 @@ impl Control {
         Ok(Page { items: rows.into_iter().map(|row| self.audit_view(row)).collect(), next })
     }
 
-    /// Finds a person or an account by id or name; a removed person by its id, because its name is free.
+    /// Finds a person or an account by id or name; a removed person by its id.
     fn audited_id(&self, caller: &Caller, text: &str) -> Result<AccountId, ControlError> {
-        let id = text.parse().ok().map(AccountId);
-        if let Some(person) = id.and_then(|id| self.directory.find_person(id))
-            && caller.can_see(person.account)
-        {
-            return Ok(person.id);
-        }
-        match self.visible_person(caller, text) {
-            Ok(person) => Ok(person.id),
-            Err(_) => Ok(self.visible_account(caller, text)?.id),
+        match self.find_visible_person(caller, text) {
+            Some(person) => Ok(person.id),
+            None => Ok(self.visible_account(caller, text)?.id),
         }
     }
 

@@ -186,18 +186,22 @@ impl Control {
         caller: &Caller,
         text: &str,
     ) -> Result<Arc<Person>, ControlError> {
+        let found = self.find_visible_person(caller, text).filter(|person| !person.is_removed);
+        found.ok_or_else(|| {
+            let text = super::error::printable(text);
+            ControlError::NotFound(format!(
+                "person `{text}` does not exist; `ctl account people list` shows the people of an account"
+            ))
+        })
+    }
+
+    /// Finds a person by its id or name, if `caller` may see its account; a removed one by its id, because its name is
+    /// free.
+    pub(super) fn find_visible_person(&self, caller: &Caller, text: &str) -> Option<Arc<Person>> {
         let id = text.parse().ok().map(AccountId);
         let by_id = id.and_then(|id| self.directory.find_person(id));
         let by_name = || self.find_identity_named(text).and_then(|found| found.person);
-        by_id
-            .or_else(by_name)
-            .filter(|person| !person.is_removed && caller.can_see(person.account))
-            .ok_or_else(|| {
-                let text = super::error::printable(text);
-                ControlError::NotFound(format!(
-                    "person `{text}` does not exist; `ctl account people list` shows the people of an account"
-                ))
-            })
+        by_id.or_else(by_name).filter(|person| caller.can_see(person.account))
     }
 
     fn account_with_people(

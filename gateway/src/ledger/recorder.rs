@@ -28,7 +28,8 @@ use domain::money::Nanos;
 use domain::record::RequestRecord;
 use store::{Cursor, DiskFault};
 
-/// The number of records that may wait; at about 500 bytes each, the queue stays below 50 MB.
+/// The number of records that may wait; at about 500 bytes each, the queue stays below 50 MB. The texts of prompts and
+/// answers in their traces have a bound of their own (`domain::traced_content`).
 const MAX_WAITING_RECORDS: u64 = 100_000;
 /// The longest time that a reader waits; then it continues with what is stored.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,7 +1,6 @@
 //! Takes spans and log records in, and exports them and the metrics until the gateway stops.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -17,7 +16,7 @@ use crate::clock::Clock;
 use crate::directory::Catalogue;
 use crate::telemetry::LogEvent;
 use domain::record::RequestRecord;
-use domain::trace::RequestTrace;
+use domain::traced_content::ContentPermit;
 use otlp_proto::collector::logs::v1::ExportLogsServiceRequest;
 use otlp_proto::collector::metrics::v1::ExportMetricsServiceRequest;
 use otlp_proto::collector::trace::v1::ExportTraceServiceRequest;
@@ -30,9 +29,6 @@ use otlp_proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 /// The number of spans that may wait. A request has about five, of up to 2 kB each.
 const MAX_WAITING_SPANS: usize = 16_384;
 const MAX_WAITING_LOG_RECORDS: usize = 8_192;
-/// The length of the texts of prompts and answers in the spans that wait, in bytes: less than the 4 MiB that a collector
-/// takes at once. Further spans have none.
-const MAX_WAITING_CONTENT: usize = 2 * 1024 * 1024;
 /// The number of spans or log records in an export.
 const BATCH: usize = 2_048;
 /// The pause before a failed export is repeated; it doubles up to [`MAX_PAUSE`].
@@ -60,6 +56,13 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
 }
 
+/// A span that waits for the collector.
+struct WaitingSpan {
+    span: Span,
+    /// What the text in the span takes of its budget; `None` if it has no text.
+    content_permit: Option<Arc<ContentPermit>>,
+}
+
 /// Exports telemetry to one collector.
 pub struct Exporter {
     collector: Collector,
@@ -67,9 +70,7 @@ pub struct Exporter {
     metrics_interval: Duration,
     resource: Resource,
     clock: Arc<dyn Clock>,
-    spans: Queue<Span>,
-    /// The length of the texts of prompts and answers in `spans`, in bytes.
-    content_bytes: AtomicUsize,
+    spans: Queue<WaitingSpan>,
     log_records: Queue<LogRecord>,
     status: Arc<ExportStatus>,
 }
@@ -93,7 +94,6 @@ impl Exporter {
             resource: resource(instance, &configured),
             clock,
             spans: Queue::new(MAX_WAITING_SPANS, BATCH),
-            content_bytes: AtomicUsize::new(0),
             log_records: Queue::new(MAX_WAITING_LOG_RECORDS, BATCH),
             status,
         }
@@ -125,27 +125,13 @@ impl Exporter {
             Some(found.id.to_string())
         };
         let spans = traced().flat_map(|(record, trace)| {
-            let with_content = self.reserve_content(trace);
-            spans::of(record, trace, model(record), with_content)
+            let mut permit = trace.content.as_ref().map(|content| content.permit.clone());
+            let spans = spans::of(record, trace, model(record)).into_iter();
+            spans.map(move |span| WaitingSpan { span, content_permit: permit.take() })
         });
+        // Made before the queue is locked.
         let spans: Vec<_> = spans.collect();
-        let content: Vec<_> = spans.iter().map(spans::content_bytes).collect();
-        let dropped = self.spans.push(spans);
-        let dropped_content = content[content.len() - dropped..].iter().sum();
-        self.content_bytes.fetch_sub(dropped_content, Ordering::Relaxed);
-        self.status.add_dropped(Signal::Traces, dropped);
-    }
-
-    /// Counts the text of a request, if there is room for it. Returns whether there is.
-    fn reserve_content(&self, trace: &RequestTrace) -> bool {
-        let Some(content) = &trace.content else { return false };
-        let bytes = content.bytes();
-        // Only this task adds to it.
-        let has_room = self.content_bytes.load(Ordering::Relaxed) + bytes <= MAX_WAITING_CONTENT;
-        if has_room {
-            self.content_bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
-        has_room
+        self.status.add_dropped(Signal::Traces, self.spans.push(spans));
     }
 
     /// Queues an event of the log.
@@ -184,10 +170,11 @@ impl Exporter {
     }
 
     async fn export_spans(&self, stop: &CancellationToken) {
-        while let Some(spans) = self.spans.next(stop).await {
-            let count = spans.len();
-            let content = spans.iter().map(spans::content_bytes).sum();
-            self.content_bytes.fetch_sub(content, Ordering::Relaxed);
+        while let Some(waiting) = self.spans.next(stop).await {
+            let count = waiting.len();
+            // Kept until the batch is delivered or dropped.
+            let (spans, _permits): (_, Vec<_>) =
+                waiting.into_iter().map(|it| (it.span, it.content_permit)).unzip();
             let scope_spans =
                 vec![ScopeSpans { scope: Some(scope()), spans, schema_url: SCHEMA_URL.to_owned() }];
             let resource_spans = vec![ResourceSpans {

@@ -15,7 +15,6 @@ use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus};
 use domain::trace::{AttemptNumber, AttemptTrace, ChildSpan, RequestTrace};
 use otlp_proto::common::v1::KeyValue;
-use otlp_proto::common::v1::any_value::Value;
 use otlp_proto::trace::v1::Span;
 use otlp_proto::trace::v1::span::SpanKind;
 use otlp_proto::trace::v1::status::StatusCode;
@@ -29,21 +28,16 @@ const SAMPLED: u32 = 0x101;
 /// The flag of a span with a remote parent.
 const HAS_REMOTE_PARENT: u32 = 0x200;
 
-/// Returns the spans of a request. `model` is the id in the catalogue of the model that was requested. The text of a
-/// request whose key has opted in is left out without `with_content`.
-pub(super) fn of(
-    record: &RequestRecord,
-    trace: &RequestTrace,
-    model: Option<String>,
-    with_content: bool,
-) -> Vec<Span> {
+/// Returns the spans of a request; the first one, that of the request itself, has the text of a request whose key has
+/// opted in. `model` is the id in the catalogue of the model that was requested.
+pub(super) fn of(record: &RequestRecord, trace: &RequestTrace, model: Option<String>) -> Vec<Span> {
     let times = Times { started_at: record.started_at, arrived_at: trace.arrived_at };
     let answered = trace.arrived_at + record.duration;
     let ended = trace.settled_at.unwrap_or(answered).max(answered);
     let (name, mut attributes) = server_attributes(record);
     attributes.extend(gen_ai_attributes(record, model));
     attributes.extend(own_attributes(record));
-    if let Some(content) = trace.content.as_deref().filter(|_| with_content) {
+    if let Some(content) = trace.content.as_deref() {
         let messages = [&content.input_messages, &content.output_messages];
         let messages = CONTENT.into_iter().zip(messages);
         attributes.extend(messages.filter_map(|(name, it)| Some(text(name, it.as_ref()?))));
@@ -92,13 +86,6 @@ pub(super) fn of(
         spans.extend(attempt_spans(trace, &times, attempt_number, attempt, error, answered));
     }
     spans
-}
-
-/// Returns the length of the text of a request and its answer in a span, in bytes.
-pub(super) fn content_bytes(span: &Span) -> usize {
-    let texts = span.attributes.iter().filter(|it| CONTENT.contains(&it.key.as_str()));
-    let values = texts.filter_map(|it| it.value.as_ref()?.value.as_ref());
-    values.map(|value| if let Value::StringValue(text) = value { text.len() } else { 0 }).sum()
 }
 
 /// The error of an attempt.

@@ -58,7 +58,7 @@ pub struct OpenRequest {
     client_disconnected: Option<ClientDisconnected>,
     drop_outcome: DropOutcome,
     trace: TraceContext,
-    /// The captured messages, if the key is captured.
+    /// Captures the messages or reads the text of the request; `None` if neither is wanted of its key.
     capture: Option<Arc<CapturedRequest>>,
 }
 
@@ -148,12 +148,12 @@ impl OpenRequest {
         self.trace.trace.is_some()
     }
 
-    /// Sets what captures the messages of the request; `None` if its key is not captured.
+    /// Sets what captures the messages or reads the text of the request; `None` if neither is wanted of its key.
     pub fn set_capture(&mut self, capture: Option<Arc<CapturedRequest>>) {
         self.capture = capture;
     }
 
-    /// Returns the captured messages, if the key is captured.
+    /// Returns what captures the messages or reads the text of the request, if anything does.
     pub fn capture(&self) -> Option<&Arc<CapturedRequest>> {
         self.capture.as_ref()
     }
@@ -173,8 +173,8 @@ impl OpenRequest {
         self.arrival.id_header()
     }
 
-    /// Returns a guard of memory for an answer that counts for the account of the request; it holds none yet.
-    pub(super) fn memory_guard(&self) -> MemoryGuard {
+    /// Returns a guard of memory for an answer or a text that counts for the account of the request; it holds none yet.
+    pub fn memory_guard(&self) -> MemoryGuard {
         self.app.working_memory.guard(self.account())
     }
 
@@ -335,7 +335,8 @@ impl OpenRequest {
         record.notes.extend(self.credential.map(credential_note));
         record.duration = self.elapsed();
         record.idempotency = record.idempotency.filter(|_| is_whole);
-        // A request that was cancelled for its client has a code.
+        // Only a client's disconnect cancels without an error code; a request that had continued without its client notes
+        // the disconnect in any case.
         let is_cancelled = outcome.status == RequestStatus::Cancelled
             && (outcome.error_code.is_none() || self.is_abandoned());
         if record.deployment.is_some() && (is_drained || is_cancelled) {
@@ -347,7 +348,7 @@ impl OpenRequest {
         record.error_code = outcome.error_code;
         record.trace = self.trace.trace.take();
         if let (Some(trace), Some(capture)) = (&mut record.trace, &self.capture) {
-            trace.content = capture.content().map(Box::new);
+            trace.content = capture.take_content().map(Arc::new);
         }
         tracing::debug!(
             request_id = %record.id,

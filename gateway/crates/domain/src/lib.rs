@@ -36,6 +36,7 @@ pub mod response;
 pub mod source;
 pub mod text;
 pub mod trace;
+pub mod traced_content;
 pub mod traffic;
 pub mod upstream;
 pub mod usage;

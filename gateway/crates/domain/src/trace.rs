@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::id::RequestId;
 use super::record::ServedBy;
+use super::traced_content::TracedContent;
 
 /// The id of a trace; never all zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,22 +44,13 @@ pub struct RequestTrace {
     pub arrived_at: Duration,
     /// When the ledger had its record; `None` until then.
     pub settled_at: Option<Duration>,
-    /// The text of the request and its answer; `None` unless the key has opted in.
-    pub content: Option<Box<TracedContent>>,
+    /// The text of the request and its answer; `None` unless the key has opted in. Shared, because copies of a record must
+    /// not multiply it.
+    pub content: Option<Arc<TracedContent>>,
     /// The attempts before the last one, in the order in which they began.
     earlier: Vec<AttemptTrace>,
     /// Not in a vector, which most requests would need for one element.
     last: Option<AttemptTrace>,
-}
-
-/// The text of a request and of its answer, bounded and without secrets: messages as JSON, by the semantic conventions
-/// for generative AI.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct TracedContent {
-    /// The messages of the request, if it has any.
-    pub input_messages: Option<String>,
-    /// The answer, one message for each choice, if there is any.
-    pub output_messages: Option<String>,
 }
 
 /// An attempt at a deployment. Times are monotonic.
@@ -199,22 +192,6 @@ fn put_hex(bytes: &[u8], out: &mut [u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
         pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
-}
-
-// === impl TracedContent ===
-
-impl TracedContent {
-    /// Returns the length of the text, in bytes.
-    pub fn bytes(&self) -> usize {
-        [&self.input_messages, &self.output_messages].into_iter().flatten().map(String::len).sum()
-    }
-}
-
-impl fmt::Debug for TracedContent {
-    /// Shows no text: a record may be written to the log.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TracedContent").field("bytes", &self.bytes()).finish()
     }
 }
 
