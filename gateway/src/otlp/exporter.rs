@@ -30,11 +30,14 @@ use otlp_proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 /// The number of spans that may wait. A request has about five, of up to 2 kB each.
 const MAX_WAITING_SPANS: usize = 16_384;
 const MAX_WAITING_LOG_RECORDS: usize = 8_192;
-/// The length of the texts of prompts and answers in the spans that wait, in bytes: less than the 4 MiB that a collector
-/// takes at once. Further spans have none.
-const MAX_WAITING_CONTENT: usize = 2 * 1024 * 1024;
-/// The number of spans or log records in an export.
-const BATCH: usize = 2_048;
+/// The length of the texts of prompts and answers in the spans that wait or are being exported, in bytes. Further spans
+/// have none.
+const MAX_CONTENT: usize = 2 * 1024 * 1024;
+/// The number of spans in an export. With 2 kB each and all of [`MAX_CONTENT`], they stay below the 4 MiB that a collector
+/// takes at once by default.
+const SPAN_BATCH: usize = 512;
+/// The number of log records in an export.
+const LOG_BATCH: usize = 2_048;
 /// The pause before a failed export is repeated; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
@@ -68,7 +71,7 @@ pub struct Exporter {
     resource: Resource,
     clock: Arc<dyn Clock>,
     spans: Queue<Span>,
-    /// The length of the texts of prompts and answers in `spans`, in bytes.
+    /// The length of the texts of prompts and answers in `spans` and in the export in progress, in bytes.
     content_bytes: AtomicUsize,
     log_records: Queue<LogRecord>,
     status: Arc<ExportStatus>,
@@ -92,9 +95,9 @@ impl Exporter {
             metrics_interval,
             resource: resource(instance, &configured),
             clock,
-            spans: Queue::new(MAX_WAITING_SPANS, BATCH),
+            spans: Queue::new(MAX_WAITING_SPANS, SPAN_BATCH),
             content_bytes: AtomicUsize::new(0),
-            log_records: Queue::new(MAX_WAITING_LOG_RECORDS, BATCH),
+            log_records: Queue::new(MAX_WAITING_LOG_RECORDS, LOG_BATCH),
             status,
         }
     }
@@ -141,7 +144,7 @@ impl Exporter {
         let Some(content) = &trace.content else { return false };
         let bytes = content.bytes();
         // Only this task adds to it.
-        let has_room = self.content_bytes.load(Ordering::Relaxed) + bytes <= MAX_WAITING_CONTENT;
+        let has_room = self.content_bytes.load(Ordering::Relaxed) + bytes <= MAX_CONTENT;
         if has_room {
             self.content_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -186,8 +189,8 @@ impl Exporter {
     async fn export_spans(&self, stop: &CancellationToken) {
         while let Some(spans) = self.spans.next(stop).await {
             let count = spans.len();
-            let content = spans.iter().map(spans::content_bytes).sum();
-            self.content_bytes.fetch_sub(content, Ordering::Relaxed);
+            let bytes = spans.iter().map(spans::content_bytes).sum();
+            let _content = ContentInFlight { counter: &self.content_bytes, bytes };
             let scope_spans =
                 vec![ScopeSpans { scope: Some(scope()), spans, schema_url: SCHEMA_URL.to_owned() }];
             let resource_spans = vec![ResourceSpans {
@@ -286,6 +289,19 @@ impl Drop for ItemsInFlight<'_> {
     }
 }
 
+/// Texts of prompts and answers that are being exported. They count until that ends, also when it is cancelled, because
+/// they are in memory until then.
+struct ContentInFlight<'a> {
+    counter: &'a AtomicUsize,
+    bytes: usize,
+}
+
+impl Drop for ContentInFlight<'_> {
+    fn drop(&mut self) {
+        self.counter.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// Returns the number of data points of a metric.
 fn data_points(metric: &Metric) -> usize {
     match &metric.data {
@@ -298,6 +314,7 @@ fn data_points(metric: &Metric) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::attributes::text;
     use super::super::collector::Protocol;
     use super::*;
     use crate::clock::SystemClock;
@@ -332,12 +349,28 @@ mod tests {
     async fn what_a_stop_leaves_unexported_is_counted_with_the_batch_in_flight() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let exporter = Arc::new(exporter(&format!("http://{}", silent.local_addr().unwrap())));
-        log(&exporter, BATCH + 10);
+        log(&exporter, LOG_BATCH + 10);
         let stop = CancellationToken::new();
         stop.cancel();
         exporter.clone().run(None, stop).await;
         let counts = exporter.status().counts(Signal::Logs);
-        assert_eq!((counts.exported, counts.dropped), (0, BATCH as u64 + 10));
+        assert_eq!((counts.exported, counts.dropped), (0, LOG_BATCH as u64 + 10));
+    }
+
+    /// Regression test: texts ceased to count when their export began, so that twice as many could be in memory.
+    #[tokio::test(start_paused = true)]
+    async fn texts_count_until_their_export_ends() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let exporter = Arc::new(exporter(&format!("http://{}", silent.local_addr().unwrap())));
+        let attributes = vec![text("gen_ai.input.messages", "hello")];
+        exporter.content_bytes.store(5, Ordering::Relaxed);
+        exporter.spans.push([Span { attributes, ..Span::default() }]);
+        let mut running = Box::pin(exporter.clone().run(None, CancellationToken::new()));
+        assert!(tokio::time::timeout(Duration::from_secs(2), &mut running).await.is_err());
+        let state = || (exporter.spans.waiting(), exporter.content_bytes.load(Ordering::Relaxed));
+        assert_eq!(state(), (0, 5), "it is being exported");
+        drop(running);
+        assert_eq!(state(), (0, 0));
     }
 
     #[tokio::test]
