@@ -38,8 +38,9 @@ pub(crate) enum UpstreamCommand {
     /// Let requests go to an upstream again at once, after it was repaired
     ///
     /// Closes its circuit breaker, and ends the pauses of its credentials and the effect of failed health checks, on the
-    /// gateway that is called. With several gateways, repeat it with the --server of each. Statistics stay, and what fails
-    /// again has its usual effect.
+    /// gateway that is called. With several gateways, repeat it with the --server of each. Statistics stay, but the failures
+    /// of this minute and earlier ones do not count towards the failure rate that opens the breaker. New failures open the
+    /// breaker and pause credentials as before.
     #[command(after_help = "Example:\n  ctl upstream reset local")]
     Reset(Reset),
 }

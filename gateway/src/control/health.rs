@@ -1,11 +1,13 @@
 //! Health of the upstreams.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::access::Permission;
 use super::change::ReplayExt;
+use super::traffic::InFlight;
 use super::{Caller, Control, ControlError};
 use domain::audit::AuditAction;
 use domain::health::{BreakerState, CheckState, CredentialHealth, Health};
@@ -50,7 +52,10 @@ impl Control {
     pub fn list_upstream_health(&self, caller: &Caller) -> Result<Vec<HealthView>, ControlError> {
         caller.require(Permission::ReadAll)?;
         let catalogue = self.directory.catalogue();
-        Ok(catalogue.upstreams.values().map(|upstream| self.health_view(upstream)).collect())
+        let now = self.clock.monotonic();
+        let in_flight = self.in_flight_cache.get(&self.ledger, now);
+        let view = |upstream| self.health_view(upstream, now, &in_flight);
+        Ok(catalogue.upstreams.values().map(view).collect())
     }
 
     /// Ends what keeps requests away from an upstream on this gateway: an open breaker, pauses of credentials, failed health
@@ -69,7 +74,9 @@ impl Control {
             let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
             let now = control.clock.monotonic();
             let is_paused = control.upstream_clients.pause_left(&upstream, now).is_some();
-            let details = describe_reset(&control.health_view(&upstream), is_paused);
+            let in_flight = control.in_flight_cache.get(&control.ledger, now);
+            let view = control.health_view(&upstream, now, &in_flight);
+            let details = describe_reset(&view, is_paused);
             let entry = control.audit_entry(AuditAction::UpstreamReset, name, None, details);
             control.store.add_audit(&entry).await?;
             control.upstream_clients.reset(&upstream, now);
@@ -79,9 +86,12 @@ impl Control {
         .or_replay(|_| Ok(()))
     }
 
-    fn health_view(&self, upstream: &Arc<Upstream>) -> HealthView {
-        let now = self.clock.monotonic();
-        let in_flight = self.in_flight_cache.get(&self.ledger, now);
+    fn health_view(
+        &self,
+        upstream: &Arc<Upstream>,
+        now: Duration,
+        in_flight: &InFlight,
+    ) -> HealthView {
         let health = self.upstream_clients.health(upstream, now);
         let health = health.unwrap_or_else(|| untried(upstream.credentials.len()));
         let at = |left| self.clock.now().checked_add(left).ok();

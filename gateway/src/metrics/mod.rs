@@ -5,6 +5,7 @@
 //! units, the unit at the end, `_total` for counters. No label has the name of an account or of a key, or any text of a
 //! request; ids of accounts and keys are labels only if an operator chooses so.
 
+mod answering;
 mod encoder;
 mod exemplars;
 mod exporter;

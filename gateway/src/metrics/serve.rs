@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::answering::Answering;
 use super::{Exporter, Format};
 use crate::connections::{
     Accepted, Acceptor, Activity, ClientIo, ConnectionLimits, ConnectionSlots, IdlePolicy,
@@ -63,7 +64,8 @@ struct Connection {
 #[derive(Default)]
 struct Uses {
     count: AtomicU64,
-    request_ended: Notify,
+    /// Notified when the answer to a request is written, or abandoned.
+    request_ended: Arc<Notify>,
 }
 
 // === impl Connections ===
@@ -84,7 +86,7 @@ impl Connections {
                 self.open.swap_remove(idlest).task.abort();
                 return;
             }
-            // The answer of a scrape takes milliseconds.
+            // The answer of a scrape takes milliseconds, and one that its client does not read ends with `WRITE_TIMEOUT`.
             self.uses.request_ended.notified().await;
         }
     }
@@ -115,20 +117,21 @@ async fn connection(
     uses: Arc<Uses>,
     last_use: Arc<AtomicU64>,
 ) {
-    let activity = stream.activity().clone();
+    let answering = Answering::new(stream.activity().clone(), uses.request_ended.clone());
+    let answering = Arc::new(answering);
+    let io = TokioIo::new(answering.io(stream));
     let service = service_fn(move |request: Request<Incoming>| {
         last_use.store(uses.next(), Ordering::Relaxed);
-        let (exporter, uses, guard) = (exporter.clone(), uses.clone(), activity.begin());
+        let (exporter, answering) = (exporter.clone(), answering.clone());
+        let in_progress = answering.begin();
         async move {
             let answer = answer(&request, &exporter).await;
-            drop(guard);
-            uses.request_ended.notify_one();
-            Ok::<_, Infallible>(answer)
+            Ok::<_, Infallible>(answer.map(|body| answering.body(in_progress, body)))
         }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(IDLE);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection(io, service);
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection to the metrics ended badly");
     }

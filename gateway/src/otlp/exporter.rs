@@ -29,8 +29,11 @@ use otlp_proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 /// The number of spans that may wait. A request has about five, of up to 2 kB each.
 const MAX_WAITING_SPANS: usize = 16_384;
 const MAX_WAITING_LOG_RECORDS: usize = 8_192;
-/// The number of spans or log records in an export.
-const BATCH: usize = 2_048;
+/// The number of spans in an export. With 2 kB each and all texts of prompts and answers that may wait, they stay below
+/// the 4 MiB that a collector takes at once by default.
+const SPAN_BATCH: usize = 512;
+/// The number of log records in an export.
+const LOG_BATCH: usize = 2_048;
 /// The pause before a failed export is repeated; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
@@ -93,8 +96,8 @@ impl Exporter {
             metrics_interval,
             resource: resource(instance, &configured),
             clock,
-            spans: Queue::new(MAX_WAITING_SPANS, BATCH),
-            log_records: Queue::new(MAX_WAITING_LOG_RECORDS, BATCH),
+            spans: Queue::new(MAX_WAITING_SPANS, SPAN_BATCH),
+            log_records: Queue::new(MAX_WAITING_LOG_RECORDS, LOG_BATCH),
             status,
         }
     }
@@ -319,12 +322,12 @@ mod tests {
     async fn what_a_stop_leaves_unexported_is_counted_with_the_batch_in_flight() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let exporter = Arc::new(exporter(&format!("http://{}", silent.local_addr().unwrap())));
-        log(&exporter, BATCH + 10);
+        log(&exporter, LOG_BATCH + 10);
         let stop = CancellationToken::new();
         stop.cancel();
         exporter.clone().run(None, stop).await;
         let counts = exporter.status().counts(Signal::Logs);
-        assert_eq!((counts.exported, counts.dropped), (0, BATCH as u64 + 10));
+        assert_eq!((counts.exported, counts.dropped), (0, LOG_BATCH as u64 + 10));
     }
 
     #[tokio::test]

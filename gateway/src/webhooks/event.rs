@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::Subject;
 use domain::alert::{Alert, AlertId};
 use domain::id::{AccountId, UpstreamName};
 
@@ -149,12 +150,15 @@ impl Event {
         }
     }
 
-    /// Returns the condition that it is about. Its end is about the same one as its beginning.
-    pub(super) fn subject(&self) -> Option<AlertId> {
+    /// Returns what it is about. The end of a condition is about the same subject as its beginning.
+    pub(super) fn subject(&self) -> Subject {
         match self {
-            Self::Alert(alert) => Some(alert.id()),
-            Self::UpstreamDown(name) | Self::UpstreamUp(name) => Some(AlertId::upstream_down(name)),
-            Self::LedgerStopped(_) | Self::LedgerResumed | Self::Test => None,
+            Self::Alert(alert) => Subject::Alert(alert.id()),
+            Self::UpstreamDown(name) | Self::UpstreamUp(name) => {
+                Subject::Alert(AlertId::upstream_down(name))
+            }
+            Self::LedgerStopped(_) | Self::LedgerResumed => Subject::Ledger,
+            Self::Test => Subject::Test,
         }
     }
 

@@ -113,10 +113,20 @@ struct Message {
     kind: EventKind,
     /// The account that it is about; `None` for upstreams and the ledger.
     account: Option<AccountId>,
-    /// The condition that it is about; `None` for the ledger, which is always the same.
-    subject: Option<AlertId>,
+    subject: Subject,
     body: Bytes,
     queued_at: Instant,
+}
+
+/// What a message is about. Of the messages about one subject, only the newest waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Subject {
+    /// A condition of an account, a key or an upstream.
+    Alert(AlertId),
+    /// Whether this gateway can record requests.
+    Ledger,
+    /// The webhooks themselves: a test, which is sent without waiting in a queue.
+    Test,
 }
 
 /// The result of a test of one endpoint.

@@ -5,14 +5,20 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::clock::testing::CountingEntropy;
 use domain::alert::Alert;
-use domain::id::KeyId;
+use domain::id::{KeyId, UpstreamName};
 use tokio_util::sync::CancellationToken;
 
 fn webhooks(url: &str) -> (Arc<Webhooks>, DeliveryTask) {
     let config = WebhookConfig {
         urls: vec![WebhookUrl(url.parse().unwrap())],
         secret: SigningSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap(),
-        events: [EventKind::BalanceLow, EventKind::KeyExpiring, EventKind::LedgerResumed].into(),
+        events: [
+            EventKind::BalanceLow,
+            EventKind::KeyExpiring,
+            EventKind::UpstreamDown,
+            EventKind::LedgerResumed,
+        ]
+        .into(),
         balance_below: Nanos(1),
         expiring_within: Duration::ZERO,
     };
@@ -101,6 +107,28 @@ async fn a_full_queue_drops_messages_and_counts_them() {
     let counts = webhooks.counts();
     assert_eq!((counts.dropped, counts.waiting), (3 + MAX_WAITING as u64, 0));
     assert_eq!(webhooks.statuses()[0].1.dropped, counts.dropped);
+}
+
+/// Regression test: the gateway's own events had the bound of one account, so those of 100 upstreams left no place for
+/// those of the ledger.
+#[tokio::test]
+async fn the_ledger_has_a_place_and_upstreams_have_no_bound_of_an_account() {
+    let (webhooks, _task) = webhooks("http://127.0.0.1:9/");
+    for number in 0..=MAX_OF_ACCOUNT {
+        webhooks.send(&Event::UpstreamDown(UpstreamName::new(format!("upstream-{number}"))));
+    }
+    assert_eq!(webhooks.counts().dropped, 0);
+    for number in 0..MAX_WAITING {
+        webhooks.send(&balance_low(number));
+    }
+    let before = webhooks.counts();
+    assert_eq!(before.waiting, MAX_WAITING as u64, "it is full");
+    webhooks.send(&Event::LedgerResumed);
+    webhooks.send(&Event::LedgerResumed);
+    let counts = webhooks.counts();
+    assert_eq!((counts.waiting, counts.dropped), (before.waiting + 1, before.dropped));
+    let first = webhooks.endpoints[0].queue.try_next().unwrap();
+    assert_eq!(first.kind, EventKind::LedgerResumed);
 }
 
 /// Timers that are due run while nothing else does, so an attempt fails because it is refused or because it takes too
