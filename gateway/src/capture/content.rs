@@ -269,12 +269,12 @@ impl Message<'_> {
 
 #[cfg(test)]
 mod tests {
-    use domain::id::AccountId;
     use uuid::Uuid;
 
     use super::answer::{MAX_BUFFERED_BYTES, MAX_CHOICES};
     use super::*;
     use crate::memory_budget::MemoryBudget;
+    use domain::id::AccountId;
 
     const KEY: &str = "sk-tg-9f2c0123456789abcdef";
 
@@ -418,7 +418,7 @@ mod tests {
         let mut content = content_with(&memory, &waiting);
         assert!(memory.held() > 0 && memory.held() < 100_000, "{}", memory.held());
         content.read_answer(UNENDED.as_bytes());
-        content.read_answer(&[b'x'; 300_000]);
+        content.read_answer(&vec![b'x'; 300_000]);
         assert!(memory.held() >= 300_000, "{}", memory.held());
         assert!(content.finish(&[]).is_some());
         assert_eq!(memory.held(), 0);

@@ -1,4 +1,4 @@
-//! Sends the messages of each endpoint one after the other, and repeats what fails.
+//! Sends the messages of each endpoint one at a time. What fails is sent again later, and does not keep others waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Endpoint, Message, Webhooks};
@@ -39,9 +39,11 @@ impl DeliveryTask {
             let (webhooks, queue, stop) = (&*self.webhooks, &endpoint.queue, &stop);
             async move {
                 while let Some(message) = stop.run_until_cancelled(queue.next()).await {
-                    let delivering = webhooks.deliver(endpoint, &message);
-                    if stop.run_until_cancelled(delivering).await.is_none() {
-                        webhooks.record_dropped(endpoint, &message, "the gateway stops");
+                    let attempt = webhooks.attempt(endpoint, &message);
+                    match stop.run_until_cancelled(attempt).await {
+                        Some(Ok(())) => {}
+                        Some(Err(failure)) => webhooks.repeat_later(endpoint, message, &failure),
+                        None => webhooks.record_dropped(endpoint, &message, "the gateway stops"),
                     }
                 }
                 while let Some(message) = queue.try_next() {
@@ -56,15 +58,15 @@ impl DeliveryTask {
 // === impl Webhooks ===
 
 impl Webhooks {
-    /// Sends a message until the endpoint accepts it or it is too old.
-    async fn deliver(&self, endpoint: &Endpoint, message: &Message) {
-        for failures in 0_u32.. {
-            let Err(failure) = self.attempt(endpoint, message).await else { return };
-            let pause = pause_after(failures);
-            if message.queued_at.elapsed() + pause > MAX_AGE {
-                return self.record_dropped(endpoint, message, &failure);
-            }
-            sleep(pause).await;
+    /// Lets a message wait for its next attempt, unless it is too old.
+    fn repeat_later(&self, endpoint: &Endpoint, mut message: Message, failure: &str) {
+        let pause = pause_after(message.failures);
+        message.failures += 1;
+        if message.queued_at.elapsed() + pause > MAX_AGE {
+            return self.record_dropped(endpoint, &message, failure);
+        }
+        if let Some(message) = endpoint.queue.push_failed(message, Instant::now() + pause) {
+            self.record_dropped(endpoint, &message, failure);
         }
     }
 

@@ -116,6 +116,8 @@ struct Message {
     subject: Subject,
     body: Bytes,
     queued_at: Instant,
+    /// The number of attempts so far, of which each has failed.
+    failures: u32,
 }
 
 /// What a message is about. Of the messages about one subject, only the newest waits.
@@ -250,6 +252,7 @@ impl Webhooks {
             subject: event.subject(),
             body: event.to_json(now, &self.gateway).into(),
             queued_at: Instant::now(),
+            failures: 0,
         }
     }
 

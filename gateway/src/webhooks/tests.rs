@@ -156,3 +156,48 @@ async fn a_message_that_no_endpoint_takes_is_given_up_after_an_hour() {
     assert!(counts.failed > 10 && counts.delivered == 0, "{counts:?}");
     assert!(webhooks.statuses()[0].1.failure.is_some());
 }
+
+/// Regression test: a message that an endpoint refused was sent again until it was an hour old, before any other one.
+#[tokio::test(start_paused = true)]
+async fn a_refused_message_keeps_no_other_one_from_being_sent() {
+    let (webhooks, _task) = webhooks("http://127.0.0.1:9/");
+    let queue = &webhooks.endpoints[0].queue;
+    webhooks.send(&balance_low(1));
+    webhooks.send(&balance_low(2));
+    let refused = queue.next().await;
+    let due = Instant::now() + Duration::from_mins(1);
+    assert!(queue.push_failed(refused.clone(), due).is_none());
+    assert_ne!(queue.next().await.id, refused.id);
+    assert!(Instant::now() < due);
+    assert_eq!(queue.next().await.id, refused.id);
+    assert!(Instant::now() >= due);
+}
+
+#[tokio::test]
+async fn a_refused_message_is_not_sent_again_once_it_is_out_of_date() {
+    let (webhooks, _task) = webhooks("http://127.0.0.1:9/");
+    let queue = &webhooks.endpoints[0].queue;
+    let end = |message: &Message| match &message.subject {
+        Subject::Alert(id) => queue.withdraw(id),
+        other => panic!("{other:?}"),
+    };
+    // The condition ends during the attempt, and then while the message waits for the next one.
+    webhooks.send(&balance_low(1));
+    let sent = queue.next().await;
+    end(&sent);
+    assert!(queue.push_failed(sent.clone(), Instant::now()).is_none());
+    assert_eq!(queue.waiting(), 0);
+    webhooks.send(&balance_low(1));
+    let sent = queue.next().await;
+    assert!(queue.push_failed(sent.clone(), Instant::now()).is_none());
+    assert_eq!(queue.waiting(), 1);
+    end(&sent);
+    assert_eq!(queue.waiting(), 0);
+    // A newer message comes about the same subject.
+    webhooks.send(&balance_low(1));
+    let sent = queue.next().await;
+    webhooks.send(&balance_low(1));
+    assert!(queue.push_failed(sent.clone(), Instant::now()).is_none());
+    assert_ne!(queue.next().await.id, sent.id);
+    assert_eq!(queue.waiting(), 0);
+}
