@@ -204,8 +204,8 @@ mod tests {
             drop(client);
         };
         let serving = http1::Builder::new().serve_connection(io, service);
-        let (served, ()) = tokio::join!(serving, reading);
-        served.unwrap();
+        let (result, ()) = tokio::join!(serving, reading);
+        result.unwrap();
     }
 
     /// Regression test: nothing told that a request had ended whose client went away during the answer, and the port waited
@@ -232,8 +232,8 @@ mod tests {
             drop(client);
         };
         let serving = http1::Builder::new().serve_connection(io, service);
-        let (served, ()) = tokio::join!(serving, leaving);
-        assert!(served.is_err());
+        let (result, ()) = tokio::join!(serving, leaving);
+        assert!(result.is_err());
         assert!(activity.is_idle() && ended.notified().now_or_never().is_some());
     }
 }
