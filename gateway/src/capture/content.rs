@@ -269,12 +269,12 @@ impl Message<'_> {
 
 #[cfg(test)]
 mod tests {
-    use domain::id::AccountId;
     use uuid::Uuid;
 
     use super::answer::{MAX_BUFFERED_BYTES, MAX_CHOICES};
     use super::*;
     use crate::memory_budget::MemoryBudget;
+    use domain::id::AccountId;
 
     const KEY: &str = "sk-tg-9f2c0123456789abcdef";
 

@@ -34,7 +34,7 @@ pub struct ContentPermit {
 impl fmt::Debug for TracedContent {
     /// Shows no text: a record may be written to the log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TracedContent").field("bytes", &self.permit.bytes).finish()
+        f.debug_struct("TracedContent").field("bytes", &self.permit.bytes).finish_non_exhaustive()
     }
 }
 
