@@ -58,6 +58,7 @@ use self::accounts::{Account, Role};
 pub use self::action::{Action, RowFormat};
 use self::audit::AuditEntry;
 use self::catalogue::CatalogueModel;
+use self::change::SecretKind;
 use self::fetched::{Fetched, List};
 use self::filter::FilterMemory;
 use self::first_steps::FirstSteps;
@@ -372,6 +373,13 @@ impl Model {
             | Action::ResetPassword
             | Action::ResetUpstream
             | Action::ToggleDraining => self.has_role(Role::Operator),
+            Action::Run => {
+                !self.data.operations.kind().needs_operator() || self.has_role(Role::Operator)
+            }
+            Action::Try => match &self.overlay {
+                Some(Overlay::Secret(secret)) => secret.kind == SecretKind::Key,
+                _ => true,
+            },
             Action::Explain => self.sees_all(),
             Action::Grant => self.has_role(Role::Owner),
             Action::HideFirstSteps => self.first_steps == FirstSteps::Shown,
@@ -384,15 +392,29 @@ impl Model {
         self.trail.last()?.subject.as_deref()
     }
 
+    /// Returns whether the account whose people are shown can have some: only one with the role
+    /// `member` can. `true` if its role is unknown.
+    pub fn can_have_people(&self) -> bool {
+        let own = self.data.account.value.iter();
+        let mut known = own.chain(&self.data.accounts.entries);
+        let account = match self.subject() {
+            None => self.data.account.value.as_ref(),
+            Some(name) => known.find(|it| it.name == name),
+        };
+        account.and_then(|it| it.role).is_none_or(|role| role == Role::Member)
+    }
+
     /// Returns whether the signed-in person may manage the people that are shown: those of the same
     /// account unless it is one of the members, those of others as an operator.
     fn manages_people(&self) -> bool {
         let account = self.data.account.value.as_ref();
         let is_own = |name| account.is_some_and(|it| it.name == name);
-        if self.subject().is_none_or(is_own) {
-            return account.is_some_and(|it| it.person_role != Some(PersonRole::Member));
-        }
-        self.has_role(Role::Operator)
+        let may = if self.subject().is_none_or(is_own) {
+            account.is_some_and(|it| it.person_role != Some(PersonRole::Member))
+        } else {
+            self.has_role(Role::Operator)
+        };
+        may && self.can_have_people()
     }
 
     /// Returns how the table of the open screen is shown.

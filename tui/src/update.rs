@@ -105,8 +105,16 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
         return list::copy_rows(model, format).unwrap_or_default();
     }
     match model.screen {
-        Screen::Keys => keys::act(model, action),
+        // These say more precisely who may do it.
         Screen::Models => models::act(model, action),
+        Screen::People => people::act(model, action),
+        Screen::Operations => operations::act(model, action),
+        _ if !model.allows(action) => {
+            let who = if action == Action::Grant { "owners" } else { "operators" };
+            model.set_problem(format!("only {who} can do that"));
+            Vec::new()
+        }
+        Screen::Keys => keys::act(model, action),
         Screen::Usage => usage::act(model, action),
         Screen::Accounts => accounts::act(model, action),
         Screen::Upstreams => upstreams::act(model, action),
@@ -114,10 +122,8 @@ fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
         Screen::Audit | Screen::Ledger => list::copy_id(model, action),
         Screen::Nodes => nodes::act(model, action),
         Screen::Invites => invites::act(model, action),
-        Screen::People => people::act(model, action),
         Screen::Sessions => sessions::act(model, action),
         Screen::InFlight => in_flight::act(model, action),
-        Screen::Operations => operations::act(model, action),
         Screen::SignIn | Screen::Overview | Screen::Live => Vec::new(),
     }
 }

@@ -186,8 +186,9 @@ impl From<DiagnoseResponse> for Diagnosis {
         Self {
             area: enum_name(area.as_str_name(), "DIAGNOSTIC_AREA_").unwrap_or("gateway".to_owned()),
             severity: match answer.severity() {
-                Severity::Ok | Severity::Unspecified => "ok",
-                Severity::Warning => "warning",
+                Severity::Ok => "ok",
+                // A newer gateway may have other severities. None of them means that all is well.
+                Severity::Warning | Severity::Unspecified => "warning",
                 Severity::Problem => "problem",
             },
             subject: non_empty(answer.subject),
@@ -202,4 +203,15 @@ impl Record for Diagnosis {
     const FIELDS: &'static [&'static str] =
         &["area", "subject", "severity", "finding", "remedy", "elapsed_ms"];
     const COLUMNS: &'static [&'static str] = Self::FIELDS;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_severity_is_a_warning() {
+        let answer = DiagnoseResponse { severity: 99, ..DiagnoseResponse::default() };
+        assert_eq!(Diagnosis::from(answer).severity, "warning");
+    }
 }

@@ -4,9 +4,11 @@
 //! the last sixty days (one million by default; ten million take 2.7 GB of temporary files), starts
 //! the real `gateway` and `tui` on it, and presses keys. For each it prints the time until the
 //! dashboard answers another key, here `?`, which must not wait for the gateway, and the time until
-//! the result is on the screen. With a directory instead of a number, it measures on the data
-//! directory of a gateway that is not running. The binaries have to be built in the same profile before:
-//! `cargo build --release -p gateway -p tui`, or with `--profile dev` both.
+//! the result is on the screen. With the data directory of a gateway instead of a number, it measures
+//! on that store; no other gateway may be running on it.
+//!
+//! Build the binaries in the same profile before: `cargo build --release -p gateway -p tui`. To measure
+//! unoptimised programs, build without `--release`, and run the benchmark with `--profile dev`.
 
 #[expect(dead_code, reason = "the benchmark of the store uses the rest")]
 #[path = "../../../gateway/benches/large/log.rs"]

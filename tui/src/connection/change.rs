@@ -141,10 +141,10 @@ async fn test_upstream(channel: client::Connection, name: &str) -> Result<Change
     let finding = worst.ok_or_else(|| Status::not_found(format!("no upstream `{name}`")))?;
     let text = format!("upstream `{name}`: {}", finding.finding);
     match finding.severity() {
-        v1::Severity::Problem | v1::Severity::Warning => {
+        v1::Severity::Problem | v1::Severity::Warning | v1::Severity::Unspecified => {
             Err(Status::failed_precondition(format!("{text}: {}", finding.remedy)))
         }
-        v1::Severity::Ok | v1::Severity::Unspecified => Ok(notice_only(text)),
+        v1::Severity::Ok => Ok(notice_only(text)),
     }
 }
 

@@ -80,6 +80,12 @@ pub(super) fn person(person: v1::Person) -> Person {
     }
 }
 
+/// Returns the role of the signed-in person. One that is unknown here counts as the smallest, because
+/// only the owner has none.
+pub(super) fn own_role(person: v1::Person) -> PersonRole {
+    self::person(person).role.unwrap_or(PersonRole::Member)
+}
+
 pub(super) fn to_person_role(role: PersonRole) -> v1::PersonRole {
     match role {
         PersonRole::Member => v1::PersonRole::Member,
@@ -249,4 +255,15 @@ fn time(time: Option<prost_types::Timestamp>) -> Option<Timestamp> {
 
 fn present(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_with_an_unknown_role_is_a_member() {
+        let person = v1::Person { role: 99, ..v1::Person::default() };
+        assert_eq!(own_role(person), PersonRole::Member);
+    }
 }

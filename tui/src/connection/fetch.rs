@@ -56,7 +56,7 @@ async fn answer(
             let mut accounts = AccountServiceClient::new(channel.clone());
             let answer = with_timeout(accounts.who_am_i(v1::WhoAmIRequest {})).await?;
             let mut account = convert::account(answer.account.unwrap_or_default());
-            account.person_role = answer.person.and_then(|it| convert::person(it).role);
+            account.person_role = answer.person.map(convert::own_role);
             if account.status == AccountStatus::Suspended {
                 account.suspended_for = suspension_reason(channel, &account.name).await;
             }

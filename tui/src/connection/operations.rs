@@ -1,5 +1,5 @@
-//! What the user asks for once: the diagnosis, the verification of the ledger, a backup, and the
-//! explanation of a route. Each has its own connection, so that the end of the session's does not end it.
+//! Runs operations and route explanations, each on its own connection, so that a lost session
+//! connection does not end them.
 
 use proto::client;
 use proto::v1;
@@ -116,11 +116,15 @@ async fn back_up(
     path: &Path,
     reporter: &Reporter,
 ) -> Result<(), String> {
+    // The directory may change or be unknown to the user by the time the result is read.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let path = absolute.as_path();
     let shown = path.display();
     let writing = |error: std::io::Error| format!("writing `{shown}`: {error}");
     if path.symlink_metadata().is_ok() {
         return Err(format!("`{shown}` exists already: choose another name"));
     }
+    reporter.report(OperationEvent::Writing(shown.to_string())).await;
     let directory = path.parent().filter(|it| *it != Path::new("")).unwrap_or(Path::new("."));
     let unfinished = NamedTempFile::new_in(directory).map_err(writing)?;
     let mut file = File::from_std(unfinished.as_file().try_clone().map_err(writing)?);
@@ -138,6 +142,8 @@ async fn back_up(
             reporter.report(OperationEvent::Copied(written, size)).await;
         }
     }
+    // Only `flush` returns the error of the last write, which may still be running.
+    file.flush().await.map_err(writing)?;
     file.sync_all().await.map_err(writing)?;
     if written != size || size == 0 {
         return Err("the backup was interrupted: try again".to_owned());

@@ -17,6 +17,9 @@ pub struct HelpRow {
     pub place: String,
     /// Whether it is active on the screen below.
     pub is_here: bool,
+    /// The first screen on which it is active and allowed, if it is not active below. There is none
+    /// if it is active only in overlays.
+    pub screen: Option<Screen>,
 }
 
 /// Returns the rows that contain each word of `query` as a key, in the description, as a command or
@@ -44,9 +47,9 @@ fn all(model: &Model) -> Vec<HelpRow> {
         let is_here = binding.focus.contains(&below);
         if is_here && model.allows(binding.action) {
             let place = if binding.is_global() { "everywhere" } else { below.name() }.to_owned();
-            rows.push(HelpRow { binding, place, is_here });
-        } else if !is_here && let Some(place) = place(model, binding) {
-            let row = HelpRow { binding, place: place.clone(), is_here };
+            rows.push(HelpRow { binding, place, is_here, screen: None });
+        } else if !is_here && let Some((place, screen)) = place(model, binding) {
+            let row = HelpRow { binding, place: place.clone(), is_here, screen };
             match others.iter_mut().find(|(name, _)| *name == place) {
                 Some((_, rows)) => rows.push(row),
                 None => others.push((place, vec![row])),
@@ -58,25 +61,37 @@ fn all(model: &Model) -> Vec<HelpRow> {
     rows
 }
 
-/// Returns the names of the places where the account can use the binding. There are none on the
-/// sign-in screen, from which no other place can be reached.
-fn place(model: &Model, binding: &Binding) -> Option<String> {
-    let is_reachable = |focus: &&Focus| match focus {
+/// Returns the names of the places where the account can use the binding, and the first of them that
+/// is a screen. There are none on the sign-in screen, from which no other place can be reached.
+fn place(model: &Model, binding: &Binding) -> Option<(String, Option<Screen>)> {
+    let is_reachable = |focus: &Focus| match focus {
         Focus::Screen(Screen::SignIn) => false,
         Focus::Screen(screen) => {
             model.allows(Action::Open(*screen)) && model.allows_on(*screen, binding.action)
         }
+        // Only accounts have more than one thing to choose from.
+        Focus::Choose => model.allows(Action::Open(Screen::Accounts)),
+        Focus::Route => model.allows(Action::Explain),
+        Focus::Trial => model.allows(Action::Try),
+        Focus::Confirm | Focus::Secret => !model.is_read_only,
         _ => true,
     };
     if model.screen == Screen::SignIn {
         return None;
     }
-    let names: Vec<_> = binding.focus.iter().filter(is_reachable).map(|it| it.name()).collect();
-    match names.len() {
-        0 => None,
-        MANY_PLACES.. => Some("lists".to_owned()),
-        _ => Some(names.join(", ")),
-    }
+    let places: Vec<_> = binding.focus.iter().filter(|it| is_reachable(it)).collect();
+    let mut names: Vec<_> = places.iter().map(|it| it.name()).collect();
+    names.dedup();
+    let name = match names.len() {
+        0 => return None,
+        MANY_PLACES.. => "lists".to_owned(),
+        _ => names.join(", "),
+    };
+    let screen = places.into_iter().find_map(|focus| match focus {
+        Focus::Screen(screen) => Some(*screen),
+        _ => None,
+    });
+    Some((name, screen))
 }
 
 // === impl HelpRow ===

@@ -65,7 +65,7 @@ impl Focus {
             Self::Values => "values",
             Self::Themes => "themes",
             Self::Form => "forms",
-            Self::Choose => "ways from a row",
+            Self::Choose => "related rows",
             Self::Confirm => "questions",
             Self::Secret => "secrets",
             Self::Trial => "trying a model",

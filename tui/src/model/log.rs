@@ -43,9 +43,9 @@ pub struct RequestLog {
     pub matching: Option<u64>,
     /// The filter of the records. The gateway evaluates its expression.
     pub filter: LogFilter,
-    /// The number of records that the gateway sent, with those in which the words of the filter
-    /// were not found.
-    pub searched: usize,
+    /// The number of records of the stream, with those in which the words of the filter were not
+    /// found.
+    pub streamed: usize,
     /// The pages of older records.
     pub older: OlderPages,
     /// The order of the records. A sorted log is paused.
@@ -61,6 +61,9 @@ pub struct OlderPages {
     pub wanted: usize,
     /// The number of pages that have arrived.
     pub received: usize,
+    /// The number of records of the pages and of those that arrived after the first page, with those
+    /// in which the words of the filter were not found.
+    pub searched: usize,
     /// Whether the last record of all is in the log.
     pub is_complete: bool,
 }
@@ -79,7 +82,7 @@ impl Default for RequestLog {
             arrived_while_paused: 0,
             matching: None,
             filter: LogFilter::default(),
-            searched: 0,
+            streamed: 0,
             older: OlderPages::default(),
             table: TableState::default(),
             fetch: FetchState::Loading,
@@ -102,7 +105,10 @@ impl RequestLog {
             self.restart(filter);
             self.matching = matching;
         }
-        self.searched += batch.records.len();
+        self.streamed += batch.records.len();
+        if self.older.received > 0 {
+            self.older.searched += batch.records.len();
+        }
         let mut records = batch.records;
         records.retain(|record| self.filter.matches(record));
         self.paused |= !self.following && self.selected + records.len() >= MAX_LOADED_RECORDS;
@@ -135,7 +141,7 @@ impl RequestLog {
         }
         let known: HashSet<_> = self.records.iter().map(|record| record.id.clone()).collect();
         let count = self.records.len();
-        self.searched += page.records.len();
+        self.older.searched += page.records.len();
         let found = page.records.into_iter().filter(|it| self.filter.matches(it));
         self.records.extend(found.filter(|it| !known.contains(&it.id)));
         self.records.truncate(MAX_LOADED_RECORDS);
@@ -242,6 +248,12 @@ impl RequestLog {
         (self.buffered.iter().chain(records).collect(), is_complete)
     }
 
+    /// Returns the number of newest records that were searched for the words of the filter. The stream
+    /// and the pages both end with the newest one, so the longer of them contains the other.
+    pub fn searched(&self) -> usize {
+        self.streamed.max(self.older.searched)
+    }
+
     /// Returns whether a page of older records is on its way.
     pub fn is_fetching_older(&self) -> bool {
         self.older.wanted > self.older.received
@@ -273,8 +285,12 @@ impl RequestLog {
     /// Requests the next page, unless one is on its way, there is none, or the log is full. A log
     /// with fewer records than the stream begins with has all of them.
     fn want_older(&mut self) {
-        let received =
-            if self.filter.words.is_empty() { self.records.len() } else { self.searched };
+        let received = match self.older.received {
+            _ if self.filter.words.is_empty() => self.records.len(),
+            // However long the stream has been, the first page is allowed.
+            0 => self.streamed.min(HISTORY_RECORDS),
+            _ => self.older.searched,
+        };
         let has_more = (HISTORY_RECORDS..MAX_LOADED_RECORDS).contains(&received)
             && self.fetch == FetchState::Ready
             && !self.older.is_complete;

@@ -83,6 +83,8 @@ pub enum OperationEvent {
     Found(Finding),
     /// The verification has ended.
     Verified(Verification),
+    /// A backup writes the file with this absolute path.
+    Writing(String),
     /// A backup has copied this number of bytes of a total.
     Copied(u64, u64),
     /// It is complete, or failed; the text says why.
@@ -227,6 +229,7 @@ impl OperationRun {
             OperationEvent::Started(at) => self.started_at = Some(at),
             OperationEvent::Found(finding) => self.findings.push(finding),
             OperationEvent::Verified(verification) => self.verification = Some(verification),
+            OperationEvent::Writing(file) => self.file = Some(file),
             OperationEvent::Copied(bytes, total) => self.copied = Some((bytes, total)),
             OperationEvent::Ended(at, result) => {
                 self.ended_at = Some(at);

@@ -4,7 +4,7 @@ use crate::effect::Effect;
 use crate::keymap::help::help;
 use crate::model::choices::moved;
 use crate::model::overlay::{Help, Overlay};
-use crate::model::{Action, Focus, Model};
+use crate::model::{Action, Model};
 
 /// Searches and moves in the help, runs the selected row, or closes the help.
 pub(super) fn act(model: &mut Model, mut open: Help, action: Action) -> Vec<Effect> {
@@ -15,17 +15,16 @@ pub(super) fn act(model: &mut Model, mut open: Help, action: Action) -> Vec<Effe
         }
         Action::Back => return Vec::new(),
         Action::Submit => {
-            let Some(row) = rows.get(open.selected) else { return Vec::new() };
-            let screens = row.binding.focus.iter().filter_map(|focus| match focus {
-                Focus::Screen(screen) => Some(Action::Open(*screen)),
-                _ => None,
-            });
-            let action = if row.is_here {
-                Some(row.binding.action)
-            } else {
-                screens.into_iter().find(|open| model.allows(*open))
-            };
-            return action.map_or_else(Vec::new, |action| super::act(model, action));
+            let row = rows.get(open.selected);
+            match row.map(|row| (row.is_here, row.screen)) {
+                Some((true, _)) => return super::act(model, rows[open.selected].binding.action),
+                Some((false, Some(screen))) => return super::act(model, Action::Open(screen)),
+                Some((false, None)) => {
+                    let place = &rows[open.selected].place;
+                    model.set_problem(format!("this key works only in: {place}"));
+                }
+                None => {}
+            }
         }
         Action::Filter => open.is_typing = true,
         Action::Move(steps) => open.selected = moved(open.selected, steps, rows.len()),

@@ -12,7 +12,11 @@ use super::list;
 /// Adds a person; gives the selected one another role or a code for a new password, or removes it.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     if !model.allows(action) {
-        model.set_problem("the owner, the admins of the account and operators manage its people");
+        model.set_problem(if model.can_have_people() {
+            "the owner, the admins of the account and operators manage its people"
+        } else {
+            "only accounts with the role `member` can have people besides their owner"
+        });
         return Vec::new();
     }
     let current = model.data.people.current().cloned();
@@ -36,7 +40,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (Action::ResetPassword, Some(person)) => {
             model.overlay = Some(Overlay::Confirm(Confirm {
                 question: format!("Create a code for a new password of `{}`?", person.name),
-                consequence: "Until it is used, the old password stays valid.".into(),
+                consequence:
+                    "It replaces an earlier code. A password stays valid until the code is used."
+                        .into(),
                 change: Change::ResetPassword { account: person.name },
             }));
         }

@@ -1,6 +1,7 @@
 //! Actions on the sign-in screen, and the results of signing in and out.
 
 use crate::effect::Effect;
+use crate::model::first_steps::FirstSteps;
 use crate::model::form::FormKind;
 use crate::model::overlay::{Help, Overlay};
 use crate::model::sign_in::{NAME, PASSWORD, SignIn, SignInRefusal};
@@ -58,6 +59,10 @@ pub(super) fn leave(model: &mut Model, reason: Option<String>) {
     model.connection = ConnectionState::Idle;
     model.screen = Screen::SignIn;
     model.trail.clear();
+    // Whether the next account has made a request is not known yet.
+    if model.first_steps == FirstSteps::Shown {
+        model.first_steps = FirstSteps::Pending;
+    }
     // The secret of a new key cannot be fetched again: keep it until the user closes it.
     model.overlay = match model.overlay.take() {
         Some(Overlay::Secret(secret)) => Some(Overlay::Secret(secret)),

@@ -32,9 +32,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         (Action::ResetUpstream, Some(upstream)) => {
             model.overlay = Some(Overlay::Confirm(Confirm {
                 question: format!("Let requests go to `{}` again?", upstream.name),
-                consequence: "Its breaker closes, and pauses of its keys and failed checks are \
-                    forgotten, on this gateway only. What fails again counts again."
-                    .into(),
+                consequence:
+                    "Its breaker closes, and the pauses of its credentials and failed checks \
+                    are forgotten, on this gateway only. What fails again counts again."
+                        .into(),
                 change: Change::ResetUpstream { name: upstream.name },
             }));
             return Vec::new();

@@ -56,7 +56,7 @@ pub(super) fn render(model: &Model, open: &Help, buffer: &mut Buffer, area: Rect
                 field::line(theme, query, None, buffer, typed);
             }
         } else {
-            let hint = "type a word, a key or a command to search · Enter runs a row";
+            let hint = "type to search, with / before q or ? · Enter runs a row";
             Line::styled(hint, theme.faint()).render(row, buffer);
         }
     }

@@ -106,23 +106,27 @@ fn result(model: &Model, run: &OperationRun) -> Span<'static> {
         };
         return plain(text);
     }
+    diagnosis(model, run)
+}
+
+/// Counts what a diagnosis found. That there is no problem is known only once it is complete.
+fn diagnosis(model: &Model, run: &OperationRun) -> Span<'static> {
+    let theme = model.theme;
     let (problems, warnings) = (run.count(Severity::Problem), run.count(Severity::Warning));
-    let checks = run.findings.len();
-    match (checks, problems, warnings) {
-        (0, ..) => plain(""),
-        (_, 0, 0) => {
-            Span::styled(format!("{}, no problem", several(checks, "check")), theme.good())
-        }
-        (_, 0, _) => {
-            let text = format!("{}, {}", several(checks, "check"), several(warnings, "warning"));
-            Span::styled(text, theme.warning())
-        }
+    if run.findings.is_empty() {
+        return plain("");
+    }
+    let (rest, style) = match (problems, warnings) {
+        (0, 0) if run.state == RunState::Done => (", no problem".to_owned(), theme.good()),
+        (0, 0) => (String::new(), theme.base()),
+        (0, _) => (format!(", {}", several(warnings, "warning")), theme.warning()),
+        (_, 0) => (format!(", {}", several(problems, "problem")), theme.bad()),
         _ => {
             let (problems, warnings) = (several(problems, "problem"), several(warnings, "warning"));
-            let text = format!("{}, {problems}, {warnings}", several(checks, "check"));
-            Span::styled(text, theme.bad())
+            (format!(", {problems}, {warnings}"), theme.bad())
         }
-    }
+    };
+    Span::styled(format!("{}{rest}", several(run.findings.len(), "check")), style)
 }
 
 fn verdict(model: &Model, found: &Verification) -> Span<'static> {

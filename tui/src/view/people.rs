@@ -4,8 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Span;
 
-use crate::model::Model;
 use crate::model::people::{Person, PersonRole};
+use crate::model::{Action, Model};
 
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
@@ -21,12 +21,14 @@ const COLUMNS: &[Column] = &[
 
 /// Draws the list of people.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let panes = Panes {
-        title: "People",
-        list: &model.data.people,
-        columns: COLUMNS,
-        empty_text: "nobody but the owner: `n` adds a person, who signs in to the account",
+    let empty_text = if !model.can_have_people() {
+        "only accounts with the role `member` can have people besides their owner"
+    } else if model.allows(Action::New) {
+        "nobody but the owner: `n` adds a person, who signs in to the account"
+    } else {
+        "nobody but the owner"
     };
+    let panes = Panes { title: "People", list: &model.data.people, columns: COLUMNS, empty_text };
     panes.render(model, |it| cells(model, it), |it| detail(model, it), buffer, area);
 }
 

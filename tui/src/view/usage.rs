@@ -246,7 +246,7 @@ fn title(model: &Model) -> String {
     let loaded = u64::try_from(log.records.len()).ok();
     let of = match log.matching.max(loaded) {
         _ if !log.filter.words.is_empty() => {
-            let searched = count(u64::try_from(log.searched).ok());
+            let searched = count(u64::try_from(log.searched()).ok());
             format!("of {} in {searched} searched", count(loaded))
         }
         known if log.matching.is_some() => format!("of {}", count(known)),
@@ -256,7 +256,7 @@ fn title(model: &Model) -> String {
         (true, _) => format!("{row} {of} · paused, {} new", count(Some(log.arrived_while_paused))),
         // Only some of the requests are searched for words.
         (false, true) if !log.filter.words.is_empty() => {
-            let searched = count(u64::try_from(log.searched).ok());
+            let searched = count(u64::try_from(log.searched()).ok());
             format!("following · {} in {searched} searched", count(loaded))
         }
         (false, true) => "following".to_owned(),

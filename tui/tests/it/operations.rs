@@ -94,11 +94,14 @@ async fn a_backup_is_a_database_and_replaces_no_file() {
     let product = Product::start().await;
     let mut dashboard = Dashboard::new(&product);
     let path = dashboard.disk.path().join("copy.db");
-    let file = Some(path.display().to_string());
+    let file = Some(dashboard.disk.path().join("./copy.db").display().to_string());
     let (events, result) = dashboard.operate(OperationKind::Backup, file.clone()).await;
     assert_eq!(result, Ok(()));
     let copy = std::fs::read(&path).unwrap();
     assert!(copy.starts_with(b"SQLite format 3"));
+    let shown = path.display().to_string();
+    let is_named = |it: &OperationEvent| matches!(it, OperationEvent::Writing(it) if *it == shown);
+    assert!(events.iter().any(is_named), "{events:?}");
     let length = copy.len() as u64;
     let last = events.last();
     assert!(

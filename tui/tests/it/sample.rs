@@ -60,9 +60,11 @@ pub(crate) fn signed_in(account: Account) -> Model {
     model
 }
 
-/// Returns a model with an operator signed in, `screen` open, and sample data.
+/// Returns a model with an operator signed in, `screen` open, and sample data. On the screen with the
+/// people of the account, a member is signed in, because the account of an operator has none.
 pub(crate) fn open(screen: Screen, state: Sample) -> Model {
-    let mut model = signed_in(account(0, Role::Operator, state));
+    let role = if screen == Screen::People { Role::Member } else { Role::Operator };
+    let mut model = signed_in(account(0, role, state));
     act(&mut model, Action::Open(screen));
     fill(&mut model, state);
     model

@@ -3,11 +3,11 @@
 
 use jiff::Timestamp;
 use ratatui::style::{Color, Modifier};
-use tui::message::Message;
+use tui::message::{Loaded, Message};
 use tui::model::accounts::{Account, Role};
 use tui::model::change::{ChangeOutcome, IssuedSecret, SecretKind};
 use tui::model::fetched::{FetchState, Fetched};
-use tui::model::operations::OperationEvent;
+use tui::model::operations::{Finding, OperationEvent, Severity};
 use tui::model::overlay::Overlay;
 use tui::model::people::PersonRole;
 use tui::model::record::LogBatch;
@@ -143,6 +143,13 @@ fn nodes_are_shown_with_their_questions() {
 #[test]
 fn people_are_managed_from_the_account_or_by_its_admins() {
     let mut model = open(Screen::Accounts, Sample::Normal);
+    act(&mut model, Action::Open(Screen::People));
+    let nobody = Loaded::People { subject: None, people: Vec::new() };
+    update(&mut model, Message::Loaded(Box::new(nobody)));
+    check("people_as_operator", &mut model);
+    act(&mut model, Action::Open(Screen::Accounts));
+    // The first account is that of the operator.
+    act(&mut model, Action::Move(1));
     act(&mut model, Action::Enter);
     act(&mut model, Action::Move(4));
     act(&mut model, Action::Submit);
@@ -198,6 +205,21 @@ fn operations_show_what_runs_and_what_is_found() {
     check("operations_runs_already", &mut model);
     act(&mut model, Action::Stop);
     check("operations_stopped", &mut model);
+    act(&mut model, Action::First);
+    act(&mut model, Action::Run);
+    let found = OperationEvent::Found(Finding {
+        area: "disk".to_owned(),
+        subject: None,
+        severity: Severity::Ok,
+        text: "212 GiB are free".to_owned(),
+        remedy: None,
+        elapsed_ms: 1.0,
+    });
+    let run = model.operation_runs;
+    update(&mut model, Message::Operation(run, found));
+    act(&mut model, Action::Stop);
+    let screen = draw(&model, (120, 36)).to_string();
+    assert!(screen.contains("1 check ") && !screen.contains("no problem"), "{screen}");
     act(&mut model, Action::Help);
     check("help_operations", &mut model);
     let mut support = signed_in(account(0, Role::Support, Sample::Normal));

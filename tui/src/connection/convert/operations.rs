@@ -1,4 +1,4 @@
-//! Conversion of the answers to what the user asks for once.
+//! Conversion of the answers to operations and route explanations.
 
 use proto::v1;
 
@@ -14,8 +14,9 @@ pub(in crate::connection) fn finding(finding: v1::DiagnoseResponse) -> Finding {
             area => name(area.as_str_name(), "DIAGNOSTIC_AREA_"),
         },
         severity: match finding.severity() {
-            v1::Severity::Ok | v1::Severity::Unspecified => Severity::Ok,
-            v1::Severity::Warning => Severity::Warning,
+            v1::Severity::Ok => Severity::Ok,
+            // A newer gateway may have other severities. None of them means that all is well.
+            v1::Severity::Warning | v1::Severity::Unspecified => Severity::Warning,
             v1::Severity::Problem => Severity::Problem,
         },
         subject: present(finding.subject),
@@ -75,4 +76,15 @@ fn step(step: v1::RouteStep) -> RouteStep {
 /// Returns the name of a value of an enumeration as `ctl` prints it.
 fn name(value: &str, prefix: &str) -> String {
     value.strip_prefix(prefix).unwrap_or(value).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_severity_is_a_warning() {
+        let answer = v1::DiagnoseResponse { severity: 99, ..v1::DiagnoseResponse::default() };
+        assert_eq!(finding(answer).severity, Severity::Warning);
+    }
 }

@@ -44,6 +44,18 @@ fn an_account_with_requests_sees_no_hint() {
 }
 
 #[test]
+fn the_hint_ends_with_the_session() {
+    let mut model = newcomer();
+    log(&mut model, 0);
+    load(&mut model, Loaded::Keys(Vec::new()));
+    assert_eq!(step(&model), Some(Step::MakeKey));
+    update(&mut model, Message::SignedOut("again".to_owned()));
+    update(&mut model, Message::TokenFound("another token".into()));
+    log(&mut model, 1);
+    assert_eq!((step(&model), model.first_steps), (None, FirstSteps::Done));
+}
+
+#[test]
 fn the_hint_can_be_dismissed() {
     let mut model = newcomer();
     log(&mut model, 0);

@@ -16,6 +16,14 @@ fn shown(model: &Model) -> Vec<HelpRow> {
     }
 }
 
+/// Returns what the open help searches.
+fn query(model: &Model) -> &str {
+    match &model.overlay {
+        Some(Overlay::Help(open)) => open.input.value(),
+        other => panic!("no help: {other:?}"),
+    }
+}
+
 #[test]
 fn the_keys_of_the_screen_come_first_and_those_of_others_last() {
     let mut model = signed_in(Role::Operator);
@@ -54,10 +62,13 @@ fn typing_searches_and_escape_ends_the_search_before_the_help() {
     let mut model = signed_in(Role::Operator);
     press(&mut model, KeyCode::Char('?'));
     let all = shown(&model).len();
-    write(&mut model, "rev");
-    assert!(!shown(&model).is_empty() && shown(&model).len() < all);
-    press(&mut model, KeyCode::Esc);
-    assert_eq!(shown(&model).len(), all);
+    for typed in ["rev", "journal", "key", "go", "Gateway"] {
+        write(&mut model, typed);
+        assert_eq!(query(&model), typed);
+        assert!(shown(&model).len() < all);
+        press(&mut model, KeyCode::Esc);
+        assert_eq!(shown(&model).len(), all);
+    }
     press(&mut model, KeyCode::Char('/'));
     write(&mut model, "jkq");
     assert!(shown(&model).is_empty(), "in a search, every letter is text");
@@ -78,6 +89,40 @@ fn a_row_runs_or_opens_its_screen() {
     write(&mut model, ":credit");
     press(&mut model, KeyCode::Enter);
     assert_eq!((model.screen, model.overlay.is_none()), (Screen::Accounts, true));
+}
+
+#[test]
+fn enter_keeps_the_help_open_if_there_is_nothing_to_run() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('?'));
+    write(&mut model, "no such thing");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(query(&model), "no such thing");
+    press(&mut model, KeyCode::Esc);
+    // Forms and the sign-in screen have it, which cannot be opened by hand.
+    write(&mut model, "previous field");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!((model.screen, query(&model)), (Screen::Overview, "previous field"));
+    assert!(matches!(&model.notice, Some(Notice::Problem(it)) if it.ends_with("forms")));
+}
+
+#[test]
+fn the_help_names_each_place_once_and_only_those_that_can_be_reached() {
+    let operator = signed_in(Role::Operator);
+    let rows = help(&operator, "run the row");
+    assert_eq!(rows.iter().map(|it| &*it.place).collect::<Vec<_>>(), ["help"]);
+    let has = |model: &Model, place: &str| help(model, "").iter().any(|row| row.place == place);
+    let mut member = signed_in(Role::Member);
+    for place in ["routes", "related rows"] {
+        assert!(has(&operator, place) && !has(&member, place), "{place}");
+    }
+    for place in ["questions", "secrets", "trying a model"] {
+        assert!(has(&member, place), "{place}");
+    }
+    member.is_read_only = true;
+    for place in ["questions", "secrets", "trying a model"] {
+        assert!(!has(&member, place), "{place}");
+    }
 }
 
 #[test]

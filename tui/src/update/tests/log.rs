@@ -226,10 +226,18 @@ fn words_are_searched_in_the_log_and_its_older_pages() {
     assert_eq!((selected(&model), model.data.log.records.len()), ("7", 1));
     assert_eq!(subscribed(&effects).older_pages, 1, "the others are searched, too");
     let filter = "status:failed".to_owned();
+    // The first page begins with the records of the stream.
+    let records: Vec<_> = (0..HISTORY_RECORDS + 2).map(|id| record(id, "other")).collect();
+    update(&mut model, Message::OlderReceived(OlderPage { filter, records, is_last: false }));
+    assert_eq!(model.data.log.searched(), HISTORY_RECORDS + 2);
+    let records = vec![record(9_000, "other")];
+    let batch = LogBatch { restarted: false, records, dropped: 0, live: true };
+    update(&mut model, Message::LogReceived(batch));
+    let filter = "status:failed".to_owned();
     let records = vec![record(8_000, "upstream_timeout"), record(8_001, "other")];
     update(&mut model, Message::OlderReceived(OlderPage { filter, records, is_last: true }));
     let log = &model.data.log;
-    assert_eq!((log.records.len(), log.searched), (2, HISTORY_RECORDS + 2));
+    assert_eq!((log.records.len(), log.searched()), (2, HISTORY_RECORDS + 5));
 
     // Without words, the log starts over once more, although the gateway's filter stays.
     model.data.usage.filter = "status:failed".to_owned();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::catalogue::CatalogueModel;
+use crate::model::upstreams::Upstream;
 use crate::model::{Action, Start};
 
 #[test]
@@ -158,4 +159,55 @@ fn nothing_is_changed_while_read_only() {
         }
     }
     assert!(update(&mut model, Message::Act(Action::SignOut)).is_empty(), "the session stays");
+}
+
+#[test]
+fn support_is_told_what_only_operators_may_do() {
+    let mut model = signed_in(Role::Support);
+    load(&mut model, Loaded::Upstreams(vec![Upstream::default()]));
+    update(&mut model, Message::Act(Action::Open(Screen::Upstreams)));
+    load(&mut model, Loaded::Accounts(vec![account("bob", Role::Member)]));
+    for (screen, action) in [
+        (Screen::Accounts, Action::Credit),
+        (Screen::Accounts, Action::Remove),
+        (Screen::Upstreams, Action::New),
+        (Screen::Upstreams, Action::Modify),
+        (Screen::Upstreams, Action::ResetUpstream),
+        (Screen::Upstreams, Action::Remove),
+    ] {
+        update(&mut model, Message::Act(Action::Open(screen)));
+        update(&mut model, Message::Act(action));
+        assert!(model.overlay.is_none() && !model.allows(action), "{action:?}");
+        assert!(matches!(&model.notice, Some(Notice::Problem(it)) if it.contains("operators")));
+    }
+    let tested = update(&mut model, Message::Act(Action::TestUpstream));
+    assert!(change(&tested).starts_with("TestUpstream"), "the gateway lets support test it");
+    update(&mut model, Message::Act(Action::Open(Screen::Operations)));
+    assert!(model.allows(Action::Run));
+    update(&mut model, Message::Act(Action::Last));
+    assert!(!model.allows(Action::Run), "a backup needs an operator");
+}
+
+#[test]
+fn only_members_of_the_gateway_have_people() {
+    for (role, can) in [(Role::Member, true), (Role::Support, false), (Role::Operator, false)] {
+        let mut model = signed_in(role);
+        update(&mut model, Message::Act(Action::Open(Screen::People)));
+        assert_eq!(model.allows(Action::New), can, "{role:?}");
+        update(&mut model, Message::Act(Action::New));
+        assert_eq!(model.overlay.is_some(), can, "{role:?}");
+    }
+    let mut model = signed_in(Role::Operator);
+    let others = vec![account("bob", Role::Member), account("eve", Role::Support)];
+    load(&mut model, Loaded::Accounts(others));
+    for (name, can) in [("bob", true), ("eve", false)] {
+        update(&mut model, Message::Act(Action::Open(Screen::Accounts)));
+        let steps = model.data.accounts.visible().position(|it| it.name == name).unwrap();
+        update(&mut model, Message::Act(Action::Select(steps)));
+        update(&mut model, Message::Act(Action::Enter));
+        update(&mut model, Message::Act(Action::Move(4)));
+        update(&mut model, Message::Act(Action::Submit));
+        assert_eq!((model.screen, model.subject()), (Screen::People, Some(name)));
+        assert_eq!(model.allows(Action::New), can, "{name}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Tests of trying a model.
 
 use super::*;
+use crate::model::Action;
 use crate::model::catalogue::CatalogueModel;
 use crate::model::record::Record;
 use crate::model::trial::{TrialApi, TrialEvent, TrialRequest, TrialState};
@@ -71,6 +72,22 @@ fn a_new_key_can_be_tried_and_comes_back() {
     assert!(!format!("{model:?}{effects:?}").contains("sk-tg-secret"));
     press(&mut model, KeyCode::Esc);
     assert!(matches!(model.overlay, Some(Overlay::Secret(_))));
+}
+
+#[test]
+fn only_the_secret_of_a_key_offers_a_trial() {
+    for (kind, can) in [
+        (SecretKind::Key, true),
+        (SecretKind::Invite, false),
+        (SecretKind::PasswordReset, false),
+        (SecretKind::Person, false),
+    ] {
+        let mut model = models();
+        let made = IssuedSecret { kind, label: "laptop".to_owned(), secret: "secret".into() };
+        let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
+        update(&mut model, Message::Changed(Ok(done)));
+        assert_eq!(model.allows(Action::Try), can, "{kind:?}");
+    }
 }
 
 #[test]
