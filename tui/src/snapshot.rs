@@ -52,10 +52,17 @@ pub async fn load(
         if let Message::SignInFailed(refusal) = message {
             bail!("{}", refusal.text);
         }
-        if matches!(message, Message::NoToken) {
+        let is_signed_out = matches!(message, Message::NoToken);
+        apply(model, message, &mut progress, &mut runner);
+        if is_signed_out {
+            // Without a gateway, there is nothing to sign in to.
+            if let Ok(Some(Message::GatewayChecked(Some(problem)))) =
+                timeout(TIMEOUT, messages.recv()).await
+            {
+                bail!("{problem}");
+            }
             bail!("not signed in: run `ctl login NAME`, or name a --token-file");
         }
-        apply(model, message, &mut progress, &mut runner);
     }
     let finished = timeout(TIMEOUT, async {
         while !progress.is_complete() {

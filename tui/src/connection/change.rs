@@ -190,13 +190,10 @@ async fn key(
         }
         _ => return Err(Status::internal("not a key change")),
     };
-    let label = key.unwrap_or_default().label;
+    let v1::Key { label, models, .. } = key.unwrap_or_default();
     let notice = format!("key `{label}` {notice}");
-    Ok(ChangeOutcome {
-        notice,
-        secret: Some(issued(SecretKind::Key, label, secret)),
-        is_batch: false,
-    })
+    let issued = IssuedSecret { models, ..issued(SecretKind::Key, label, secret) };
+    Ok(ChangeOutcome { notice, secret: Some(issued), is_batch: false })
 }
 
 async fn account(
@@ -338,7 +335,7 @@ async fn upstream(
 }
 
 fn issued(kind: SecretKind, label: String, secret: String) -> IssuedSecret {
-    IssuedSecret { kind, label, secret: SecretString::from(secret) }
+    IssuedSecret { kind, label, secret: SecretString::from(secret), models: Vec::new() }
 }
 
 fn notice_only(notice: String) -> ChangeOutcome {

@@ -31,6 +31,8 @@ const KEY_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 const KEY_MARGIN: SignedDuration = SignedDuration::from_mins(5);
 /// The spending cap of the created key, in US dollars.
 const KEY_CAP_USD: &str = "1";
+/// The header with the id of the record.
+const REQUEST_ID: &str = "x-request-id";
 /// The delays before each attempt to read the record, which is written after the answer.
 const RECORD_DELAYS: [Duration; 5] = [
     Duration::from_millis(50),
@@ -59,6 +61,8 @@ struct CreatedKey {
 struct Refused {
     /// A text for the user.
     problem: String,
+    /// The id of the request's record, if the gateway answered.
+    request_id: Option<String>,
     /// Whether the key is unknown, revoked, at its end or has spent what it may.
     is_key_used_up: bool,
 }
@@ -84,9 +88,10 @@ pub async fn try_model(
         match secret {
             Ok(secret) => answer(&gateway, &token, &key, &secret, &request, &messages).await,
             Err(problem) => {
-                let failed = Message::Trial(request.run, TrialEvent::Failed(problem));
-                // Fails only during shutdown.
-                let _ = messages.send(failed).await;
+                for event in [TrialEvent::Failed(problem), TrialEvent::Unrecorded] {
+                    // Fails only during shutdown.
+                    let _ = messages.send(Message::Trial(request.run, event)).await;
+                }
             }
         }
     };
@@ -115,6 +120,7 @@ async fn answer(
             if refused.is_key_used_up {
                 key.discard(secret, gateway, token).await;
             }
+            report_record(gateway, token, refused.request_id, report).await;
             return;
         }
     };
@@ -138,9 +144,7 @@ async fn answer(
     let id = events.request_id().map(str::to_owned);
     // The gateway writes the record when the connection is done with the request.
     drop(events);
-    if let Some(id) = id {
-        report_record(gateway, token, id, report).await;
-    }
+    report_record(gateway, token, id, report).await;
 }
 
 async fn open(
@@ -148,17 +152,22 @@ async fn open(
     key: &SecretString,
     request: &TrialRequest,
 ) -> Result<EventStream, Refused> {
-    let refused =
-        |failure: Failure| Refused { problem: failure.to_string(), is_key_used_up: false };
+    let refused = |failure: Failure| Refused {
+        problem: failure.to_string(),
+        request_id: None,
+        is_key_used_up: false,
+    };
     let api = Api::with_authorities(&request.base_url, gateway.authorities(), IDLE_TIMEOUT);
     let api = api.map_err(refused)?;
     let (path, body) = body(request);
     let answer = api.post(path, key, &body).await.map_err(refused)?;
     let status = answer.status().as_u16();
+    let id = answer.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    let request_id = id.map(str::to_owned);
     EventStream::of(answer, IDLE_TIMEOUT).await.map_err(|failure| {
         let problem = failure.to_string();
         let is_key_used_up = is_key_used_up(status, &problem);
-        Refused { problem, is_key_used_up }
+        Refused { problem, request_id, is_key_used_up }
     })
 }
 
@@ -210,24 +219,36 @@ fn parse(api: TrialApi, data: &str) -> Option<TrialEvent> {
     }
 }
 
-/// Reports the record of the request as soon as it is written.
+/// Reports the record of the request as soon as it is written, or that there is none.
 async fn report_record(
     gateway: &Address,
     token: &SecretString,
-    id: String,
+    id: Option<String>,
     report: impl AsyncFnOnce(TrialEvent) -> bool,
 ) {
-    let Ok(channel) = gateway.connect(Some(token)).await else { return };
-    let mut usage = UsageServiceClient::new(channel);
+    let record = match id {
+        Some(id) => find_record(gateway, token, id).await,
+        None => None,
+    };
+    let found = |record| TrialEvent::Recorded(Box::new(convert::record(record)));
+    report(record.map_or(TrialEvent::Unrecorded, found)).await;
+}
+
+async fn find_record(
+    gateway: &Address,
+    token: &SecretString,
+    id: String,
+) -> Option<v1::RequestRecord> {
+    let mut usage = UsageServiceClient::new(gateway.connect(Some(token)).await.ok()?);
     for delay in RECORD_DELAYS {
         sleep(delay).await;
         let request = v1::GetRequestRequest { id: id.clone() };
         let answer = with_timeout(usage.get_request(request)).await;
         if let Some(record) = answer.ok().and_then(|answer| answer.request) {
-            report(TrialEvent::Recorded(Box::new(convert::record(record)))).await;
-            return;
+            return Some(record);
         }
     }
+    None
 }
 
 // === impl TrialKey ===

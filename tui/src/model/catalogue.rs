@@ -206,6 +206,12 @@ impl CatalogueModel {
         self.deployments.iter().filter_map(|it| it.health_status(upstreams)).min()
     }
 
+    /// Returns whether the built-in simulator serves the model, as far as that is known.
+    pub fn is_simulated(&self, upstreams: &[Upstream]) -> bool {
+        let simulators = || upstreams.iter().filter(|it| it.is_simulator());
+        self.deployments.iter().any(|it| simulators().any(|known| known.name == it.upstream))
+    }
+
     /// Formats the deployments as a comma-separated list that [`Deployment::parse`] can read.
     pub fn deployments_text(&self) -> String {
         let format = |it: &Deployment| format!("{}:{}", it.upstream, it.model);

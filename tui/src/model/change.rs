@@ -266,6 +266,8 @@ pub struct IssuedSecret {
     pub label: String,
     /// The secret itself.
     pub secret: SecretString,
+    /// The models that a key may use; empty means all models of the plan.
+    pub models: Vec<String>,
 }
 
 /// A kind of secret.

@@ -95,6 +95,8 @@ pub struct Secret {
     pub label: String,
     /// The secret itself.
     pub text: SecretString,
+    /// The models that a key may use; empty means all models of the plan.
+    pub models: Vec<String>,
     /// What the user did with it.
     pub state: SecretState,
 }

@@ -167,11 +167,19 @@ pub fn subscription(model: &Model) -> Subscription {
     }
 }
 
-/// Returns the data that the fields of the open form offer.
+/// Returns the data that the fields of the open form offer, and that from which the model for the
+/// trial of a new key is chosen.
 fn offered_topics(model: &Model) -> Vec<Topic> {
-    let Some(Overlay::Form(form)) = &model.overlay else { return Vec::new() };
-    let known = form.fields.iter().filter_map(|field| field.known);
-    known.flat_map(Known::topics).copied().collect()
+    match &model.overlay {
+        Some(Overlay::Form(form)) => {
+            let known = form.fields.iter().filter_map(|field| field.known);
+            known.flat_map(Known::topics).copied().collect()
+        }
+        Some(Overlay::Secret(_)) if model.screen == Screen::Keys && model.sees_all() => {
+            vec![Topic::Upstreams, Topic::Health]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Returns whether the filter of the request log contains names, or is being typed.

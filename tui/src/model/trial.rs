@@ -31,6 +31,8 @@ pub struct Trial {
     pub scroll: usize,
     /// The record of the request.
     pub record: Option<Box<Record>>,
+    /// Whether it is known that there will be no record.
+    pub is_unrecorded: bool,
     /// Whether the record is shown instead of the answer.
     pub is_record_open: bool,
     /// The display of a new key below, which comes back when the trial is closed.
@@ -87,6 +89,8 @@ pub enum TrialEvent {
     Failed(String),
     /// The record was written.
     Recorded(Box<Record>),
+    /// There is no record: the gateway did not answer, or the record was not found in time.
+    Unrecorded,
 }
 
 // === impl TrialApi ===
@@ -125,6 +129,7 @@ impl Trial {
             is_cut: false,
             scroll: 0,
             record: None,
+            is_unrecorded: false,
             is_record_open: false,
             secret,
         }
@@ -132,12 +137,36 @@ impl Trial {
 
     /// Starts the request with this number.
     pub fn start(&mut self, run: u64) {
+        self.reset();
         self.run = run;
         self.state = TrialState::Running;
+    }
+
+    /// Forgets the request and its answer, but not the prompt. Later events of the request are
+    /// ignored, because no request has the number zero.
+    pub fn reset(&mut self) {
+        self.run = 0;
+        self.state = TrialState::Asking;
         self.answer.clear();
         self.is_cut = false;
         self.record = None;
+        self.is_unrecorded = false;
         self.show_record(false);
+    }
+
+    /// Returns why there is no record to show, if there is none.
+    pub fn missing_record(&self) -> Option<&'static str> {
+        if self.record.is_some() {
+            return None;
+        }
+        Some(match &self.state {
+            TrialState::Asking => "there is no record before a prompt is sent",
+            TrialState::Running => "the record is written when the answer ends",
+            TrialState::Done | TrialState::Failed(_) if self.is_unrecorded => {
+                "the log has no record of this request"
+            }
+            TrialState::Done | TrialState::Failed(_) => "the record has not arrived yet",
+        })
     }
 
     /// Shows the record, if there is one, or the answer.
@@ -158,6 +187,7 @@ impl Trial {
             TrialEvent::Done => self.state = TrialState::Done,
             TrialEvent::Failed(problem) => self.state = TrialState::Failed(problem),
             TrialEvent::Recorded(record) => self.record = Some(record),
+            TrialEvent::Unrecorded => self.is_unrecorded = true,
         }
     }
 }

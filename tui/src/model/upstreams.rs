@@ -145,6 +145,11 @@ pub enum BreakerState {
 // === impl Upstream ===
 
 impl Upstream {
+    /// Returns whether it is the simulator that is built into the gateway.
+    pub fn is_simulator(&self) -> bool {
+        self.url.starts_with("sim:")
+    }
+
     /// Returns the health summary, if known.
     pub fn health_status(&self) -> Option<HealthStatus> {
         let health = self.health.as_ref();

@@ -90,6 +90,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             }));
             return Vec::new();
         }
+        Action::ToggleSuspension if is_own(model, &name) => {
+            model.set_problem(format!("`{name}` is your own account, and you could not resume it"));
+            return Vec::new();
+        }
         Action::ToggleSuspension => suspension(vec![name]),
         action => return list::copy_id(model, action),
     };
@@ -120,10 +124,18 @@ fn suspend_marked(model: &mut Model) -> Vec<Effect> {
     let names: Vec<_> = active.map(|account| account.name.clone()).collect();
     if names.is_empty() {
         model.set_problem("no marked account is active: Esc takes the marks away");
+    } else if let Some(own) = names.iter().find(|name| is_own(model, name)) {
+        let reason = "you could not resume it: Space takes its mark away";
+        model.set_problem(format!("`{own}` is your own account, and {reason}"));
     } else {
         model.overlay = Some(Overlay::Form(Box::new(suspension(names))));
     }
     Vec::new()
+}
+
+/// Returns whether this is the signed-in account.
+fn is_own(model: &Model, name: &str) -> bool {
+    model.data.account.value.as_ref().is_some_and(|account| account.name == name)
 }
 
 /// Returns the form that suspends these accounts.

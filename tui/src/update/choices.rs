@@ -75,7 +75,7 @@ pub(super) fn values(model: &mut Model, mut choice: ValueChoice, action: Action)
             let Some((title, value)) = choice.values.into_iter().nth(choice.selected) else {
                 return Vec::new();
             };
-            model.set_success(format!("the {title} is in the clipboard"));
+            model.set_success(format!("the {title} was sent to the terminal's clipboard"));
             return vec![Effect::Copy(SecretString::from(value))];
         }
         Action::Move(steps) => choice.selected = moved(choice.selected, steps, choice.values.len()),

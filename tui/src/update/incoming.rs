@@ -93,8 +93,8 @@ fn changed(model: &mut Model, ChangeOutcome { notice, secret, is_batch }: Change
         model.overlay = None;
     }
     model.set_success(notice);
-    if let Some(IssuedSecret { kind, label, secret: text }) = secret {
-        let secret = Secret { kind, label, text, state: SecretState::Shown };
+    if let Some(IssuedSecret { kind, label, secret: text, models }) = secret {
+        let secret = Secret { kind, label, text, models, state: SecretState::Shown };
         model.overlay = Some(Overlay::Secret(secret));
     }
 }

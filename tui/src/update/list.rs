@@ -235,8 +235,11 @@ pub(super) fn copy_id(model: &mut Model, action: Action) -> Vec<Effect> {
     let ids = rows(model).map(|rows| rows.chosen_ids()).unwrap_or_default();
     match ids.as_slice() {
         [] => return Vec::new(),
-        [id] => model.set_success(format!("`{id}` is in the clipboard")),
-        several => model.set_success(format!("{} ids are in the clipboard", several.len())),
+        [id] => model.set_success(format!("`{id}` was sent to the terminal's clipboard")),
+        several => {
+            let count = several.len();
+            model.set_success(format!("{count} ids were sent to the terminal's clipboard"));
+        }
     }
     vec![Effect::Copy(SecretString::from(ids.join("\n")))]
 }
@@ -250,8 +253,8 @@ pub(super) fn copy_rows(model: &mut Model, format: RowFormat) -> Option<Vec<Effe
         RowFormat::Csv => "CSV",
         RowFormat::Json => "JSON",
     };
-    let rows = if count == 1 { "1 row is" } else { &format!("{count} rows are") };
-    model.set_success(format!("{rows} in the clipboard as {name}"));
+    let rows = if count == 1 { "1 row was" } else { &format!("{count} rows were") };
+    model.set_success(format!("{rows} sent to the terminal's clipboard as {name}"));
     (count > 0).then(|| vec![Effect::Copy(SecretString::from(text))])
 }
 

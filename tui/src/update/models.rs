@@ -33,11 +33,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match (action, current) {
         (Action::Copy, Some(entry)) => {
             let text = entry.curl(model.base_url.as_str()).join("\n");
-            copy(model, text, "a curl command is in the clipboard")
+            copy(model, text, "a curl command was sent to the terminal's clipboard")
         }
         (Action::CopyAgent, Some(entry)) => {
             let text = entry.agent_config(model.base_url.as_str()).join("\n");
-            copy(model, text, "the command that writes the configuration is in the clipboard")
+            let what = "the command that writes the configuration";
+            copy(model, text, &format!("{what} was sent to the terminal's clipboard"))
         }
         (Action::New, _) => {
             let id = Field::text("id", "the model id in requests, such as `llama`", "");

@@ -35,7 +35,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Copy => {
             let file = operations.current().file.clone();
             let command = line(&kind.arguments(file.as_deref()));
-            model.set_success(format!("`{command}` is in the clipboard"));
+            model.set_success(format!("`{command}` was sent to the terminal's clipboard"));
             return vec![Effect::Copy(SecretString::from(command))];
         }
         _ => return Vec::new(),

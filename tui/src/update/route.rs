@@ -31,7 +31,7 @@ pub(super) fn act(model: &mut Model, mut view: RouteView, action: Action) -> Vec
         Action::Refresh => effects.push(Effect::Explain(view.model.clone())),
         Action::Copy => {
             let command = line(&view.arguments());
-            model.set_success(format!("`{command}` is in the clipboard"));
+            model.set_success(format!("`{command}` was sent to the terminal's clipboard"));
             effects.push(Effect::Copy(SecretString::from(command)));
         }
         _ => {}

@@ -129,6 +129,7 @@ fn creates_a_key_and_shows_its_secret_once() {
         kind: SecretKind::Key,
         label: "laptop".to_owned(),
         secret: "sk-tg-secret".into(),
+        models: Vec::new(),
     };
     let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
@@ -146,6 +147,7 @@ fn a_secret_that_was_not_copied_closes_with_the_second_key() {
         kind: SecretKind::Key,
         label: "laptop".to_owned(),
         secret: "sk-tg-secret".into(),
+        models: Vec::new(),
     };
     let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
@@ -162,6 +164,7 @@ fn a_new_secret_replaces_any_overlay() {
         kind: SecretKind::Key,
         label: "late".to_owned(),
         secret: "sk-tg-secret".into(),
+        models: Vec::new(),
     };
     let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));

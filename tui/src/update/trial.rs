@@ -3,8 +3,10 @@
 use tui_input::InputRequest;
 
 use crate::effect::Effect;
+use crate::model::catalogue::CatalogueModel;
 use crate::model::overlay::{Overlay, Secret};
 use crate::model::trial::{Trial, TrialEvent, TrialRequest, TrialState};
+use crate::model::upstreams::{HealthStatus, Upstream};
 use crate::model::{Action, Model};
 
 /// The maximum number of lines that the answer scrolls up, or the record down.
@@ -18,15 +20,40 @@ pub(super) fn open(model: &mut Model) {
     }
 }
 
-/// Opens the trial of a new key with the first model of the catalogue. Its display comes back
-/// afterwards.
+/// Opens the trial of a new key, with the one of its models that is most likely to answer. Its
+/// display comes back afterwards.
 pub(super) fn open_with_key(model: &mut Model, secret: Secret) {
-    match model.data.models.entries.first() {
-        Some(entry) => {
-            let trial = Trial::new(entry.id.clone(), Some(secret));
-            model.overlay = Some(Overlay::Trial(Box::new(trial)));
+    let upstreams = &model.data.upstreams.entries;
+    let best = offered(model, Some(&secret)).min_by_key(|entry| doubt(entry, upstreams));
+    let overlay = match best.map(|entry| entry.id.clone()) {
+        Some(id) => Overlay::Trial(Box::new(Trial::new(id, Some(secret)))),
+        None => {
+            model.set_problem("the catalogue has no model that this key may use");
+            Overlay::Secret(secret)
         }
-        None => model.overlay = Some(Overlay::Secret(secret)),
+    };
+    model.overlay = Some(overlay);
+}
+
+/// Returns the models that can be tried, in the order of the catalogue: those of the key, or all.
+fn offered<'a>(
+    model: &'a Model,
+    secret: Option<&'a Secret>,
+) -> impl Iterator<Item = &'a CatalogueModel> {
+    let allowed = secret.map_or(&[][..], |secret| secret.models.as_slice());
+    let entries = model.data.models.entries.iter();
+    entries.filter(move |entry| allowed.is_empty() || allowed.contains(&entry.id))
+}
+
+/// Orders models by how likely they are to answer, the most likely first. The built-in simulator
+/// always answers; an upstream without recent requests may have no server.
+fn doubt(entry: &CatalogueModel, upstreams: &[Upstream]) -> u8 {
+    match entry.health_status(upstreams) {
+        Some(HealthStatus::Healthy) => 0,
+        _ if entry.is_simulated(upstreams) => 1,
+        Some(HealthStatus::Idle | HealthStatus::Shaky | HealthStatus::Probing) => 2,
+        None => 3,
+        Some(HealthStatus::Down | HealthStatus::NoKey) => 4,
     }
 }
 
@@ -37,18 +64,28 @@ pub(super) fn act(model: &mut Model, mut trial: Box<Trial>, action: Action) -> V
     match action {
         Action::Back if trial.is_record_open => trial.show_record(false),
         Action::Back => return close(model, *trial),
-        Action::OpenRecord => trial.show_record(!trial.is_record_open),
+        Action::OpenRecord => match trial.missing_record() {
+            Some(reason) => model.set_problem(reason),
+            None => trial.show_record(!trial.is_record_open),
+        },
         Action::Submit if !is_running && !trial.prompt.value().trim().is_empty() => {
             model.trials += 1;
             trial.start(model.trials);
             effects.push(Effect::Try(request(model, &trial)));
         }
-        Action::Complete if !is_running => trial.api = trial.api.other(),
+        Action::Complete if !is_running => {
+            trial.api = trial.api.other();
+            trial.reset();
+        }
         Action::NextModel if !is_running => {
-            let ids = || model.data.models.entries.iter().map(|it| it.id.as_str());
+            let ids = || offered(model, trial.secret.as_ref()).map(|it| it.id.as_str());
             let after = ids().skip_while(|id| *id != trial.model).nth(1);
-            if let Some(next) = after.or_else(|| ids().next()) {
-                next.clone_into(&mut trial.model);
+            match after.or_else(|| ids().next()).filter(|next| *next != trial.model) {
+                Some(next) => {
+                    trial.model = next.to_owned();
+                    trial.reset();
+                }
+                None => model.set_problem("there is no other model to try"),
             }
         }
         Action::Move(rows) => {

@@ -17,13 +17,13 @@ use crate::model::money::short_dollars;
 use crate::model::usage::{Period, Range, Usage};
 
 use super::usage::change_text;
-use super::widget::area::{Areas, covered, nice_maximum};
+use super::widget::area::{Areas, Scale, covered};
 use super::widget::frame::popup;
 use super::widget::status::empty;
-use super::widget::text::{UNKNOWN, approximate_count, count, duration, fit};
+use super::widget::text::{UNKNOWN, approximate_count, count, duration, fit, several};
 
 /// The width of the labels at the left.
-const AXIS_WIDTH: u16 = 8;
+const AXIS_WIDTH: u16 = 10;
 /// The width of the legend.
 const LEGEND_WIDTH: u16 = 30;
 /// The signs for a growing number of requests in a cell of the heat map.
@@ -82,10 +82,10 @@ fn title(model: &Model, view: ChartView) -> String {
     let sum = view.measure.of(&usage.totals);
     let title = format!("{title} · {}", value(view.measure, sum));
     match &screen.before.value {
-        Some(before) => {
-            let change = change_text(sum, view.measure.of(&before.totals));
-            format!("{title}, {change} on the {range} before (line)")
-        }
+        Some(before) => match change_text(sum, view.measure.of(&before.totals)) {
+            Some(change) => format!("{title}, {change} on the {range} before (line)"),
+            None => format!("{title}, none in the {range} before"),
+        },
         None => title,
     }
 }
@@ -111,7 +111,7 @@ fn areas(
     let before = model.data.usage.before.value.as_ref().map(|it| measure.values(&it.series));
     let sums = measure.values(&usage.series);
     let highest = sums.iter().chain(before.iter().flatten()).max().copied().unwrap_or(0);
-    let max = nice_maximum(highest);
+    let scale = Scale::up_to(highest);
     let mut model_number = 0;
     let mut styled = Vec::new();
     for layer in &layers {
@@ -130,9 +130,9 @@ fn areas(
     }
     let line = before.as_deref().map(|values| (theme.faint(), values));
     let shown = styled.iter().map(|(_, style, values)| (*style, *values)).collect();
-    Areas { layers: shown, line, max }.render(buffer, plot);
+    Areas { layers: shown, line, max: scale.top }.render(buffer, plot);
     mark(model, usage.series.len(), cursor, buffer, plot);
-    value_axis(model, measure, max, buffer, axis);
+    value_axis(model, measure, scale, buffer, axis);
 
     // The legend is in the order of the areas, the topmost first.
     let mut rows = Vec::new();
@@ -234,13 +234,13 @@ fn column_of(index: usize, count: usize, plot: Rect) -> Option<u16> {
     plot.x.checked_add(u16::try_from(middle).ok()?)
 }
 
-fn value_axis(model: &Model, measure: Measure, max: u64, buffer: &mut Buffer, axis: Rect) {
-    let rows = axis.height;
-    let marks = [(0, max), (rows / 4, max / 4 * 3), (rows / 2, max / 2), (rows * 3 / 4, max / 4)];
-    for (row, number) in marks {
-        if row > 0 && (rows < 8 || max < 4) {
-            continue;
-        }
+/// Draws the labels of the values. Without room for all of them, the highest remains.
+fn value_axis(model: &Model, measure: Measure, scale: Scale, buffer: &mut Buffer, axis: Rect) {
+    let rows = u128::from(axis.height);
+    let count = if rows < 8 { 1 } else { usize::MAX };
+    for number in scale.labels().take(count) {
+        let below_top = u128::from(scale.top - number) * rows / u128::from(scale.top);
+        let row = u16::try_from(below_top).unwrap_or(u16::MAX);
         let width = axis.width.saturating_sub(1);
         let place = Rect { y: axis.y.saturating_add(row), height: 1, width, ..axis };
         let label = Span::styled(value(measure, number), model.theme.faint());
@@ -296,8 +296,8 @@ fn reading_text(model: &Model, period: &Period, cursor: usize) -> String {
     };
     let then = before.map(|it| format!(" ({} before)", count(Some(it.totals.requests))));
     format!(
-        "{time}  {} requests{}, errors: {}  {}  {} in, {} out",
-        count(Some(totals.requests)),
+        "{time}  {}{}, errors: {}  {}  {} in, {} out",
+        several(totals.requests, "request"),
         then.unwrap_or_default(),
         count(Some(totals.errors)),
         short_dollars(Measure::Cost.of(totals)),

@@ -13,7 +13,7 @@ use crate::model::operations::{
 
 use super::widget::detail::{Detail, plain};
 use super::widget::frame::{frame, frame_with_note};
-use super::widget::text::{UNKNOWN, ago, count, duration, fit};
+use super::widget::text::{UNKNOWN, ago, count, duration, fit, several};
 
 const MIB: u64 = 1 << 20;
 /// The widths of the columns before the result.
@@ -133,13 +133,7 @@ fn verdict(model: &Model, found: &Verification) -> Span<'static> {
     if found.is_ok {
         return Span::styled("everything adds up", model.theme.good());
     }
-    let number = usize::try_from(found.found).unwrap_or(usize::MAX);
-    Span::styled(several(number, "difference"), model.theme.bad())
-}
-
-fn several(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", count(u64::try_from(number).ok()))
+    Span::styled(several(found.found, "difference"), model.theme.bad())
 }
 
 fn detail<'a>(model: &'a Model, kind: OperationKind, run: &'a OperationRun) -> Detail<'a> {
@@ -220,7 +214,7 @@ fn verification<'a>(model: &Model, found: &'a Verification, detail: &mut Detail<
         .row("entries", plain(count(Some(found.entries))))
         .row("charges", plain(count(Some(found.charges))))
         .row("requests", plain(count(Some(found.requests))))
-        .row("sums", plain(count(Some(found.sums))));
+        .row("sums", plain(format!("{} checked", count(Some(found.sums)))));
     if found.under_way > 0 {
         let text = format!("{} balances kept changing: memory not compared", found.under_way);
         detail.row("under way", plain(text));

@@ -22,6 +22,13 @@ use super::widget::text::{
     UNKNOWN, approximate_count, count, dollars, fit, limit, short_count, upcoming,
 };
 
+/// The width of the text of a limit, unless one is longer.
+const LIMIT_TEXT_WIDTH: u16 = 15;
+/// The width that the names of limits have before their bars.
+const MIN_LIMIT_NAME_WIDTH: u16 = 16;
+/// The width of a bar of a limit, unless names of [`MIN_LIMIT_NAME_WIDTH`] need it.
+const MIN_BAR_WIDTH: u16 = 1;
+
 /// Draws the overview.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let is_tall = area.height >= 30;
@@ -124,8 +131,11 @@ fn limits(model: &Model, buffer: &mut Buffer, area: Rect) {
                     Line::from(Span::styled(text, theme.faint())).render(last, buffer);
                 }
             }
-            for (limit, row) in shown.into_iter().zip(inside.rows()) {
-                limit_row(model, limit, buffer, row);
+            let texts: Vec<_> =
+                shown.iter().map(|it| [limit_name(model, it), limit_text(model, it)]).collect();
+            let widths = limit_widths(&texts, inside.width);
+            for ((limit, texts), row) in shown.into_iter().zip(&texts).zip(inside.rows()) {
+                limit_row(model, limit, texts, widths, buffer, row);
             }
         }
         Some(_) => empty(theme, &limits.fetch, "no limits", buffer, inside),
@@ -161,16 +171,45 @@ fn key_name<'a>(model: &'a Model, id: &'a str) -> &'a str {
     key.map_or(id, |key| key.label.as_str())
 }
 
-fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
+/// Returns the widths of the names and of the texts of limits. The names have what they need before
+/// the bars; only very long ones are cut.
+fn limit_widths(texts: &[[String; 2]], width: u16) -> [u16; 2] {
+    let widest = |column: usize| {
+        let widest = texts.iter().map(|it| Span::raw(&it[column]).width()).max().unwrap_or(0);
+        u16::try_from(widest).unwrap_or(u16::MAX)
+    };
+    let text = widest(1).max(LIMIT_TEXT_WIDTH);
+    let room = width.saturating_sub(text.saturating_add(2));
+    let most = room.saturating_sub(MIN_BAR_WIDTH).max(room.min(MIN_LIMIT_NAME_WIDTH));
+    [widest(0).clamp(MIN_LIMIT_NAME_WIDTH.min(most), most), text]
+}
+
+fn limit_row(
+    model: &Model,
+    limit: &LimitUse,
+    [name, text]: &[String; 2],
+    [name_width, text_width]: [u16; 2],
+    buffer: &mut Buffer,
+    row: Rect,
+) {
     let theme = model.theme;
-    let label = Constraint::Length(match row.width {
-        ..60 => 16,
-        60.. => 22,
-    });
-    let [left, middle, right] =
-        Layout::horizontal([label, Constraint::Fill(1), Constraint::Length(15)])
-            .spacing(1)
-            .areas(row);
+    let [left, middle, right] = Layout::horizontal([
+        Constraint::Length(name_width),
+        Constraint::Fill(1),
+        Constraint::Length(text_width),
+    ])
+    .spacing(1)
+    .areas(row);
+    Line::styled(fit(name, left.width.into()), theme.faint()).render(left, buffer);
+    gauge(theme, limit.used, limit.limit, buffer, middle);
+    let style = match usage_style(theme, limit.used, limit.limit) {
+        style if limit.used >= limit.limit => style,
+        _ => Style::new(),
+    };
+    Line::styled(text.as_str(), style).right_aligned().render(right, buffer);
+}
+
+fn limit_name(model: &Model, limit: &LimitUse) -> String {
     let kind = match limit.kind {
         Some(LimitKind::Requests) => "requests/min",
         Some(LimitKind::Tokens) => "tokens/min",
@@ -179,13 +218,14 @@ fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
         Some(LimitKind::Spending) => "spending",
         None => UNKNOWN,
     };
-    let name = match limit.scope {
+    match limit.scope {
         Some(LimitScope::Plan) | None => kind.to_owned(),
         Some(LimitScope::Model) => format!("{kind} {}", limit.subject),
         Some(LimitScope::Key) => format!("{kind} {}", key_name(model, &limit.subject)),
-    };
-    Line::styled(fit(&name, left.width.into()), theme.faint()).render(left, buffer);
-    gauge(theme, limit.used, limit.limit, buffer, middle);
+    }
+}
+
+fn limit_text(model: &Model, limit: &LimitUse) -> String {
     let number = |number: u64| match limit.kind {
         Some(LimitKind::Spending) => {
             let cents = number / 10_000_000;
@@ -193,17 +233,12 @@ fn limit_row(model: &Model, limit: &LimitUse, buffer: &mut Buffer, row: Rect) {
         }
         _ => approximate_count(number),
     };
-    let style = match usage_style(theme, limit.used, limit.limit) {
-        style if limit.used >= limit.limit => style,
-        _ => Style::new(),
-    };
     // For an exhausted limit, the reset time matters more than the amount.
-    let text = match limit.resets_at {
+    match limit.resets_at {
         _ if limit.observed && limit.used >= limit.limit => "only noted".to_owned(),
         Some(at) if limit.used >= limit.limit => {
             format!("until {}", upcoming(at, model.now, &model.zone))
         }
         _ => format!("{} of {}", number(limit.used), number(limit.limit)),
-    };
-    Line::styled(text, style).right_aligned().render(right, buffer);
+    }
 }

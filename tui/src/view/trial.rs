@@ -5,9 +5,9 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use crate::model::Model;
 use crate::model::record::Record;
 use crate::model::trial::{Trial, TrialState};
+use crate::model::{Model, Notice};
 
 use super::usage;
 use super::widget::field;
@@ -52,7 +52,11 @@ pub(super) fn render(model: &Model, trial: &Trial, buffer: &mut Buffer, area: Re
         }
         _ => answer(model, trial, buffer, middle),
     }
-    let line = Span::styled(fit(&state(trial), bottom.width.into()), theme.faint());
+    let (text, style) = match &model.notice {
+        Some(Notice::Problem(problem)) => (problem.clone(), theme.bad()),
+        _ => (state(trial), theme.faint()),
+    };
+    let line = Span::styled(fit(&text, bottom.width.into()), style);
     Line::from(line).render(bottom, buffer);
 }
 
@@ -86,8 +90,10 @@ fn state(trial: &Trial) -> String {
             "a key `tui trial` is made for it, which ends in an hour and may spend $1".to_owned()
         }
         (TrialState::Running, None) => "answering…".to_owned(),
+        (TrialState::Done, None) if trial.is_unrecorded => "the log has no record of it".to_owned(),
         (TrialState::Done, None) => "waiting for the record…".to_owned(),
-        (TrialState::Failed(_), None) => "it failed".to_owned(),
+        (TrialState::Failed(_), None) if trial.is_unrecorded => "it failed".to_owned(),
+        (TrialState::Failed(_), None) => "it failed; waiting for the record…".to_owned(),
     }
 }
 

@@ -11,7 +11,9 @@ use super::panes::Panes;
 use super::widget::chart::trend;
 use super::widget::detail::{Detail, plain};
 use super::widget::table::Column;
-use super::widget::text::{UNKNOWN, ago, count, duration, full_time, short_count, time_of_day};
+use super::widget::text::{
+    UNKNOWN, ago, count, duration, full_time, several, short_count, time_of_day,
+};
 
 const COLUMNS: &[Column] = &[
     Column::text("name", 12, 1, 0),
@@ -150,8 +152,8 @@ fn check<'a>((path, interval_ms): &'a (String, u32), upstream: &Upstream) -> Spa
 }
 
 fn recent_requests(health: &Health) -> String {
-    let (requests, failures) = (count(Some(health.requests)), count(Some(health.failures)));
-    format!("{requests} requests, {failures} failed")
+    let failures = count(Some(health.failures));
+    format!("{}, {failures} failed", several(health.requests, "request"))
 }
 
 fn last_error(model: &Model, health: &Health) -> Option<Span<'static>> {

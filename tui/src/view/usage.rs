@@ -131,14 +131,16 @@ fn totals(model: &Model, totals: Option<&Totals>, buffer: &mut Buffer, area: Rec
         _ => theme.good(),
     };
     let before = model.data.usage.before.value.as_ref().map(|it| &it.totals);
+    let mut requests = number(|it| Some(it.requests));
     // How the value differs from that of the period before, if there is room.
-    let with_change = |measure: Measure, text: String| match (totals, before) {
-        (Some(now), Some(then)) if area.width >= 24 => {
-            format!("{}  {text}", change_text(measure.of(now), measure.of(then)))
+    if let (Some(now), Some(then)) = (totals, before) {
+        let change = change_text(Measure::Requests.of(now), Measure::Requests.of(then));
+        let change = change.unwrap_or_else(|| "none before".to_owned());
+        let needed = "requests".len() + 1 + change.chars().count() + 2 + requests.chars().count();
+        if area.width >= 24 && usize::from(area.width) >= needed {
+            requests = format!("{change}  {requests}");
         }
-        _ => text,
-    };
-    let requests = with_change(Measure::Requests, number(|it| Some(it.requests)));
+    }
     let cost = dollars(totals.and_then(|it| it.cost_usd.as_deref()));
     let lines = [
         ("requests", Span::raw(requests)),
@@ -193,18 +195,19 @@ fn series(model: &Model) -> Vec<(String, u64)> {
     series.map(|it| (label(it.start), it.totals.tokens.total().unwrap_or(0))).collect()
 }
 
-/// Describes how much a value differs from an earlier one: `▲ 12%`, `▼ 3%`, `± 0%` or `new`.
-pub(super) fn change_text(value: u64, before: u64) -> String {
+/// Describes how much a value differs from an earlier one: `▲ 12%`, `▼ 3%` or `± 0%`. Returns
+/// `None` if only the earlier one is zero.
+pub(super) fn change_text(value: u64, before: u64) -> Option<String> {
     if before == 0 {
-        return if value == 0 { "± 0%" } else { "new" }.to_owned();
+        return (value == 0).then(|| "± 0%".to_owned());
     }
     let percent = value.abs_diff(before).saturating_mul(100) / before;
-    match value.cmp(&before) {
+    Some(match value.cmp(&before) {
         _ if percent == 0 => "± 0%".to_owned(),
         std::cmp::Ordering::Less => format!("▼ {percent}%"),
         _ if percent > 999 => format!("▲ ×{}", value / before),
         _ => format!("▲ {percent}%"),
-    }
+    })
 }
 
 /// Draws the token count per label as bars.

@@ -169,6 +169,7 @@ fn take(model: &mut Model, step: Step) {
                 kind: SecretKind::Key,
                 label: "型".repeat(99),
                 secret: "sk-tg-型".into(),
+                models: Vec::new(),
             });
             Some(Message::Changed(Ok(ChangeOutcome {
                 notice: "型 ".repeat(99),

@@ -81,7 +81,12 @@ fn first_minute() -> Vec<(Buffer, u32)> {
     show(&mut model, 1_500);
     act(&mut model, Action::Submit);
     let secret = format!("sk-tg-d954a5ca9647-{}", "01234567".repeat(7)).into();
-    let made = IssuedSecret { kind: SecretKind::Key, label: "laptop".to_owned(), secret };
+    let made = IssuedSecret {
+        kind: SecretKind::Key,
+        label: "laptop".to_owned(),
+        secret,
+        models: Vec::new(),
+    };
     let notice = "key `laptop` is created".to_owned();
     let done = ChangeOutcome { notice, secret: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));

@@ -162,8 +162,12 @@ fn people_are_managed_from_the_account_or_by_its_admins() {
     act(&mut model, Action::Remove);
     check("people_remove", &mut model);
     act(&mut model, Action::Back);
-    let secret =
-        IssuedSecret { kind: SecretKind::Person, label: "dave".into(), secret: "tgr-4c3f".into() };
+    let secret = IssuedSecret {
+        kind: SecretKind::Person,
+        label: "dave".into(),
+        secret: "tgr-4c3f".into(),
+        models: Vec::new(),
+    };
     let notice = "`dave` is added, and signs in with the code".to_owned();
     let added = ChangeOutcome { notice, secret: Some(secret), is_batch: false };
     update(&mut model, Message::Changed(Ok(added)));
@@ -345,8 +349,12 @@ fn forms_confirmations_and_secrets() {
     act(&mut model, Action::New);
     write(&mut model, "laptop");
     check("form_key", &mut model);
-    let made =
-        IssuedSecret { kind: SecretKind::Key, label: "laptop".to_owned(), secret: secret().into() };
+    let made = IssuedSecret {
+        kind: SecretKind::Key,
+        label: "laptop".to_owned(),
+        secret: secret().into(),
+        models: Vec::new(),
+    };
     let done = ChangeOutcome {
         notice: "key `laptop` is made".to_owned(),
         secret: Some(made),

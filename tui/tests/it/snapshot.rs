@@ -78,9 +78,12 @@ async fn a_snapshot_that_cannot_be_made_says_why() {
         assert!(!output.status.success() && output.stdout.is_empty());
         assert!(text(&output.stderr).contains(problem), "{}", text(&output.stderr));
     }
-    let nowhere = "http://127.0.0.1:1".to_owned();
-    let output = tui(nowhere, Some(TOKEN), &["--snapshot"]).await;
-    assert!(text(&output.stderr).contains("no gateway at"), "{}", text(&output.stderr));
+    for token in [Some(TOKEN), None] {
+        let nowhere = "http://127.0.0.1:1".to_owned();
+        let output = tui(nowhere, token, &["--snapshot"]).await;
+        assert!(!output.status.success());
+        assert!(text(&output.stderr).contains("no gateway at"), "{}", text(&output.stderr));
+    }
 }
 
 #[tokio::test]

@@ -139,7 +139,7 @@ fn only_active_accounts_are_suspended_and_only_the_marked_ones() {
     use AccountStatus::{Active, Suspended};
     let mut model = accounts();
     let load_with = |model: &mut Model, statuses: [AccountStatus; 3]| {
-        let names = ["ada", "bob", "cleo"].into_iter().zip(statuses);
+        let names = ["amy", "bob", "cleo"].into_iter().zip(statuses);
         let accounts =
             names.map(|(name, status)| Account { status, ..account(name, Role::Member) });
         load(model, Loaded::Accounts(accounts.collect()));
@@ -151,7 +151,7 @@ fn only_active_accounts_are_suspended_and_only_the_marked_ones() {
     press(&mut model, KeyCode::Char('s'));
     write(&mut model, "unpaid");
     let requested = change(&press(&mut model, KeyCode::Enter));
-    assert_eq!(requested, "Batch([Suspend { account: \"ada\", reason: \"unpaid\" }])");
+    assert_eq!(requested, "Batch([Suspend { account: \"amy\", reason: \"unpaid\" }])");
     // A failure keeps the marks for the next attempt.
     update(&mut model, Message::Changed(Err("0 of 1 are done".to_owned())));
     press(&mut model, KeyCode::Esc);
@@ -166,6 +166,21 @@ fn only_active_accounts_are_suspended_and_only_the_marked_ones() {
     write(&mut model, "unpaid");
     let requested = change(&press(&mut model, KeyCode::Enter));
     assert!(requested.contains("\"cleo\""), "{requested}");
+}
+
+#[test]
+fn the_own_account_is_not_suspended_with_others() {
+    let mut model = accounts();
+    press(&mut model, KeyCode::Home);
+    for _ in 0..3 {
+        press(&mut model, KeyCode::Char(' '));
+    }
+    assert_eq!(model.data.accounts.marked().len(), 3);
+    press(&mut model, KeyCode::Char('s'));
+    assert!(model.overlay.is_none(), "{:?}", model.overlay);
+    assert!(
+        matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("`ada` is your own"))
+    );
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::model::Action;
-use crate::model::catalogue::CatalogueModel;
+use crate::model::catalogue::{CatalogueModel, Deployment};
 use crate::model::record::Record;
 use crate::model::trial::{TrialApi, TrialEvent, TrialRequest, TrialState};
+use crate::model::upstreams::Upstream;
 
 fn models() -> Model {
     let mut model = signed_in(Role::Member);
@@ -61,6 +62,7 @@ fn a_new_key_can_be_tried_and_comes_back() {
         kind: SecretKind::Key,
         label: "laptop".to_owned(),
         secret: "sk-tg-secret".into(),
+        models: Vec::new(),
     };
     let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
     update(&mut model, Message::Changed(Ok(done)));
@@ -118,6 +120,7 @@ fn the_record_of_a_trial_is_shown_whether_or_not_the_log_has_it() {
         }
     };
     assert!(!open(&mut model), "there is none yet");
+    assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("answer ends")));
     update(&mut model, Message::Trial(1, TrialEvent::Done));
     let record = Record { id: "mine".to_owned(), ..Record::default() };
     update(&mut model, Message::Trial(1, TrialEvent::Recorded(Box::new(record))));
@@ -128,4 +131,80 @@ fn the_record_of_a_trial_is_shown_whether_or_not_the_log_has_it() {
     assert_eq!(trial(&model), ("", &TrialState::Done));
     press(&mut model, KeyCode::Esc);
     assert!(model.overlay.is_none());
+}
+
+#[test]
+fn a_new_key_is_tried_with_its_models_only_and_first_with_the_one_that_answers() {
+    let mut model = signed_in(Role::Owner);
+    press(&mut model, KeyCode::Char('2'));
+    let entry = |id: &str, upstream: &str| CatalogueModel {
+        id: id.to_owned(),
+        deployments: Deployment::parse(upstream).into_iter().collect(),
+        ..CatalogueModel::default()
+    };
+    let entries = [entry("llama", "local"), entry("sim-chat", "sim"), entry("zeta", "sim")];
+    load(&mut model, Loaded::Models(entries.to_vec()));
+    let upstream = |name: &str, url: &str| Upstream {
+        name: name.to_owned(),
+        url: url.to_owned(),
+        ..Upstream::default()
+    };
+    let upstreams = vec![upstream("local", "http://127.0.0.1:9/v1"), upstream("sim", "sim:")];
+    load(&mut model, Loaded::Upstreams(upstreams));
+    let mut try_key = |models: &[&str]| {
+        let made = IssuedSecret {
+            kind: SecretKind::Key,
+            label: "laptop".to_owned(),
+            secret: "sk-tg-secret".into(),
+            models: models.iter().map(|it| (*it).to_owned()).collect(),
+        };
+        let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
+        update(&mut model, Message::Changed(Ok(done)));
+        press(&mut model, KeyCode::Char('t'));
+        let first = tried(&model);
+        press_next(&mut model);
+        (first, tried(&model))
+    };
+    let pair = |first: &str, second: &str| (first.to_owned(), second.to_owned());
+    assert_eq!(try_key(&["zeta"]), pair("zeta", "zeta"));
+    assert_eq!(try_key(&["llama", "zeta"]), pair("zeta", "llama"));
+    assert_eq!(try_key(&[]), pair("sim-chat", "zeta"));
+    // None of the models of the key is in the catalogue.
+    let made = IssuedSecret {
+        kind: SecretKind::Key,
+        label: "laptop".to_owned(),
+        secret: "sk-tg-secret".into(),
+        models: vec!["gone".to_owned()],
+    };
+    let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
+    update(&mut model, Message::Changed(Ok(done)));
+    press(&mut model, KeyCode::Char('t'));
+    assert!(matches!(model.overlay, Some(Overlay::Secret(_))));
+}
+
+#[test]
+fn the_next_model_starts_without_the_answer_of_the_one_before() {
+    let mut model = models();
+    press(&mut model, KeyCode::Char('t'));
+    write(&mut model, "Say hi");
+    press(&mut model, KeyCode::Enter);
+    update(&mut model, Message::Trial(1, TrialEvent::Failed("HTTP 502".to_owned())));
+    press_next(&mut model);
+    assert_eq!((tried(&model).as_str(), trial(&model)), ("b", ("", &TrialState::Asking)));
+    update(&mut model, Message::Trial(1, TrialEvent::Text("late".to_owned())));
+    assert_eq!(trial(&model).0, "");
+}
+
+fn tried(model: &Model) -> String {
+    match &model.overlay {
+        Some(Overlay::Trial(trial)) => trial.model.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Presses Ctrl-N.
+fn press_next(model: &mut Model) {
+    let key = Event::Key(KeyEvent::new(KeyCode::Char('n'), KeyModifiers::CONTROL));
+    let message = keymap::message(model.focus(), &key).unwrap();
+    update(model, message);
 }

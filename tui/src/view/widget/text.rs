@@ -123,6 +123,13 @@ pub fn approximate_count(count: u64) -> String {
     }
 }
 
+/// Formats a number of things: `1 request`, `2 requests`.
+pub fn several(number: impl TryInto<u64>, noun: &str) -> String {
+    let number = number.try_into().ok();
+    let plural = if number == Some(1) { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
 /// Formats an optional limit.
 pub fn limit(limit: Option<u64>) -> String {
     limit.map_or_else(|| "no limit".to_owned(), |limit| count(Some(limit)))
