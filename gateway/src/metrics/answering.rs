@@ -208,10 +208,10 @@ mod tests {
         result.unwrap();
     }
 
-    /// Regression test: nothing told that a request had ended whose client went away during the answer, and the port waited
+    /// Regression test: no notification came when a client went away during the answer, and the port waited
     /// for it forever.
     #[tokio::test]
-    async fn the_end_of_a_request_is_told_if_its_client_goes_away() {
+    async fn a_request_ends_with_a_notification_if_its_client_goes_away() {
         let (answering, activity, ended) = answering();
         let (mut client, server) = duplex(1_024);
         let io = TokioIo::new(answering.io(server));

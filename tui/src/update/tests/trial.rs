@@ -85,7 +85,8 @@ fn only_the_secret_of_a_key_offers_a_trial() {
         (SecretKind::Person, false),
     ] {
         let mut model = models();
-        let made = IssuedSecret { kind, label: "laptop".to_owned(), secret: "secret".into() };
+        let (label, secret) = ("laptop".to_owned(), "secret".into());
+        let made = IssuedSecret { kind, label, secret, models: Vec::new() };
         let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
         update(&mut model, Message::Changed(Ok(done)));
         assert_eq!(model.allows(Action::Try), can, "{kind:?}");
