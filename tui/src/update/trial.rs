@@ -25,12 +25,11 @@ pub(super) fn open(model: &mut Model) {
 pub(super) fn open_with_key(model: &mut Model, secret: Secret) {
     let upstreams = &model.data.upstreams.entries;
     let best = offered(model, Some(&secret)).min_by_key(|entry| doubt(entry, upstreams));
-    let overlay = match best.map(|entry| entry.id.clone()) {
-        Some(id) => Overlay::Trial(Box::new(Trial::new(id, Some(secret)))),
-        None => {
-            model.set_problem("the catalogue has no model that this key may use");
-            Overlay::Secret(secret)
-        }
+    let overlay = if let Some(id) = best.map(|entry| entry.id.clone()) {
+        Overlay::Trial(Box::new(Trial::new(id, Some(secret))))
+    } else {
+        model.set_problem("the catalogue has no model that this key may use");
+        Overlay::Secret(secret)
     };
     model.overlay = Some(overlay);
 }
@@ -82,7 +81,7 @@ pub(super) fn act(model: &mut Model, mut trial: Box<Trial>, action: Action) -> V
             let after = ids().skip_while(|id| *id != trial.model).nth(1);
             match after.or_else(|| ids().next()).filter(|next| *next != trial.model) {
                 Some(next) => {
-                    trial.model = next.to_owned();
+                    next.clone_into(&mut trial.model);
                     trial.reset();
                 }
                 None => model.set_problem("there is no other model to try"),
