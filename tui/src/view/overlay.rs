@@ -7,17 +7,17 @@ use ratatui::widgets::{Paragraph, Widget, Wrap};
 use secrecy::ExposeSecret;
 
 use crate::keymap;
-use crate::model::Model;
 use crate::model::change::SecretKind;
 use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form};
 use crate::model::overlay::{Choice, Confirm, Overlay, Palette, Secret, SecretState};
+use crate::model::{Model, Notice};
 use crate::theme::Theme;
 
 use super::widget::field;
 use super::widget::frame::popup;
 use super::widget::text::fit;
-use super::{chart, choices, filter, help, picker, route, trial};
+use super::{chart, choices, filter, help, picker, route, shell, trial};
 
 /// The maximum number of visible palette commands.
 const MAX_VISIBLE_COMMANDS: usize = 10;
@@ -56,7 +56,12 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
         Some(Overlay::Confirm(question)) => confirm(model.theme, question, buffer, body),
         Some(Overlay::Route(view)) => route::render(model, view, buffer, body),
         Some(Overlay::Trial(open)) => trial::render(model, open, buffer, body),
-        Some(Overlay::Secret(key)) => secret(model.theme, key, buffer, body),
+        Some(Overlay::Secret(key)) => {
+            secret(model.theme, key, buffer, body);
+            if matches!(model.notice, Some(Notice::Problem(_))) {
+                shell::notice(model, buffer, body);
+            }
+        }
     }
 }
 
