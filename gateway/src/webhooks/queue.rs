@@ -2,7 +2,7 @@
 //!
 //! Accounts take turns, and each has a bounded number of places, so that the messages about one delay those about others
 //! by one message at a time. A message replaces one that waits about the same subject: only the newest state matters to
-//! a receiver. The message about the ledger has a place of its own, because it tells that requests are not recorded. A
+//! a receiver. There is always a place for the message about the ledger, because requests are not recorded then. A
 //! message that the endpoint did not accept waits for its next attempt, and keeps no other one from being sent.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
