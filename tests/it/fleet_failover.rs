@@ -86,8 +86,8 @@ async fn what_a_failover_lost_is_refused_by_all_gateways() {
     }
     let verified = verify(&operator).await;
     assert!(verified.ok, "{:?}", verified.differences);
-    // Each gateway had obtained at least $0.9 of the lost credit. Until the heartbeat after the failover, it admits some
-    // hundred requests of less than $0.0001 each.
+    // Each gateway had obtained at least $0.9 of the lost credit, a quarter of what was left, and may spend it only until
+    // its heartbeat sees the failover.
     let overspent = adam_at_two.account().await.balance_usd;
     assert!(overspent.parse::<f64>().unwrap() > -0.2, "{overspent}");
     for gateway in [one, two] {

@@ -38,7 +38,7 @@ pub(super) fn start(
         telemetry: reports.telemetry().cloned(),
         webhooks: monitoring.webhooks.clone(),
         captures: edge.captures.clone(),
-        allocations: storage.allocations.clone(),
+        allocations: storage.allocations(),
         directory: accounting.directory.clone(),
         ledger: accounting.ledger.clone(),
         cancellations: edge.cancellations.clone(),

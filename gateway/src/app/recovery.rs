@@ -71,8 +71,8 @@ async fn replay_journal(config: &Config, storage: &Storage) -> Result<Journal> {
         Durability::Process => journal,
         Durability::Power => journal.with_sync().context("starting to sync the journal")?,
     };
-    let allocations = storage.allocations.as_deref();
-    let replayed = recovered.commit(store, allocations).await;
+    let allocations = storage.allocations();
+    let replayed = recovered.commit(store, allocations.as_deref()).await;
     replayed.context("replaying the journal")?;
     if let Some(allocations) = allocations {
         // What an earlier process had; its records are stored now.

@@ -22,8 +22,6 @@ pub(super) struct Storage {
     pub(super) schema: Schema,
     /// `None` if only this gateway can use the store.
     pub(super) shared: Option<SharedStore>,
-    /// The balances and limits that gateways share; `None` if only this one can use the store.
-    pub(super) allocations: Option<Arc<dyn Allocations>>,
     /// The idempotency keys that gateways share; `None` if there is nothing to share, because they are ignored or only
     /// this gateway can use the store.
     pub(super) idempotency_claims: Option<Arc<dyn IdempotencyClaims>>,
@@ -76,13 +74,17 @@ impl Storage {
             store: backend.store(),
             schema: backend.schema(),
             shared,
-            allocations: backend.shared().map(|store| store as Arc<dyn Allocations>),
             idempotency_claims: with_replay.map(|store| store as Arc<dyn IdempotencyClaims>),
             contact,
             clock,
             fenced,
             backend,
         })
+    }
+
+    /// Returns the balances and limits that gateways share; `None` if only this one can use the store.
+    pub(super) fn allocations(&self) -> Option<Arc<dyn Allocations>> {
+        self.shared.as_ref().map(|shared| shared.database.clone() as Arc<dyn Allocations>)
     }
 
     /// Gives back what this gateway has of shared balances and limits, and leaves the other gateways. See

@@ -70,8 +70,7 @@ impl Control {
     ) -> Result<(), ControlError> {
         caller.require(Permission::ChangeCatalogue)?;
         self.write(Some(caller), move |control| async move {
-            let upstream = control.directory.catalogue().upstreams.get(name.as_str()).cloned();
-            let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
+            let upstream = control.find_upstream(&name)?;
             let now = control.clock.monotonic();
             let is_paused = control.upstream_clients.pause_left(&upstream, now).is_some();
             let in_flight = control.in_flight_cache.get(&control.ledger, now);

@@ -144,8 +144,7 @@ impl Control {
     ) -> Result<UpstreamView, ControlError> {
         caller.require(Permission::ChangeCatalogue)?;
         self.write(Some(caller), move |control| async move {
-            let upstream = control.directory.catalogue().upstreams.get(name.as_str()).cloned();
-            let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", &name))?;
+            let upstream = control.find_upstream(&name)?;
             let changed = control.changed_upstream(&upstream, change)?;
             let details = describe_change(&upstream, &changed);
             put_upstream(&control, AuditAction::UpstreamUpdate, changed, details).await
@@ -190,9 +189,16 @@ impl Control {
     }
 
     fn current_upstream(&self, name: &str) -> Result<UpstreamView, ControlError> {
+        Ok(self.upstream_view(&self.find_upstream(name)?))
+    }
+
+    /// Finds an upstream of the catalogue.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`] if it does not exist.
+    pub(super) fn find_upstream(&self, name: &str) -> Result<Arc<Upstream>, ControlError> {
         let upstream = self.directory.catalogue().upstreams.get(name).cloned();
-        let upstream = upstream.ok_or_else(|| ControlError::missing("upstream", name))?;
-        Ok(self.upstream_view(&upstream))
+        upstream.ok_or_else(|| ControlError::missing("upstream", name))
     }
 
     /// Builds a new upstream with the defaults for fields that are not set.

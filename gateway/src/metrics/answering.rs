@@ -1,4 +1,4 @@
-//! Tells when an answer over HTTP/1.1 is written.
+//! Tracks the requests of an HTTP/1.1 connection until their answers are flushed.
 //!
 //! A request is in progress until the connection has flushed its answer: hyper buffers an answer and drops its body before
 //! the client has taken the bytes, and a connection that is closed in between cuts the answer off.
@@ -28,7 +28,7 @@ pub(super) struct Answering {
 #[derive(Default)]
 struct Unflushed(Mutex<Option<InProgress>>);
 
-/// A request in progress. Dropping it ends the request, and then tells so: the fields are dropped in this order.
+/// A request in progress. Dropping it ends the request, and then notifies: the fields are dropped in this order.
 pub(super) struct InProgress {
     _activity: ActivityGuard,
     _notice: EndNotice,

@@ -335,8 +335,8 @@ impl OpenRequest {
         record.notes.extend(self.credential.map(credential_note));
         record.duration = self.elapsed();
         record.idempotency = record.idempotency.filter(|_| is_whole);
-        // Only a client's disconnect cancels without an error code; a request that had continued without its client notes
-        // the disconnect in any case.
+        // Only a client's disconnect cancels without an error code. A request that continued without its client records
+        // the disconnect, whatever has ended it.
         let is_cancelled = outcome.status == RequestStatus::Cancelled
             && (outcome.error_code.is_none() || self.is_abandoned());
         if record.deployment.is_some() && (is_drained || is_cancelled) {

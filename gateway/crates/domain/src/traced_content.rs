@@ -14,7 +14,7 @@ pub struct TracedContent {
     pub input_messages: Option<String>,
     /// The answer, one message for each choice, if there is any.
     pub output_messages: Option<String>,
-    /// What the text takes of its budget. Whoever copies the text shares it.
+    /// The part of the budget that the text takes. A copy of the text must keep the permit, too.
     pub permit: Arc<ContentPermit>,
 }
 
