@@ -318,3 +318,32 @@ async fn a_request_whose_client_closes_its_side_at_once_is_recorded() {
         assert_eq!(record.notes, ["client_gone:cancelled"]);
     }
 }
+
+/// Regression test: the end of a client stayed unnoticed behind bytes that it had sent after its request, until the next
+/// bytes of the answer.
+#[tokio::test]
+async fn a_client_that_leaves_after_more_bytes_cancels_its_request() {
+    let product = Product::on_http1(|_| {}).await;
+    let upstream = RawUpstream::start().await;
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await.secret;
+    let request = product.chat(&key, &question("asked", "hi"));
+    for close in ["half", "whole"] {
+        let mut client = request.connect().await.unwrap();
+        client
+            .write_all(&[&request.bytes()[..], b"GET /v1/models HTTP/1.1\r\n"].concat())
+            .await
+            .unwrap();
+        let mut call = upstream.call().await;
+        if close == "half" {
+            client.shutdown().await.unwrap();
+        } else {
+            drop(client);
+        }
+        with_timeout("the end of the request", call.closed()).await;
+    }
+    for record in alice.records(2).await {
+        assert_eq!(record.status(), RequestStatus::Cancelled);
+    }
+}

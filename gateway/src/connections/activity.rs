@@ -13,6 +13,8 @@ pub struct Activity {
     read_in_poll: AtomicUsize,
     /// Whether the newest request has a large body of known length.
     has_large_body: AtomicBool,
+    /// Whether the connection is to check whether its client has hung up.
+    must_check_hang_up: AtomicBool,
 }
 
 /// A request in progress. Dropping it ends the request.
@@ -59,6 +61,17 @@ impl Activity {
     /// Returns whether the newest request has a large body of known length.
     pub fn has_large_body(&self) -> bool {
         self.has_large_body.load(Ordering::Relaxed)
+    }
+
+    /// Has the connection check with its next flush whether its client has hung up.
+    pub fn check_hang_up(&self) {
+        self.must_check_hang_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether such a check is due, once for each call of [`check_hang_up`](Self::check_hang_up).
+    pub fn take_hang_up_check(&self) -> bool {
+        self.must_check_hang_up.load(Ordering::Relaxed)
+            && self.must_check_hang_up.swap(false, Ordering::Relaxed)
     }
 
     /// Returns whether a request has arrived.

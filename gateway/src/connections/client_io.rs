@@ -1,6 +1,7 @@
 //! Connection IO that fails if the client does nothing for too long.
 
 use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -13,6 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::RequestTimeouts;
 use super::acceptor::Accepted;
 use super::activity::Activity;
+use super::hang_up::has_hung_up;
 use super::proxies::ClientAddress;
 use super::proxy_header::ProxyHeaderReader;
 use super::slots::ConnectionGuard;
@@ -50,6 +52,8 @@ pub struct ClientIo<S> {
     /// The interval of idle checks.
     idle: Duration,
     write: StallTimer,
+    /// Returns whether the client has hung up; `None` if it is not checked.
+    has_hung_up: Option<fn(&S) -> bool>,
     slot: ConnectionGuard,
 }
 
@@ -92,8 +96,18 @@ impl<S> ClientIo<S> {
             waiting: Waiting::Opening(Box::pin(sleep(timeouts.request.first)), timeouts.idle),
             idle: timeouts.request.idle,
             write: StallTimer::new(timeouts.write),
+            has_hung_up: None,
             slot,
         }
+    }
+
+    /// Fails with the flush after [`Activity::check_hang_up`] if the client has hung up by then.
+    #[must_use]
+    pub fn checking_hang_ups(self) -> Self
+    where
+        S: AsFd,
+    {
+        Self { has_hung_up: Some(has_hung_up), ..self }
     }
 
     /// Returns the activity to which requests are reported.
@@ -218,6 +232,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientIo<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.activity.take_hang_up_check()
+            && self.has_hung_up.is_some_and(|has_hung_up| has_hung_up(&self.stream))
+        {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

@@ -8,6 +8,7 @@ mod acceptor;
 mod activity;
 mod client_io;
 pub mod descriptors;
+mod hang_up;
 mod proxies;
 mod proxy_header;
 mod slots;

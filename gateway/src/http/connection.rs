@@ -23,10 +23,14 @@ use super::body::Reply;
 use super::shutdown::{Phase, PhaseWatch, Shutdown};
 use crate::cancellation::Cancellations;
 use crate::connections::{Activity, ActivityGuard, StallTimer};
+use crate::timers::IdleTimeout;
 use domain::refusal::Refusal;
 
 /// How long an idle connection may take to end after it was asked to.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often it is checked during a request of HTTP/1 whether its client has hung up. Usually hyper notices at once.
+const HANG_UP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// An answer over HTTP/2 up to this length, in bytes, counts as sent once hyper has it: it fits into the smallest window
 /// that clients have.
@@ -48,6 +52,8 @@ pub(super) struct ServedConnection<C> {
     /// The interval of idle checks.
     idle_timeout: Duration,
     idle: IdleWatch,
+    /// The time of the next check whether the client has hung up.
+    hang_up: IdleTimeout,
 }
 
 /// The state of the idle timeout. For HTTP/1, hyper's header timeout does this.
@@ -110,12 +116,25 @@ impl<C> ServedConnection<C> {
         idle_timeout: Duration,
     ) -> Self {
         let (connection, phase) = (Box::pin(connection), shutdown.watch());
-        let idle = IdleWatch::Off;
-        Self { connection, activity, phase, awaits_last_request: false, idle_timeout, idle }
+        let (idle, hang_up) = (IdleWatch::Off, IdleTimeout::new(HANG_UP_INTERVAL));
+        let awaits_last_request = false;
+        Self { connection, activity, phase, awaits_last_request, idle_timeout, idle, hang_up }
     }
 }
 
 impl<C: GracefulConnection> ServedConnection<C> {
+    /// Ready when the connection must be polled again, to check whether its client has hung up. hyper always reads HTTP/2.
+    fn poll_hang_up_check(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.activity.is_multiplexed() || self.activity.is_idle() {
+            self.hang_up.reset();
+            return Poll::Pending;
+        }
+        ready!(self.hang_up.poll_elapsed(context));
+        self.hang_up.reset();
+        self.activity.check_hang_up();
+        Poll::Ready(())
+    }
+
     /// Ready when the connection must be dropped because it is idle.
     fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
@@ -171,6 +190,7 @@ impl<C: GracefulConnection> Future for ServedConnection<C> {
                     this.connection.as_mut().graceful_shutdown();
                 }
                 Poll::Ready(Phase::Serving) => {}
+                Poll::Pending if this.poll_hang_up_check(context).is_ready() => {}
                 Poll::Pending => return this.poll_idle(context).map(|()| None),
             }
         }

@@ -161,7 +161,8 @@ impl WorkerContext {
         };
         let request = self.timeouts;
         let timeouts = Timeouts { write: self.client_idle, request, idle: IdlePolicy::Keep };
-        let stream = ClientIo::new(Accepted { stream, address, slot, has_proxy_header }, timeouts);
+        let accepted = Accepted { stream, address, slot, has_proxy_header };
+        let stream = ClientIo::new(accepted, timeouts).checking_hang_ups();
         let server = Server {
             builder: builder.clone(),
             handler: self.handler.clone(),
