@@ -5,11 +5,10 @@ use jiff::Timestamp;
 
 use crate::control::bootstrap::Seed;
 use domain::id::{ModelId, UpstreamName};
-use domain::limit::Limits;
-use domain::model::{Ability, Deployment, Model, Routing};
+use domain::model::{Ability, Deployment, Model};
 use domain::money::Nanos;
 use domain::price::Price;
-use domain::upstream::{Deadlines, Profile, ProxyChoice, Upstream};
+use domain::upstream::Upstream;
 use domain::usage::Tokens;
 use simulator::CONTEXT_WINDOW;
 
@@ -18,19 +17,7 @@ const SIMULATOR_URL: &str = "sim:";
 
 /// Returns the simulator and two models deployed on it, created at `now`.
 pub fn simulated(now: Timestamp) -> Seed {
-    let upstream = Upstream {
-        name: UpstreamName::new(SIMULATOR_NAME),
-        url: SIMULATOR_URL.to_owned(),
-        credentials: Vec::new(),
-        profile: Profile::Generic,
-        deadlines: Deadlines::default(),
-        proxy: ProxyChoice::Environment,
-        ca_certificates: None,
-        client_certificate: None,
-        connection_bound: None,
-        health_check: None,
-        created_at: now,
-    };
+    let upstream = Upstream::new(UpstreamName::new(SIMULATOR_NAME), SIMULATOR_URL, now);
     let chat = model(
         "sim-chat",
         "Simulated Chat",
@@ -56,12 +43,10 @@ fn model(
     now: Timestamp,
 ) -> Model {
     Model {
-        id: ModelId::new(id),
         display_name: display_name.to_owned(),
         description: description.to_owned(),
         context_window: Some(Tokens(CONTEXT_WINDOW)),
         max_output_tokens: Some(Tokens(16_384)),
-        limits: Limits::default(),
         price: Price {
             input: Nanos(500_000_000),
             cached: Nanos(50_000_000),
@@ -69,16 +54,12 @@ fn model(
             version: 1,
         },
         abilities: abilities.to_vec(),
-        inputs: Vec::new(),
-        aliases: Vec::new(),
         deployments: vec![Deployment {
             upstream: UpstreamName::new(SIMULATOR_NAME),
             upstream_model: id.into(),
             weight: 1,
             priority: 0,
         }],
-        routing: Routing::default(),
-        hedge_after: None,
-        created_at: now,
+        ..Model::new(ModelId::new(id), now)
     }
 }

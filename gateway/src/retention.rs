@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use self::trusted_time::{Event, TrustedTime};
 use crate::clock::Clock;
-use crate::control::account_lifecycle::settled_before;
 use store::{IdempotencyClaims, RequestFilter, RetentionCutoff, RetentionTime, Store, StoreError};
 
 /// The number of records deleted per step, which takes some milliseconds of the writer's time.
@@ -79,6 +78,11 @@ pub struct RetentionTask {
     pub store: Arc<dyn Store>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+}
+
+/// Returns the time before which the last request of an account that is deleted `now` has certainly ended.
+pub fn settled_before(now: Timestamp) -> Timestamp {
+    now.saturating_sub(Duration::from_hours(24)).unwrap_or(Timestamp::MIN)
 }
 
 impl RecordRetention {

@@ -4,6 +4,10 @@
 //! continue at once. Those of other gateways are not in memory: what is not found there is looked up again for a
 //! moment ([`WriteDelay`]).
 
+#[cfg(test)]
+mod tests;
+mod write_delay;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -24,17 +28,13 @@ use store::{Store, StoreError};
 
 pub use write_delay::WriteDelay;
 
-mod write_delay;
-
-#[cfg(test)]
-mod tests;
-
 /// The bytes that may wait to be written. Beyond this, requests that store their response are refused.
 const MAX_WAITING_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_BATCH: usize = 64;
 /// The items that one request may reference. An agent that stores nothing itself references everything that
 /// its model ever said; each item costs the store a search of some microseconds.
 const MAX_ITEMS: usize = 4_096;
+
 /// The stored responses.
 pub struct State {
     pending: papaya::HashMap<RequestId, Arc<StoredResponse>>,

@@ -1,4 +1,4 @@
-//! Timers that most of what they are for never touches.
+//! Timeouts that do not set a timer of the runtime anew for each wait.
 //!
 //! Setting a timer of tokio takes a lock and changes a list, as does dropping it. Nearly all timeouts end unused, so these
 //! timers stay set, and the time is compared when they fire.

@@ -4,13 +4,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Result;
+use arc_swap::ArcSwap;
 
 use super::background::reload_on_hangup;
 use super::monitoring::Monitoring;
 use super::{Core, Startup};
-use crate::config::LiveSettings;
+use crate::config::{RereadSettings, SettingsInUse};
+use crate::control::reload::{ChangedSettings, ReadSettings};
 use crate::control::{ApiAddress, Control, Parts};
 use crate::fleet::Follower;
+use crate::http::handler::EdgeState;
+use crate::retention::RetentionSettings;
 use store::TrafficReports;
 
 /// Builds the operations of a gateway whose API listens on `listen`, and starts their tasks.
@@ -24,11 +28,6 @@ pub(super) fn start(
 ) -> Result<Arc<Control>> {
     let Core { startup, storage, accounting, history, upstreams, edge, reports, secrets } = core;
     let Startup { config, entropy, tls, lifecycle } = startup;
-    let (live_edge, live_retention) = (edge.state.clone(), history.retention.clone());
-    let apply_settings = Arc::new(move |settings: &LiveSettings| {
-        live_edge.set_cors(settings.cors.clone());
-        live_retention.store(Arc::new(settings.retention));
-    });
     let database = storage.shared.as_ref().map(|shared| shared.database.clone());
     let control = Arc::new(Control::new(Parts {
         store: storage.store.clone(),
@@ -53,8 +52,9 @@ pub(super) fn start(
         data_dir: config.data_dir.clone(),
         seal_key: config.seal_key.clone(),
         tls: tls.clone(),
-        settings_in_use: config.in_use.as_deref().cloned(),
-        apply_settings,
+        read_settings: config.in_use.as_deref().map(|in_use| {
+            settings_reader(in_use.clone(), edge.state.clone(), history.retention.clone())
+        }),
         api: ApiAddress { public_url: config.public_url.clone(), listen },
         upstream_clients: upstreams.diagnostic_clients.clone(),
         limiter: accounting.limiter.clone(),
@@ -80,4 +80,30 @@ pub(super) fn start(
     let reporting = control.clone();
     background.spawn(|stop| async move { reporting.report_refused_until(stop).await });
     Ok(control)
+}
+
+/// Returns the function that reads the settings for a reload. Those of `edge` and `retention` apply without the control plane.
+fn settings_reader(
+    in_use: SettingsInUse,
+    edge: Arc<EdgeState>,
+    retention: Arc<ArcSwap<RetentionSettings>>,
+) -> ReadSettings {
+    let in_use = Arc::new(ArcSwap::from_pointee(in_use));
+    Arc::new(move || {
+        let RereadSettings { live, changed, need_restart, in_use: new } =
+            in_use.load_full().read_again()?;
+        let (edge, retention, in_use) = (edge.clone(), retention.clone(), in_use.clone());
+        Ok(ChangedSettings {
+            registration: live.registration,
+            registrations_per_hour: live.registrations_per_hour,
+            trial_daily: live.trial_daily,
+            applied: changed,
+            need_restart,
+            commit: Box::new(move || {
+                edge.set_cors(live.cors);
+                retention.store(Arc::new(live.retention));
+                in_use.store(Arc::new(new));
+            }),
+        })
+    })
 }

@@ -1,15 +1,13 @@
 //! Renaming, closing and deleting accounts; `resume_account` reopens a closed one.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use jiff::Timestamp;
 
 use super::access::Permission;
 use super::accounts::AccountView;
 use super::change::ReplayExt;
 use super::registration::taken;
 use super::{Caller, Control, ControlError, passwords};
+use crate::retention::settled_before;
 use domain::ValidationError;
 use domain::account::{Account, AccountStatus, OPERATOR};
 use domain::account_name::AccountName;
@@ -179,9 +177,4 @@ impl Control {
         }
         Ok(found)
     }
-}
-
-/// Returns the time before which the last request of a deleted account has certainly ended.
-pub(crate) fn settled_before(now: Timestamp) -> Timestamp {
-    now.saturating_sub(Duration::from_hours(24)).unwrap_or(Timestamp::MIN)
 }

@@ -7,7 +7,7 @@
 //! one resource to it.
 
 pub mod access;
-pub(crate) mod account_lifecycle;
+mod account_lifecycle;
 mod account_status;
 pub mod accounts;
 pub mod audit;
@@ -63,7 +63,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
@@ -71,7 +71,6 @@ use crate::backups::BackupStatus;
 use crate::cancellation::Cancellations;
 use crate::capture::Captures;
 use crate::clock::{Clock, Entropy};
-use crate::config::{LiveSettings, SettingsInUse};
 use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
@@ -90,6 +89,7 @@ pub use identity::Identity;
 
 use passwords::Passwords;
 use registration_limiter::RegistrationLimiter;
+use reload::ReadSettings;
 use sign_in::SignInTracker;
 use traffic::{InFlightCache, Traffic};
 
@@ -122,8 +122,7 @@ pub struct Control {
     data_dir: PathBuf,
     seal_key: SealKeySource,
     tls: Option<Arc<ServerTls>>,
-    settings_in_use: ArcSwapOption<SettingsInUse>,
-    apply_settings: ApplySettings,
+    read_settings: Option<ReadSettings>,
     api: ApiAddress,
     upstream_clients: Arc<UpstreamClients>,
     limiter: Arc<Limiter>,
@@ -179,10 +178,8 @@ pub struct Parts {
     pub seal_key: SealKeySource,
     /// The TLS of the gateway's listeners.
     pub tls: Option<Arc<ServerTls>>,
-    /// The settings in use, which a reload compares with the present ones; `None` if they cannot be read again.
-    pub settings_in_use: Option<SettingsInUse>,
-    /// Applies settings outside of the control plane.
-    pub apply_settings: ApplySettings,
+    /// Reads the settings for a reload; `None` if they cannot be read again.
+    pub read_settings: Option<ReadSettings>,
     /// The address of the API.
     pub api: ApiAddress,
     /// The HTTP clients of the upstreams.
@@ -194,9 +191,6 @@ pub struct Parts {
     /// The reports of the gateways' traffic; `None` if only this gateway uses the store.
     pub traffic_reports: Option<Arc<dyn TrafficReports>>,
 }
-
-/// Applies changed settings. Must not block.
-pub type ApplySettings = Arc<dyn Fn(&LiveSettings) + Send + Sync>;
 
 /// The address at which clients reach the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -246,8 +240,7 @@ impl Control {
             data_dir: parts.data_dir,
             seal_key: parts.seal_key,
             tls: parts.tls,
-            settings_in_use: ArcSwapOption::new(parts.settings_in_use.map(Arc::new)),
-            apply_settings: parts.apply_settings,
+            read_settings: parts.read_settings,
             api: parts.api,
             upstream_clients: parts.upstream_clients,
             limiter: parts.limiter,

@@ -19,7 +19,6 @@ use domain::id::{ModelId, UpstreamName};
 use domain::limit::Limits;
 use domain::model::{Ability, Deployment, Modality, Model, Routing};
 use domain::money::Nanos;
-use domain::price::Price;
 use domain::text::has_hidden;
 use domain::usage::Tokens;
 
@@ -212,25 +211,9 @@ async fn put_model(
 // === impl ModelChange ===
 
 impl ModelChange {
-    /// Builds a new model; fields that are not set remain empty.
+    /// Builds a new model with the defaults for fields that are not set.
     pub(super) fn into_new(self, id: ModelId, created_at: Timestamp) -> Model {
-        let model = Model {
-            id,
-            display_name: String::new(),
-            description: String::new(),
-            context_window: None,
-            max_output_tokens: None,
-            limits: Limits::default(),
-            price: Price::default(),
-            abilities: Vec::new(),
-            inputs: Vec::new(),
-            aliases: Vec::new(),
-            deployments: Vec::new(),
-            routing: Routing::default(),
-            hedge_after: None,
-            created_at,
-        };
-        let mut model = self.apply_to(&model);
+        let mut model = self.apply_to(&Model::new(id, created_at));
         model.price.version = 1;
         model
     }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::access::Permission;
@@ -11,7 +12,7 @@ use super::error::printable;
 use super::passwords::Requester;
 use super::{Caller, Control, ControlError, Registration, token};
 use domain::ValidationError;
-use domain::account::{Account, AccountStatus, DELETED_PREFIX, Role};
+use domain::account::{Account, AccountStatus, DELETED_PREFIX, Invite, Role};
 use domain::account_name::AccountName;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, PlanName};
@@ -71,18 +72,9 @@ impl Control {
             control.refuse_taken(&name, None)?;
             let now = control.clock.now();
             let invite = match invite {
-                Some(digest) => Some(control.store.find_invite(digest).await?.ok_or_else(refused)?),
+                Some(digest) => Some(control.find_redeemable(digest).await?),
                 None => None,
             };
-            // An invite is as good as the account that made it.
-            let maker = invite.as_ref().and_then(|invite| invite.created_by);
-            let maker = maker.and_then(|maker| control.directory.find_account(maker));
-            let may_invite = |maker: &Account| {
-                maker.status == AccountStatus::Active && Permission::AddAccounts.is_held_by(maker)
-            };
-            if maker.is_some_and(|maker| !may_invite(&maker)) {
-                return Err(refused());
-            }
             let invited = invite.as_ref().and_then(|invite| invite.plan.clone());
             let account = Account {
                 id: AccountId(control.entropy.uuid(now)),
@@ -96,13 +88,7 @@ impl Control {
             let given = control.store.trial_given(now).await?;
             let fits = given.saturating_add(promised) <= *control.trial_daily.load_full();
             let credit = if fits { promised } else { Nanos::ZERO };
-            let entry =
-                Entry { account: account.id, amount: credit, kind: EntryKind::Trial, at: now };
-            let mut credits = Vec::from_iter((credit != Nanos::ZERO).then_some(entry));
-            credits.extend(invite.as_ref().and_then(|invite| {
-                let kind = EntryKind::Credit(format!("invite {}", invite.id));
-                Some(Entry { account: account.id, amount: invite.credit?, kind, at: now })
-            }));
+            let credits = first_credits(account.id, credit, invite.as_ref(), now);
             let balance = credits.iter().fold(Nanos::ZERO, |sum, entry| sum + entry.amount);
             let details = format!("plan `{}`, trial credit {credit} dollars", account.plan);
             let audit = control.audit_entry(
@@ -150,6 +136,20 @@ impl Control {
         }
     }
 
+    /// Returns the invite with this digest. It is as good as the account that made it, which must still be permitted to add
+    /// accounts.
+    async fn find_redeemable(&self, digest: [u8; 32]) -> Result<Invite, ControlError> {
+        let invite = self.store.find_invite(digest).await?.ok_or_else(refused)?;
+        let maker = invite.created_by.and_then(|maker| self.directory.find_account(maker));
+        let may_invite = |maker: &Account| {
+            maker.status == AccountStatus::Active && Permission::AddAccounts.is_held_by(maker)
+        };
+        if maker.is_some_and(|maker| !may_invite(&maker)) {
+            return Err(refused());
+        }
+        Ok(invite)
+    }
+
     /// Refuses the name of an account or a person other than `except`, a name that looks like one, and those of
     /// deleted accounts.
     pub(super) fn refuse_taken(
@@ -175,6 +175,22 @@ impl Control {
         }
         Ok(())
     }
+}
+
+/// Returns the first credits of an account: the trial credit, if it is not zero, and that of the invite.
+fn first_credits(
+    account: AccountId,
+    trial: Nanos,
+    invite: Option<&Invite>,
+    at: Timestamp,
+) -> Vec<Entry> {
+    let credit = |amount, kind| Entry { account, amount, kind, at };
+    let trial = (trial != Nanos::ZERO).then(|| credit(trial, EntryKind::Trial));
+    let of_invite = invite.and_then(|invite| {
+        let kind = EntryKind::Credit(format!("invite {}", invite.id));
+        Some(credit(invite.credit?, kind))
+    });
+    trial.into_iter().chain(of_invite).collect()
 }
 
 fn refused() -> ControlError {

@@ -3,10 +3,29 @@
 use std::sync::Arc;
 
 use super::access::Permission;
-use super::{Caller, Control, ControlError};
-use crate::config::RereadSettings;
+use super::{Caller, Control, ControlError, Registration};
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::UpstreamName;
+use domain::money::Nanos;
+
+/// Reads the settings as they are now, validates them, and compares them with those in use. May block.
+pub type ReadSettings = Arc<dyn Fn() -> anyhow::Result<ChangedSettings> + Send + Sync>;
+
+/// The settings as they are now.
+pub struct ChangedSettings {
+    /// The registration mode.
+    pub registration: Registration,
+    /// The registrations per hour from one client address; zero means no limit.
+    pub registrations_per_hour: u32,
+    /// The maximum trial credit per day over all new accounts.
+    pub trial_daily: Nanos,
+    /// The names of the settings that were changed and apply now.
+    pub applied: Vec<String>,
+    /// The names of the settings that were changed, but can only apply with the next start.
+    pub need_restart: Vec<String>,
+    /// Makes these the settings in use, and applies those that do not concern the control plane. Must not block.
+    pub commit: Box<dyn FnOnce() + Send>,
+}
 
 /// What a reload has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,19 +84,19 @@ impl Control {
     /// an upstream can no longer be used because its credential cannot be read.
     pub async fn reload_files(&self, caller: Option<&Caller>) -> Result<Reloaded, ControlError> {
         let _no_other_change = self.write_lock.lock().await;
-        let (in_use, tls) = (self.settings_in_use.load_full(), self.tls.clone());
+        let (read_settings, tls) = (self.read_settings.clone(), self.tls.clone());
         let read = move || {
-            let reread = in_use.map(|settings| settings.read_again()).transpose()?;
+            let settings = read_settings.map(|read| read()).transpose()?;
             let certificate_changed = tls.map_or(Ok(false), |tls| tls.reload())?;
-            anyhow::Ok((certificate_changed, reread))
+            anyhow::Ok((certificate_changed, settings))
         };
         let read = tokio::task::spawn_blocking(read).await;
         let read =
             read.map_err(|_| ControlError::Busy("the gateway is shutting down".to_owned()))?;
-        let (certificate_changed, reread) =
+        let (certificate_changed, settings) =
             read.map_err(|error| ControlError::Configuration(format!("{error:#}")))?;
         let (applied, need_restart) =
-            reread.map_or_else(Default::default, |reread| self.apply(reread));
+            settings.map_or_else(Default::default, |settings| self.apply(settings));
         let changed = self.refresh_credentials([]).await;
         let rotated = changed.iter().map(|upstream| upstream.name.clone()).collect();
         let reloaded = Reloaded { certificate_changed, rotated, applied, need_restart };
@@ -120,13 +139,11 @@ impl Control {
     }
 
     /// Applies the settings that need no restart. Returns the names of the changed ones, and of those that need one.
-    fn apply(&self, reread: RereadSettings) -> (Vec<String>, Vec<String>) {
-        let RereadSettings { live, changed, need_restart, in_use } = reread;
-        self.registration.store(Arc::new(live.registration));
-        self.registration_limiter.set_limit(live.registrations_per_hour);
-        self.trial_daily.store(Arc::new(live.trial_daily));
-        (self.apply_settings)(&live);
-        self.settings_in_use.store(Some(Arc::new(in_use)));
-        (changed, need_restart)
+    fn apply(&self, settings: ChangedSettings) -> (Vec<String>, Vec<String>) {
+        self.registration.store(Arc::new(settings.registration));
+        self.registration_limiter.set_limit(settings.registrations_per_hour);
+        self.trial_daily.store(Arc::new(settings.trial_daily));
+        (settings.commit)();
+        (settings.applied, settings.need_restart)
     }
 }

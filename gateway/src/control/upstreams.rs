@@ -207,19 +207,7 @@ impl Control {
         name: UpstreamName,
         change: UpstreamChange,
     ) -> Result<Upstream, ValidationError> {
-        let upstream = Upstream {
-            name,
-            url: String::new(),
-            credentials: Vec::new(),
-            profile: Profile::Generic,
-            deadlines: Deadlines::default(),
-            proxy: ProxyChoice::Environment,
-            ca_certificates: None,
-            client_certificate: None,
-            connection_bound: None,
-            health_check: None,
-            created_at: self.clock.now(),
-        };
+        let upstream = Upstream::new(name, "", self.clock.now());
         self.changed_upstream(&upstream, change)
     }
 

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -30,7 +30,7 @@ use crate::cancellation::Cancellations;
 use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::failed_request::FailedRequest;
 use crate::pipeline::open_request::{Arrival, OpenRequest};
-use crate::pipeline::outcome::RequestOutcome;
+use crate::pipeline::outcome::{DropOutcome, RequestOutcome};
 use crate::pipeline::serve::serve;
 use crate::pipeline::{AppState, Fault, admit};
 use domain::id::RequestId;
@@ -125,30 +125,10 @@ impl Handler {
         head: &Parts,
         incoming: Incoming,
     ) -> Response<Reply> {
-        if let Some(message) = ambiguity(head) {
-            let refusal = Refusal::invalid(RequestFault::InvalidValue, None, message);
-            let mut response = respond::error(ErrorReply::from(&refusal));
-            // What follows could be meant as a part of the body.
-            if head.version < Version::HTTP_2 {
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
+        if let Some(response) = self.answer_without_key(head) {
             return response;
         }
-        if let Some(origins) = &*self.edge.cors.load()
-            && cors::is_preflight(head)
-            && origins.permitted(&head.headers).is_some()
-        {
-            return cors::preflight(head);
-        }
         let path = head.uri.path();
-        match path {
-            "/healthz" if is_verbose(&head.uri) => {
-                return respond::json(self.edge.verbose_health.clone());
-            }
-            "/healthz" => return health(true),
-            "/readyz" => return self.readiness(),
-            _ => {}
-        }
         let target = target(&head.method, path, &head.headers);
         let principal = match authenticate(&self.app, &head.headers) {
             Ok(principal) => principal,
@@ -174,21 +154,8 @@ impl Handler {
         open.set_capture(capture.clone());
         let drop_outcome = open.drop_outcome();
         let served = {
-            let mut serving = pin!(self.serve_target(&principal, target, head, incoming, open));
-            let next = poll_fn(|context| match serving.as_mut().poll(context) {
-                Poll::Ready(served) => Poll::Ready(Ok(served)),
-                // What ends it early wakes the task.
-                Poll::Pending => match self.ends_early(arrival.id) {
-                    Some(reason) => {
-                        let fault = Fault::from(reason);
-                        let reply = ErrorReply::from(&fault);
-                        drop_outcome.set(reply.outcome(&fault));
-                        Poll::Ready(Err(reply))
-                    }
-                    None => Poll::Pending,
-                },
-            });
-            next.await
+            let serving = pin!(self.serve_target(&principal, target, head, incoming, open));
+            self.until_ended(arrival.id, &drop_outcome, serving).await
         };
         let mut response = match served {
             Ok(Ok(response)) => response,
@@ -204,6 +171,56 @@ impl Handler {
             _ = self.app.ledger.sync_journal().await;
         }
         response
+    }
+
+    /// Answers a request that needs no key: an ambiguous one, a preflight request, or a health check.
+    fn answer_without_key(&self, head: &Parts) -> Option<Response<Reply>> {
+        if let Some(message) = ambiguity(head) {
+            let refusal = Refusal::invalid(RequestFault::InvalidValue, None, message);
+            let mut response = respond::error(ErrorReply::from(&refusal));
+            // What follows could be meant as a part of the body.
+            if head.version < Version::HTTP_2 {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            return Some(response);
+        }
+        if let Some(origins) = &*self.edge.cors.load()
+            && cors::is_preflight(head)
+            && origins.permitted(&head.headers).is_some()
+        {
+            return Some(cors::preflight(head));
+        }
+        match head.uri.path() {
+            "/healthz" if is_verbose(&head.uri) => {
+                Some(respond::json(self.edge.verbose_health.clone()))
+            }
+            "/healthz" => Some(health(true)),
+            "/readyz" => Some(self.readiness()),
+            _ => None,
+        }
+    }
+
+    /// Waits for the result of `serving`, or ends the request early: then its outcome is that of the returned reply.
+    async fn until_ended<T>(
+        &self,
+        id: RequestId,
+        drop_outcome: &DropOutcome,
+        mut serving: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, ErrorReply> {
+        poll_fn(|context| match serving.as_mut().poll(context) {
+            Poll::Ready(served) => Poll::Ready(Ok(served)),
+            // What ends it early wakes the task.
+            Poll::Pending => match self.ends_early(id) {
+                Some(reason) => {
+                    let fault = Fault::from(reason);
+                    let reply = ErrorReply::from(&fault);
+                    drop_outcome.set(reply.outcome(&fault));
+                    Poll::Ready(Err(reply))
+                }
+                None => Poll::Pending,
+            },
+        })
+        .await
     }
 
     /// Returns why a request ends before it is answered: by a shutdown, or because it was cancelled.
@@ -262,7 +279,6 @@ impl Handler {
             .bodies
             .receive(&head.headers, incoming, principal.account.id, take_place)
             .await;
-        let body = body.and_then(|body| self.edge.bodies.check_depth(&body).map(|()| body));
         match body {
             Ok(body) => {
                 if let Some(capture) = open.capture() {

@@ -210,33 +210,21 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use domain::limit::Limits;
-    use domain::model::Routing;
     use domain::price::Price;
     use domain::usage::Tokens;
 
     /// One dollar per million input tokens, two per million output tokens.
     fn model(longest: Option<u64>) -> Model {
         Model {
-            id: ModelId::new("m"),
-            display_name: String::new(),
-            description: String::new(),
             context_window: Some(Tokens(100_000)),
             max_output_tokens: longest.map(Tokens),
-            limits: Limits::default(),
             price: Price {
                 input: Nanos(1_000_000_000),
                 cached: Nanos(100_000_000),
                 output: Nanos(2_000_000_000),
                 version: 1,
             },
-            abilities: Vec::new(),
-            inputs: Vec::new(),
-            aliases: Vec::new(),
-            deployments: Vec::new(),
-            routing: Routing::default(),
-            hedge_after: None,
-            created_at: Timestamp::UNIX_EPOCH,
+            ..Model::new(ModelId::new("m"), Timestamp::UNIX_EPOCH)
         }
     }
 

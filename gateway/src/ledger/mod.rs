@@ -8,6 +8,7 @@
 
 mod aggregate;
 mod balance;
+mod balances;
 mod bound;
 mod funds;
 mod hold;
@@ -20,34 +21,34 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::fast::RandomState;
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::shared_pool::{LocalPool, Shortages};
+use crate::shared_pool::Shortages;
 use aggregate::Aggregator;
-use balance::{Balance, Payment};
+use balance::Payment;
+use balances::Balances;
 use bound::{Calibration, HoldPlan};
-use domain::allocation::Pool;
 use domain::audit::AuditEntry;
 use domain::histogram::Histogram;
-use domain::id::{AccountId, KeyId, ModelId, RequestId};
+use domain::id::{AccountId, ModelId, RequestId};
 use domain::key::Key;
-use domain::ledger::{Entry, HOUSE};
+use domain::ledger::Entry;
 use domain::limit::Demand;
 use domain::model::Model;
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 use domain::usage::Tokens;
-use funds::{Funds, KeyFunds};
 use journal::{Journal, JournalWriteError, Open, SyncError};
-use recorder::{RecordReceiver, RecordSender};
+use recorder::RecordSender;
 use store::{Cursor, DiskFault, Store, StoreError};
 
+pub use balances::TotalBalance;
 pub use bound::Size;
 pub use funds::{FundsWait, InsufficientFunds};
 pub use hold::Hold;
+pub use recorder::RecorderTask;
 pub use usage_bound::UsageBound;
 
 /// The maximum number of requests of one account that wait for money at a time. More of them would time out.
@@ -61,26 +62,12 @@ pub type DiskSync = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// All balances, and the queue of changes to the store.
 pub struct Ledger {
-    balances: papaya::HashMap<AccountId, Arc<Balance>, RandomState>,
-    /// The spending caps of keys minus what they have spent, by [`Key::origin`]. A key without a cap is counted,
-    /// too, so that a cap that is set later covers what was spent before.
-    key_balances: papaya::HashMap<KeyId, Arc<Balance>, RandomState>,
+    balances: Balances,
     calibration: Calibration,
     aggregator: Aggregator,
     recorder: RecordSender,
     journal: Arc<Journal>,
     store: Arc<dyn Store>,
-    /// The queue of balances that lack something, if they are shared with other gateways.
-    shortages: Option<Arc<Shortages>>,
-}
-
-/// The sum of balances.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TotalBalance {
-    /// The sum, held money included.
-    pub amount: Nanos,
-    /// The part that is held for requests.
-    pub held: Nanos,
 }
 
 /// Why requests cannot be recorded. `Display` is for operators and for `/readyz`; it contains no path.
@@ -102,17 +89,6 @@ pub enum WriteFailure {
     },
 }
 
-/// The ledger's background work. Must be run until it returns.
-pub struct RecorderTask {
-    receiver: RecordReceiver,
-    journal: Arc<Journal>,
-    store: Arc<dyn Store>,
-    observer: Observer,
-}
-
-/// Called with each batch of ended requests, in the recorder's task.
-type Observer = Box<dyn FnMut(&[RequestRecord]) + Send>;
-
 impl Ledger {
     /// Creates the ledger from the stored `balances`. `newest` is the cursor of the newest stored record. The
     /// journal of an earlier process must have been committed to the store before.
@@ -122,69 +98,41 @@ impl Ledger {
         balances: &[(AccountId, Nanos)],
         newest: Cursor,
     ) -> (Self, RecorderTask) {
-        let (recorder, receiver) = recorder::channel(newest);
-        let map = papaya::HashMap::default();
-        for (account, balance) in balances {
-            map.pin().insert(*account, Arc::new(Balance::new(*balance)));
-        }
         let journal = Arc::new(journal);
-        let observer: Observer = Box::new(|_| {});
-        let task =
-            RecorderTask { receiver, journal: journal.clone(), store: store.clone(), observer };
-        let calibration = Calibration::default();
-        let key_balances = papaya::HashMap::default();
-        let aggregator = Aggregator::default();
-        (
-            Self {
-                balances: map,
-                key_balances,
-                calibration,
-                aggregator,
-                recorder,
-                journal,
-                store,
-                shortages: None,
-            },
-            task,
-        )
+        let (recorder, task) = recorder::channel(newest, store.clone(), journal.clone());
+        let (calibration, aggregator) = (Calibration::default(), Aggregator::default());
+        let balances = Balances::new(balances);
+        (Self { balances, calibration, aggregator, recorder, journal, store }, task)
     }
 
     /// Shares the balances with other gateways: this one has nothing until it obtains a part of each from the
     /// store, which it requests in `shortages`.
     #[must_use]
     pub fn sharing(self, shortages: Arc<Shortages>) -> Self {
-        self.balances.pin().clear();
-        Self { shortages: Some(shortages), ..self }
+        Self { balances: Balances::sharing(shortages), ..self }
     }
 
     /// Returns an account's balance. If it is shared with other gateways, the part that this one has.
     pub fn balance(&self, account: AccountId) -> Nanos {
-        self.balances.pin().get(&account).map_or(Nanos::ZERO, |balance| balance.total())
+        self.balances.total(account)
     }
 
     /// Sets the amount that the keys of this [origin](Key::origin) have `spent`.
     pub fn resume_spending(&self, key: &Key, spent: Nanos) {
-        if key.spend_cap.is_some() || spent != Nanos::ZERO {
-            let cap = key.spend_cap.unwrap_or_default();
-            let balance = Arc::new(Balance::of_spend_cap(cap, spent));
-            self.key_balances.pin().insert(key.origin.clone(), balance);
-        }
+        self.balances.resume_spending(key, spent);
     }
 
     /// Applies the spending cap of a changed key. Must be called before requests can find the key. If the key has
     /// no cap any more, requests that found it earlier are still bounded by the last one.
     pub fn set_spend_cap(&self, key: &Key) {
         if let Some(cap) = key.spend_cap {
-            self.key_balance(key).set_cap(cap);
+            self.balances.of_key(key).set_cap(cap);
         }
     }
 
     /// Returns the part of a key's spending cap that is spent or held; `None` if it has no cap.
     pub fn spend_cap_in_use(&self, key: &Key) -> Option<Nanos> {
-        let cap = key.spend_cap?;
-        let left =
-            self.key_balances.pin().get(&key.origin).map_or(cap, |balance| balance.spendable());
-        Some(cap + -left)
+        self.balances.spend_cap_in_use(key)
     }
 
     /// Bounds the tokens of a request. If `input_tokens` is not known, the length of the request bounds them.
@@ -212,10 +160,11 @@ impl Ledger {
             return Ok(None);
         }
         let input_tokens = input_tokens.unwrap_or_else(|| size.max_input(model));
-        let funds = self.funds(key);
+        let funds = self.balances.funds(key);
         let bound = |spendable| HoldPlan::of(model, size, input_tokens, spendable);
         // A part of a shared balance must not shorten an answer that the whole balance covers.
-        if self.shortages.is_some() && funds.request(HoldPlan::wanted(model, size, input_tokens)) {
+        if self.balances.are_shared() && funds.request(HoldPlan::wanted(model, size, input_tokens))
+        {
             return Err(InsufficientFunds::Requested);
         }
         loop {
@@ -224,7 +173,7 @@ impl Ledger {
             };
             // This fails only if another request takes its hold at the same moment.
             if let Some(held) = funds.hold(plan.amount) {
-                if self.shortages.is_some() {
+                if self.balances.are_shared() {
                     funds.request_ahead();
                 }
                 return Ok(Some(Hold::new(held, &plan, input_tokens, &model.price)));
@@ -235,7 +184,7 @@ impl Ledger {
     /// Registers a request that waits for money. While the guard lives, requests that are paid from the same
     /// balances release the money that they do not need. Returns `None` if too many requests wait already.
     pub fn register_waiter(&self, key: &Key) -> Option<FundsWait> {
-        self.funds(key).register_waiter(MAX_WAITING_REQUESTS)
+        self.balances.funds(key).register_waiter(MAX_WAITING_REQUESTS)
     }
 
     /// Adjusts the estimates for `model` to a request of `bytes` with `input` tokens.
@@ -245,7 +194,7 @@ impl Ledger {
 
     /// Adds the first balance of a new account; its entry is already in the store.
     pub fn add_account(&self, account: AccountId, balance: Nanos) {
-        self.credit_in_memory(account, balance);
+        self.balances.credit(account, balance);
     }
 
     /// Writes an entry that is not a charge, together with `audit`, and changes the balance.
@@ -258,8 +207,13 @@ impl Ledger {
     /// in memory may not. The control plane runs each change in its own task.
     pub async fn credit(&self, entry: Entry, audit: &AuditEntry) -> Result<(), StoreError> {
         self.store.add_entry(&entry, audit).await?;
-        self.credit_in_memory(entry.account, entry.amount);
+        self.balances.credit(entry.account, entry.amount);
         Ok(())
+    }
+
+    /// Lets requests of an account ask for a part of its shared balance again, after it was changed in the store.
+    pub fn balance_changed(&self, account: AccountId) {
+        self.balances.reopen(account);
     }
 
     /// Adds a request to the journal that is about to go upstream. [`flush_journal`](Self::flush_journal)
@@ -308,7 +262,7 @@ impl Ledger {
         if let Some(cost) = record.cost.filter(|&cost| cost > Nanos::ZERO) {
             let Payment { charged, overrun } = match hold {
                 Some(hold) => hold.held.settle(cost),
-                None => self.account_balance(record.account).pay(cost),
+                None => self.balances.of_account(record.account).pay(cost),
             };
             record.cost = Some(charged);
             record.overrun = record.overrun + overrun;
@@ -417,14 +371,7 @@ impl Ledger {
     /// Returns the sum of the balances of all accounts, and how much of it is held for requests. If they are shared with other
     /// gateways, the parts that this one has.
     pub fn total_balance(&self) -> TotalBalance {
-        let mut total = TotalBalance::default();
-        let balances = self.balances.pin();
-        for (_, balance) in balances.iter().filter(|(account, _)| **account != HOUSE) {
-            let amount = balance.total();
-            total.amount = total.amount + amount;
-            total.held = total.held + amount + -balance.spendable();
-        }
-        total
+        self.balances.sum()
     }
 
     /// Returns the number of requests that have no record since the start, because too many records waited.
@@ -445,73 +392,5 @@ impl Ledger {
     /// Returns the number of records that the store does not have yet.
     pub fn waiting_records(&self) -> u64 {
         self.recorder.waiting_records()
-    }
-
-    fn funds(&self, key: &Key) -> Funds {
-        let balance = self.key_balance(key);
-        let is_capped = key.spend_cap.is_some();
-        let of_key = if is_capped { KeyFunds::Capped } else { KeyFunds::Uncapped };
-        Funds { account: self.account_balance(key.account), key: of_key(balance) }
-    }
-
-    /// Lets requests of an account ask for a part of its shared balance again, after it was changed in the store.
-    pub fn balance_changed(&self, account: AccountId) {
-        if let Some(balance) = self.balances.pin().get(&account) {
-            balance.reopen();
-        }
-    }
-
-    fn credit_in_memory(&self, account: AccountId, amount: Nanos) {
-        let balance = self.account_balance(account);
-        if self.shortages.is_some() {
-            // The store has the credit. A request that was refused a moment ago may ask for it at once.
-            balance.reopen();
-        } else {
-            balance.change(amount);
-        }
-    }
-
-    /// Returns the balance of a key. A key without one has spent nothing.
-    fn key_balance(&self, key: &Key) -> Arc<Balance> {
-        let balances = self.key_balances.pin();
-        if let Some(balance) = balances.get(&key.origin) {
-            return balance.clone();
-        }
-        let cap = key.spend_cap.unwrap_or_default();
-        let balance = || match &self.shortages {
-            Some(shortages) => {
-                let pool = Pool::SpendCap(key.origin.clone());
-                Balance::of_pool(pool, cap, shortages.clone())
-            }
-            None => Balance::of_spend_cap(cap, Nanos::ZERO),
-        };
-        balances.get_or_insert_with(key.origin.clone(), || Arc::new(balance())).clone()
-    }
-
-    fn account_balance(&self, account: AccountId) -> Arc<Balance> {
-        let balances = self.balances.pin();
-        if let Some(balance) = balances.get(&account) {
-            return balance.clone();
-        }
-        let balance = || match &self.shortages {
-            Some(shortages) => {
-                Balance::of_pool(Pool::Balance(account), Nanos::ZERO, shortages.clone())
-            }
-            None => Balance::default(),
-        };
-        balances.get_or_insert_with(account, || Arc::new(balance())).clone()
-    }
-}
-
-impl RecorderTask {
-    /// Sets the observer that is called with ended requests before they are written. It must not block.
-    #[must_use]
-    pub fn observed(self, observer: impl FnMut(&[RequestRecord]) + Send + 'static) -> Self {
-        Self { observer: Box::new(observer), ..self }
-    }
-
-    /// Writes batches until `stop` is cancelled and nothing is left to write.
-    pub async fn run(self, stop: CancellationToken) {
-        recorder::run(self.receiver, self.store, self.journal, self.observer, stop).await;
     }
 }

@@ -19,14 +19,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::queue::{MAX_BATCH, Queue};
-pub(super) use self::writer::{RecordReceiver, run};
+use self::writer::RecordReceiver;
+pub use self::writer::RecorderTask;
 use super::WriteFailure;
-use super::journal::JournalPosition;
+use super::journal::{Journal, JournalPosition};
 use domain::histogram::Histogram;
 use domain::id::{AccountId, RequestId};
 use domain::money::Nanos;
 use domain::record::RequestRecord;
-use store::{Cursor, DiskFault};
+use store::{Cursor, DiskFault, Store};
 
 /// The number of records that may wait; at about 500 bytes each, the queue stays below 50 MB. The texts of prompts and
 /// answers in their traces have a bound of their own (`domain::traced_content`).
@@ -61,15 +62,22 @@ pub(super) struct RecordSender {
     progress: watch::Receiver<Progress>,
 }
 
-/// Returns both sides of a new queue. `newest` is the cursor of the newest stored record.
-pub(super) fn channel(newest: Cursor) -> (RecordSender, RecordReceiver) {
+/// Returns both sides of a new queue. `newest` is the cursor of the newest stored record. The task writes to `store`, and
+/// releases what is written from `journal`.
+pub(super) fn channel(
+    newest: Cursor,
+    store: Arc<dyn Store>,
+    journal: Arc<Journal>,
+) -> (RecordSender, RecorderTask) {
     let queue = Arc::<Queue>::default();
     let committed = watch::Sender::new(newest);
     let (progress_sender, progress) = watch::channel(Progress::default());
-    (
-        RecordSender { queue: queue.clone(), committed: committed.clone(), progress },
-        RecordReceiver { queue, committed, progress: progress_sender },
-    )
+    let receiver = RecordReceiver {
+        queue: queue.clone(),
+        committed: committed.clone(),
+        progress: progress_sender,
+    };
+    (RecordSender { queue, committed, progress }, RecorderTask::new(receiver, store, journal))
 }
 
 // === impl RecordSender ===

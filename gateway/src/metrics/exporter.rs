@@ -12,6 +12,7 @@ use super::requests::RequestMetrics;
 use super::scrapes::Scrapes;
 use super::stalls::WorkerStalls;
 use super::text::{Format, Text};
+use super::upstreams;
 use crate::clock::Clock;
 use crate::connections::ConnectionSlots;
 use crate::directory::Directory;
@@ -20,12 +21,8 @@ use crate::memory_budget::MemoryBudget;
 use crate::otlp::{ExportStatus, Signal, SignalCounts};
 use crate::upstream::UpstreamClients;
 use crate::webhooks::Webhooks;
-use domain::health::{BreakerState, CheckState};
 use otlp_proto::metrics::v1::Metric;
 use store::{Schema, StoreMaintenance};
-
-/// The number of upstreams with their own series, in the order of their names, which bounds a scrape.
-const MAX_UPSTREAMS: usize = 100;
 
 /// How long a scrape waits for the size of the database.
 const SIZE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -119,7 +116,8 @@ impl Exporter {
         self.0.requests.encode(encoder);
         self.encode_process(encoder);
         self.encode_ledger(encoder, database_bytes);
-        self.encode_upstreams(encoder);
+        let Sources { directory, upstream_clients, clock, .. } = &self.0;
+        upstreams::encode(encoder, directory, upstream_clients, clock.monotonic());
         self.encode_export(encoder);
         self.encode_webhooks(encoder);
     }
@@ -249,93 +247,6 @@ impl Exporter {
         encoder
             .gauge("tollgate_webhooks_waiting", "Webhooks that wait to be sent.")
             .sample(&[], counts.waiting);
-    }
-
-    fn encode_upstreams(&self, encoder: &mut Encoder<'_>) {
-        let Sources { directory, upstream_clients: clients, clock, .. } = &self.0;
-        let now = clock.monotonic();
-        let catalogue = directory.catalogue().clone();
-        let upstreams = || catalogue.upstreams.values().take(MAX_UPSTREAMS);
-        let mut family = encoder.counter(
-            "tollgate_upstream_attempts_total",
-            "Attempts at an upstream that were answered or failed, since its entry changed.",
-        );
-        for upstream in upstreams() {
-            let labels = &[("upstream", upstream.name.as_str())];
-            family.sample(labels, clients.attempts(upstream).attempts);
-        }
-        let mut family = encoder.counter(
-            "tollgate_upstream_failures_total",
-            "Attempts that failed because of the upstream, also after the answer began.",
-        );
-        for upstream in upstreams() {
-            let labels = &[("upstream", upstream.name.as_str())];
-            family.sample(labels, clients.attempts(upstream).failures);
-        }
-        let mut family =
-            encoder.gauge("tollgate_upstream_requests_in_flight", "Attempts that have not ended.");
-        for upstream in upstreams() {
-            let labels = &[("upstream", upstream.name.as_str())];
-            family.sample(labels, clients.load(upstream, now).in_flight);
-        }
-        let healths: Vec<_> = upstreams()
-            .map(|upstream| (upstream.name.as_str(), clients.health(upstream, now)))
-            .collect();
-        let mut family = encoder.gauge(
-            "tollgate_upstream_breaker_open",
-            "Whether the breaker keeps requests from the upstream: 1, or 0.5 for a trial.",
-        );
-        for (name, health) in &healths {
-            let state = health.as_ref().map_or(BreakerState::Closed, |health| health.breaker);
-            let open = match state {
-                BreakerState::Closed => 0.0,
-                BreakerState::HalfOpen => 0.5,
-                BreakerState::Open { .. } => 1.0,
-            };
-            family.sample(&[("upstream", name)], open);
-        }
-        let mut family = encoder
-            .gauge("tollgate_upstream_check_passing", "The result of the health check: 1 or 0.");
-        for (name, health) in &healths {
-            if let Some(check) = health.as_ref().and_then(|health| health.check) {
-                family.sample(&[("upstream", name)], u8::from(check == CheckState::Passing));
-            }
-        }
-        let pools: Vec<_> = upstreams()
-            .filter_map(|upstream| Some((upstream.name.as_str(), clients.pool(upstream)?)))
-            .collect();
-        let mut family = encoder.gauge(
-            "tollgate_upstream_connections",
-            "Open connections; those of HTTP/2 are `in_use`.",
-        );
-        for (name, pool) in &pools {
-            family.sample(&[("upstream", name), ("state", "idle")], pool.idle);
-            family.sample(&[("upstream", name), ("state", "in_use")], pool.in_use);
-        }
-        let mut family = encoder.histogram(
-            "tollgate_upstream_connect_duration_seconds",
-            "Time to open a connection, with TLS and through a proxy.",
-        );
-        for (name, pool) in &pools {
-            family.buckets(&[("upstream", name)], &pool.connects);
-        }
-        let queues: Vec<_> = upstreams()
-            .filter_map(|upstream| Some((upstream.name.as_str(), clients.queue(upstream)?)))
-            .collect();
-        let mut family = encoder.gauge(
-            "tollgate_upstream_waiting_requests",
-            "Requests that wait for a connection, if these are bounded.",
-        );
-        for (name, queue) in &queues {
-            family.sample(&[("upstream", name)], queue.waiting);
-        }
-        let mut family = encoder.histogram(
-            "tollgate_upstream_queue_duration_seconds",
-            "Time that requests waited for a connection; those that did not wait are not counted.",
-        );
-        for (name, queue) in &queues {
-            family.buckets(&[("upstream", name)], &queue.waits);
-        }
     }
 }
 

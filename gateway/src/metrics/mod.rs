@@ -17,6 +17,7 @@ mod serve;
 mod stalls;
 mod text;
 mod top;
+mod upstreams;
 
 pub use exporter::{Exporter, Sources};
 pub use requests::{MAX_TOP, RequestMetrics};

@@ -4,68 +4,20 @@
 //! tokenize differently, so the record says `counted`. The time is proportional to the text. Therefore only
 //! short text is counted inline, by `coverage.rs`; all other counts run on blocking threads.
 
+mod prompt;
+mod size;
+
 use std::ops::AddAssign;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use memchr::memmem::Finder;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::prompt::count_request;
 use domain::usage::{Tokens, Usage};
 
-/// The tokens of each message beside its text.
-const TOKENS_PER_MESSAGE: u64 = 3;
-/// The tokens that begin every answer.
-const TOKENS_PER_ANSWER: u64 = 3;
-
-/// Members of a request that are not part of its prompt.
-const PARAMETERS: [&str; 14] = [
-    "model",
-    "user",
-    "metadata",
-    "stream_options",
-    "logit_bias",
-    "stop",
-    "modalities",
-    "tool_choice",
-    "service_tier",
-    "reasoning",
-    "reasoning_effort",
-    "safety_identifier",
-    "prompt_cache_key",
-    "previous_response_id",
-];
-/// Members of messages that are identifiers while they are short.
-const IDS: [&str; 7] = ["id", "type", "tool_call_id", "call_id", "detail", "status", "index"];
-/// A longer value of [`IDS`] is text, in bytes.
-const MAX_ID_BYTES: usize = 64;
-/// Members of messages whose values are text, or contain it in members of this list.
-const TEXT_MEMBERS: [&str; 16] = [
-    "role",
-    "content",
-    "name",
-    "text",
-    "refusal",
-    "reasoning",
-    "reasoning_content",
-    "thinking",
-    "tool_calls",
-    "function",
-    "function_call",
-    "arguments",
-    "output",
-    "summary",
-    "input",
-    "image_url",
-];
-/// Members whose values are images, audio and files, as data URLs or encoded.
-const DATA_MEMBERS: [&str; 4] = ["image_url", "url", "file_data", "data"];
-/// The longest media type at the beginning of a data URL, in bytes.
-const MAX_MEDIA_TYPE: usize = 128;
-/// Shorter strings are text, in bytes.
-const MIN_DATA_BYTES: usize = 256;
+pub use size::{InputSize, text_bytes};
 
 /// The number of concurrent counts; each occupies a core while it runs.
 const MAX_CONCURRENT_COUNTS: usize = 2;
@@ -114,15 +66,6 @@ pub struct InputTokens(pub u64);
 /// The JSON texts of a request: its body, and the items of earlier requests that it continues.
 #[derive(Clone, Debug)]
 pub struct InputText(Vec<Bytes>);
-
-/// The size of a Responses request with the items that it continues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InputSize {
-    /// The length of its text, in bytes.
-    pub text_bytes: u64,
-    /// An estimate of the tokens of its images, audio and files.
-    pub media_tokens: u64,
-}
 
 /// What is known of an answer before its rest is counted.
 pub struct CountedSoFar {
@@ -211,39 +154,6 @@ impl AddAssign for TextTokens {
     }
 }
 
-/// Returns the length of the text in a request's body, in bytes: all of it except for the data URLs of images
-/// and files in their members.
-pub fn text_bytes(body: &[u8]) -> u64 {
-    static MARK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b";base64,"));
-    let (mut text, mut at) = (0, 0);
-    while let Some(found) = MARK.find(&body[at..]) {
-        let start = at + found + MARK.needle().len();
-        text += start - at;
-        let end = memchr::memchr(b'"', &body[start..]).map_or(body.len(), |end| start + end);
-        if !is_value_of_data_member(&body[..start - MARK.needle().len()]) {
-            text += end - start;
-        }
-        at = end;
-    }
-    (text + body.len() - at) as u64
-}
-
-/// Returns whether `json` ends inside the value of one of [`DATA_MEMBERS`], given that the value contains no
-/// quotes so far.
-fn is_value_of_data_member(json: &[u8]) -> bool {
-    let Some(start) = memchr::memrchr(b'"', &json[json.len().saturating_sub(MAX_MEDIA_TYPE)..])
-    else {
-        return false;
-    };
-    let start = json.len().saturating_sub(MAX_MEDIA_TYPE) + start;
-    let before = json[..start].trim_ascii_end();
-    let Some(name) = before.strip_suffix(b":") else { return false };
-    let Some(name) = name.trim_ascii_end().strip_suffix(b"\"") else { return false };
-    DATA_MEMBERS.iter().any(|member| {
-        name.strip_suffix(member.as_bytes()).is_some_and(|rest| rest.ends_with(b"\""))
-    })
-}
-
 impl From<Bytes> for InputText {
     fn from(body: Bytes) -> Self {
         Self(vec![body])
@@ -256,114 +166,6 @@ impl InputText {
         let items = items.map(|item| Bytes::copy_from_slice(item.as_bytes()));
         Self(std::iter::once(body.clone()).chain(items).collect())
     }
-}
-
-impl InputSize {
-    /// The tokens of an image or file, beside those of its data.
-    const PART_TOKENS: u64 = 4_096;
-    /// The bytes of encoded data per token.
-    const DATA_PER_TOKEN: u64 = 8;
-
-    /// Returns the size of a request with this body that continues `items`.
-    pub fn of<'a>(body: &'a [u8], items: impl Iterator<Item = &'a str>) -> Self {
-        items.map(str::as_bytes).chain([body]).map(Self::of_json).fold(
-            Self::default(),
-            |sum, it| Self {
-                text_bytes: sum.text_bytes.saturating_add(it.text_bytes),
-                media_tokens: sum.media_tokens.saturating_add(it.media_tokens),
-            },
-        )
-    }
-
-    fn of_json(json: &[u8]) -> Self {
-        static PART: LazyLock<[Finder<'_>; 3]> = LazyLock::new(|| {
-            ["\"input_image\"", "\"input_file\"", "\"input_audio\""].map(Finder::new)
-        });
-        let text_bytes = text_bytes(json);
-        let data_bytes = (json.len() as u64).saturating_sub(text_bytes);
-        let parts = PART.iter().map(|part| part.find_iter(json).count() as u64).sum::<u64>();
-        let of_parts = parts.saturating_mul(Self::PART_TOKENS);
-        let media_tokens = of_parts.saturating_add(data_bytes / Self::DATA_PER_TOKEN);
-        Self { text_bytes, media_tokens }
-    }
-}
-
-/// Counts the text of a request, or of one of its items.
-fn count_request(json: &[u8]) -> u64 {
-    let Ok(value) = serde_json::from_slice::<Value>(json) else {
-        // A text that is nested too deeply, or is not JSON, is counted as it is.
-        return tokens(&String::from_utf8_lossy(json));
-    };
-    let mut count = TOKENS_PER_ANSWER;
-    if let Some(members) = value.as_object() {
-        for (name, value) in members {
-            count += match (name.as_str(), value) {
-                ("messages" | "input", Value::Array(messages)) => {
-                    messages.iter().map(message_tokens).sum()
-                }
-                ("tools" | "functions", tools) => tokens(&tools.to_string()),
-                (name, _) if PARAMETERS.contains(&name) => 0,
-                (_, value) => prompt_tokens(value),
-            };
-        }
-    }
-    count
-}
-
-/// Counts one message, member by member.
-fn message_tokens(message: &Value) -> u64 {
-    let Some(members) = message.as_object() else {
-        return TOKENS_PER_MESSAGE + prompt_tokens(message);
-    };
-    let of_members = members.iter().map(|(name, value)| {
-        let mut text = String::new();
-        append_member(name, value, &mut text);
-        tokens(&text)
-    });
-    TOKENS_PER_MESSAGE + of_members.sum::<u64>()
-}
-
-/// Counts all text in a value.
-fn prompt_tokens(value: &Value) -> u64 {
-    let mut text = String::new();
-    append_text(value, false, &mut text);
-    tokens(&text)
-}
-
-/// Appends the text in a value to `text`. `with_numbers` includes numbers: the shape of the value is unknown,
-/// and a server may write all of it into its prompt. [`append_member`] decides on the names of members.
-fn append_text(value: &Value, with_numbers: bool, text: &mut String) {
-    match value {
-        Value::String(string) => text.push_str(string),
-        Value::Array(items) => items.iter().for_each(|item| append_text(item, with_numbers, text)),
-        Value::Object(members) => {
-            members.iter().for_each(|(name, value)| append_member(name, value, text));
-        }
-        Value::Number(number) if with_numbers => text.push_str(&number.to_string()),
-        Value::Number(_) | Value::Bool(_) | Value::Null => {}
-    }
-}
-
-/// Appends the text in an object member to `text`, with its name unless that is one of [`TEXT_MEMBERS`].
-fn append_member(name: &str, value: &Value, text: &mut String) {
-    let is_data = DATA_MEMBERS.contains(&name) && value.as_str().is_some_and(is_encoded_data);
-    let is_id = IDS.contains(&name) && value.as_str().is_none_or(|id| id.len() <= MAX_ID_BYTES);
-    if is_data || is_id {
-        return;
-    }
-    let is_known = TEXT_MEMBERS.contains(&name);
-    if !is_known {
-        text.push_str(name);
-    }
-    append_text(value, !is_known, text);
-}
-
-/// Returns whether a string is a data URL or encoded data.
-fn is_encoded_data(string: &str) -> bool {
-    let data = string.split_once(";base64,").map_or(string, |(_, data)| data);
-    let is_encoded =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_');
-    data.len() >= MIN_DATA_BYTES && data.bytes().all(is_encoded)
 }
 
 /// Counts the tokens of a text.
@@ -434,56 +236,6 @@ mod tests {
         assert_eq!(usage.reasoning, Some(Tokens(1)));
     }
 
-    #[test]
-    fn all_text_of_a_request_that_a_server_may_put_into_its_prompt_counts() {
-        let text = "lorem ipsum dolor sit amet ".repeat(100);
-        let least = tokens(&text);
-        let message = |more: &str| {
-            format!(
-                r#"{{"messages":[{{"role":"user","content":"hi"}}]{}}}"#,
-                more.replace('$', &text)
-            )
-        };
-        for more in [
-            r#","functions":[{"name":"f","description":"$","parameters":{}}]"#,
-            r#","response_format":{"type":"json_schema","json_schema":{"description":"$"}}"#,
-            r#","documents":[{"text":"$"}]"#,
-            r#","prompt":"$""#,
-            r#","anything":{"else":["$"]}"#,
-            r#","extra":{"id":"$"}"#,
-        ] {
-            assert!(count_request(message(more).as_bytes()) >= least, "{more}");
-        }
-        for member in [
-            r#""reasoning":"$""#,
-            r#""function_call":{"name":"f","arguments":"$"}"#,
-            r#""tool_calls":[{"id":"1","function":{"name":"f","arguments":"","description":"$"}}]"#,
-            r#""content":[{"type":"new","value":{"deep":"$"}}]"#,
-            r#""content":"data:text/plain;base64,$""#,
-        ] {
-            let body = format!(r#"{{"messages":[{{{}}}]}}"#, member.replace('$', &text));
-            assert!(count_request(body.as_bytes()) >= least, "{member}");
-        }
-        let image = "A".repeat(1_000);
-        let body = format!(
-            r#"{{"messages":[{{"content":[{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{image}"}}}}]}}]}}"#
-        );
-        assert_eq!(count_request(body.as_bytes()), 6);
-    }
-
-    #[test]
-    fn the_size_of_a_responses_request_has_its_media_apart() {
-        let data = "A".repeat(8_000);
-        let part =
-            format!(r#"{{"type":"input_image","image_url":"data:image/png;base64,{data}"}}"#);
-        let size = InputSize::of(part.as_bytes(), std::iter::empty());
-        assert_eq!(size.text_bytes, part.len() as u64 - 8_000);
-        assert_eq!(size.media_tokens, 4_096 + 1_000);
-        let text = format!(r#"{{"type":"input_text","text":"data:image/png;base64,{data}"}}"#);
-        let size = InputSize::of(text.as_bytes(), [part.as_str()].into_iter());
-        assert_eq!(size.text_bytes, (text.len() + part.len()) as u64 - 8_000);
-    }
-
     #[tokio::test]
     async fn a_rest_is_counted_with_what_came_before() {
         let produced = |text: &str| UncountedText {
@@ -504,29 +256,6 @@ mod tests {
         let before = CountedSoFar { input: Input::Counted(input.0), counted: earlier, batch: None };
         let usage = counter.count(before, UncountedText::default()).await.unwrap();
         assert_eq!((usage.input, usage.output), (Tokens(7), Tokens(10)));
-    }
-
-    #[test]
-    fn what_is_nested_too_deeply_to_be_read_is_counted_all_the_same() {
-        let deep = format!("{}1{}", r#"{"a":"#.repeat(500), "}".repeat(500));
-        for body in [
-            format!(r#"{{"messages":[],"tools":[{deep}]}}"#),
-            format!(r#"{{"messages":[{deep}]}}"#),
-        ] {
-            assert!(count_request(body.as_bytes()) > 500);
-        }
-    }
-
-    #[test]
-    fn the_data_of_images_is_no_text() {
-        let body = br#"{"url":"data:image/png;base64,AAAABBBB"},{"url":"data:;base64,CC"}"#;
-        assert_eq!(text_bytes(body), body.len() as u64 - 10);
-        let text = br#"{"text":"data:;base64,AAAABBBB"},{"url": "a \"data:;base64,AAAA"}"#;
-        assert_eq!(text_bytes(text), text.len() as u64, "what is no image is text");
-        assert_eq!(text_bytes(b""), 0);
-        let marks = ";base64,".repeat(1_000_000);
-        let body = format!(r#"{{"url":"data:{marks}","text":"a"}}"#);
-        assert_eq!(text_bytes(body.as_bytes()), 8 + r#"{"url":"data:","text":"a"}"#.len() as u64);
     }
 
     #[test]

@@ -271,23 +271,13 @@ mod tests {
     use super::*;
     use crate::clock::testing::CountingEntropy;
     use domain::id::UpstreamName;
-    use domain::upstream::{Deadlines, Profile, Proxy, ProxyChoice, ProxyLogin};
+    use domain::upstream::{Proxy, ProxyChoice, ProxyLogin};
     use jiff::Timestamp;
 
     fn upstream(name: &str, credentials: &[CredentialSource]) -> Arc<Upstream> {
-        Arc::new(Upstream {
-            name: UpstreamName::new(name),
-            url: "http://localhost".into(),
-            credentials: credentials.to_vec(),
-            profile: Profile::Generic,
-            deadlines: Deadlines::default(),
-            proxy: ProxyChoice::Environment,
-            ca_certificates: None,
-            client_certificate: None,
-            connection_bound: None,
-            health_check: None,
-            created_at: Timestamp::UNIX_EPOCH,
-        })
+        let name = UpstreamName::new(name);
+        let upstream = Upstream::new(name, "http://localhost", Timestamp::UNIX_EPOCH);
+        Arc::new(Upstream { credentials: credentials.to_vec(), ..upstream })
     }
 
     #[tokio::test]

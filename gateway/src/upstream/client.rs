@@ -4,36 +4,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use hyper::header::{CONTENT_ENCODING, HOST, HeaderMap, HeaderValue, LOCATION};
+use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::http::uri::Scheme;
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, Uri};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::answer_body::AnswerBody;
+use super::answer_head::{check_encoding, check_status, refusal};
 use super::connect::{Protocol, SimulatorDialer, TcpConnector};
 use super::credential::{Credential, REQUEST_ID};
 use super::credential_states::TriedCredentials;
 use super::environment_proxies::EnvironmentProxies;
-use super::error::{UpstreamError, convert_retry_date};
+use super::error::UpstreamError;
 use super::hedge_budget::HedgeBudget;
 use super::outbound::{Outbound, SendStatus};
 use super::pool::Pool;
-use super::read::read_whole;
 use super::slots::Slots;
-use super::stats::{InFlight, StatsTable, UpstreamStats};
+use super::stats::{InFlight, UpstreamStats};
+use super::stats_table::StatsTable;
+use super::target::{Target, host};
 use crate::journal_barrier::{FlushJournal, JournalBarrier};
 use crate::secrets::UpstreamSecrets;
 use domain::health::CheckState;
 use domain::id::{AccountId, UpstreamName};
 use domain::upstream::{CredentialIndex, Profile, Upstream};
-use domain::wire::error::ReportedError;
 use domain::wire::splice::Payload;
 
 /// The versions of HTTP that are offered to an upstream with TLS, the preferred one first.
 const PROTOCOLS: [Protocol; 2] = [Protocol::Http2, Protocol::Http1];
-/// The maximum length of an error body that is read.
-const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 
 /// A pooled client for one upstream, with its credentials.
 pub struct UpstreamClient {
@@ -46,16 +45,6 @@ pub struct UpstreamClient {
     pool: Pool,
     flush_journal: FlushJournal,
     stats: Arc<UpstreamStats>,
-}
-
-/// The method and the target of a request.
-#[derive(Clone, Debug)]
-pub(super) struct Target {
-    method: Method,
-    /// The form of HTTP/2.
-    absolute: Uri,
-    /// The form of HTTP/1.1.
-    origin: Uri,
 }
 
 impl UpstreamClient {
@@ -286,12 +275,7 @@ impl UpstreamClient {
 
     /// Returns the target of a GET request for `path` at the origin of the upstream's URL.
     pub(super) fn target_at_origin(&self, path: &str) -> Result<Target, UpstreamError> {
-        let mut parts = self.models.absolute.clone().into_parts();
-        let misconfigured = |error: &dyn std::fmt::Display| {
-            UpstreamError::Misconfigured(format!("its health check: {error}"))
-        };
-        parts.path_and_query = Some(path.parse().map_err(|error| misconfigured(&error))?);
-        Ok(Target::new(Method::GET, Uri::from_parts(parts).map_err(|error| misconfigured(&error))?))
+        self.models.at_path(path)
     }
 
     /// Records an answer that the upstream broke off; `now` is the monotonic time.
@@ -352,14 +336,11 @@ impl UpstreamClient {
             let body = Outbound::new(body, self.flush_journal.clone(), send_status.clone());
             let mut request = Request::new(body);
             *request.method_mut() = target.method.clone();
+            *request.uri_mut() = target.uri(protocol).clone();
+            if protocol == Protocol::Http2 {
+                headers.remove(HOST);
+            }
             *request.headers_mut() = headers;
-            *request.uri_mut() = match protocol {
-                Protocol::Http1 => target.origin.clone(),
-                Protocol::Http2 => {
-                    request.headers_mut().remove(HOST);
-                    target.absolute.clone()
-                }
-            };
             request.headers_mut().insert(REQUEST_ID, request_id);
             request
         };
@@ -382,82 +363,8 @@ impl UpstreamClient {
             return Ok(response);
         }
         // Boxed because it is rare: the future of every request would have to hold it.
-        Err(Box::pin(self.refusal(response)).await)
+        Err(Box::pin(refusal(response, self.idle_deadline())).await)
     }
-
-    async fn refusal(&self, response: Response<AnswerBody>) -> UpstreamError {
-        let (mut head, body) = response.into_parts();
-        if head.status.is_redirection() {
-            let to = redirect_origin(&head.headers);
-            return UpstreamError::Redirected { status: head.status.as_u16(), to };
-        }
-        convert_retry_date(&mut head.headers);
-        let read = read_whole(body.allow_early_end(), MAX_ERROR_BODY_BYTES);
-        let read = tokio::time::timeout(self.idle_deadline(), read).await;
-        let body = match (read, check_encoding(&head.headers)) {
-            (Ok(Ok(body)), Ok(())) => ReportedError::parse(&body),
-            _ => ReportedError::default(),
-        };
-        let status = head.status.as_u16();
-        UpstreamError::Refused { status, body, headers: Box::new(head.headers) }
-    }
-}
-
-// === impl Target ===
-
-impl Target {
-    fn new(method: Method, absolute: Uri) -> Self {
-        let origin = absolute.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
-        Self { method, absolute, origin }
-    }
-}
-
-/// Returns the scheme, host and port of the address that a redirect names, if it is absolute. The rest of the address
-/// may contain secrets.
-fn redirect_origin(headers: &HeaderMap) -> Option<String> {
-    let location: Uri = headers.get(LOCATION)?.to_str().ok()?.parse().ok()?;
-    let (scheme, host) = (location.scheme_str()?, location.host()?);
-    Some(match location.port() {
-        Some(port) => format!("{scheme}://{host}:{port}"),
-        None => format!("{scheme}://{host}"),
-    })
-}
-
-/// Rejects a successful status that no chat answer has. The others say that the answer is not all of it (206), follows
-/// later (202), or has no content (204, 205).
-fn check_status(response: Response<AnswerBody>) -> Result<Response<AnswerBody>, UpstreamError> {
-    match response.status() {
-        StatusCode::OK => Ok(response),
-        status => {
-            Err(UpstreamError::Invalid(format!("its status is {}, not 200", status.as_u16())))
-        }
-    }
-}
-
-/// Rejects a content encoding that was not requested; its bytes would be taken for text.
-fn check_encoding(headers: &HeaderMap) -> Result<(), UpstreamError> {
-    let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
-    let is_plain = |value: &&HeaderValue| {
-        let value = value.as_bytes().trim_ascii();
-        value.is_empty() || value.eq_ignore_ascii_case(b"identity")
-    };
-    let Some(encoding) = encodings.find(|value| !is_plain(value)) else { return Ok(()) };
-    let encoding = String::from_utf8_lossy(encoding.as_bytes());
-    Err(UpstreamError::Invalid(format!(
-        "its answer is encoded as `{}`, which was not asked for",
-        encoding.escape_default()
-    )))
-}
-
-/// Returns an address's host, with its port unless that is the scheme's default.
-pub(super) fn host(address: &Uri) -> Result<HeaderValue, UpstreamError> {
-    let host = address.host().unwrap_or_default();
-    let default_port = if address.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
-    let value = match address.port_u16().filter(|&port| port != default_port) {
-        Some(port) => HeaderValue::try_from(format!("{host}:{port}")),
-        None => HeaderValue::try_from(host),
-    };
-    value.map_err(|error| UpstreamError::Misconfigured(format!("its URL: {error}")))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use hyper::header::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 
 use super::answer_body::AnswerBody;
-use super::client::Target;
 use super::read::read_whole;
+use super::target::Target;
 use super::{Phase, SendStatus, UpstreamClient, UpstreamError};
 use domain::upstream::CredentialIndex;
 use domain::wire::chunk::ChunkView;

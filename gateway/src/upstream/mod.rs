@@ -4,8 +4,10 @@
 //! translation. Start with [`UpstreamClients::upstream_client`], then [`UpstreamClient::send`].
 
 mod answer_body;
+mod answer_head;
 mod breaker;
 pub mod certificate;
+mod check_results;
 mod client;
 mod connect;
 mod credential;
@@ -29,6 +31,8 @@ mod read;
 mod redaction;
 mod slots;
 mod stats;
+mod stats_table;
+mod target;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +63,8 @@ pub use pool_stats::PoolStatus;
 pub use post::Post;
 pub use probe::DueProbes;
 pub use slots::{QueueStatus, SlotsTable};
-pub use stats::{AttemptCounts, InFlight, Load, StatsTable};
+pub use stats::{AttemptCounts, InFlight, Load};
+pub use stats_table::StatsTable;
 
 /// Returns the certificates that are trusted for an upstream.
 fn trust(upstream: &Upstream) -> Result<Trust, String> {
@@ -212,22 +217,9 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use domain::upstream::{Deadlines, Profile};
 
     pub(super) fn entry() -> Arc<Upstream> {
-        Arc::new(Upstream {
-            name: UpstreamName::new("u"),
-            url: "sim:".to_owned(),
-            credentials: Vec::new(),
-            profile: Profile::Generic,
-            deadlines: Deadlines::default(),
-            proxy: ProxyChoice::Environment,
-            ca_certificates: None,
-            client_certificate: None,
-            connection_bound: None,
-            health_check: None,
-            created_at: Timestamp::UNIX_EPOCH,
-        })
+        Arc::new(Upstream::new(UpstreamName::new("u"), "sim:", Timestamp::UNIX_EPOCH))
     }
 
     /// Regression test: a request with an outdated entry left two workers with different statistics.

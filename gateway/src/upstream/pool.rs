@@ -1,20 +1,22 @@
 //! The connections to one upstream: idle HTTP/1.1 connections, or one of HTTP/2 that all requests share.
 
+mod idle;
+
 use std::error::Error as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use h2::Reason;
-use http::HeaderMap;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper::rt::Executor;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::runtime::Handle;
-use tokio::task::coop;
 use tokio::time::{Instant, timeout, timeout_at};
 
+pub(super) use self::idle::Idle;
+use self::idle::{Connection, SharedConnection, max_idle};
 use super::answer_body::AnswerBody;
 use super::connect::{Connect, Connected, Protocol};
 use super::driven::DrivenConnection;
@@ -28,14 +30,6 @@ use crate::coalescing_writer::CoalescingWriter;
 use crate::journal_barrier::JournalBarrier;
 use domain::id::AccountId;
 
-/// A connection that was idle for longer is closed, because servers and middleboxes may have dropped it.
-const MAX_IDLE: Duration = Duration::from_secs(90);
-/// How much earlier than its server an idle connection is closed, if the server announces when it does.
-const IDLE_MARGIN: Duration = Duration::from_secs(1);
-/// The largest number of idle connections of one worker. Each takes a descriptor and some KiB.
-const MAX_IDLE_CONNECTIONS: usize = 256;
-/// The interval at which connections that the upstream has closed are looked for.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a connection may take to become ready after its answer was read.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
 /// The interval of HTTP/2 pings, and how long their answer may take. All requests share the connection, so its
@@ -43,7 +37,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(1);
 const PING_INTERVAL: Duration = Duration::from_secs(15);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The connections to one upstream.
+/// The connections of one worker to one upstream.
 pub(super) struct Pool {
     connector: Box<dyn Connect>,
     /// How long a request waits for a connection.
@@ -55,41 +49,6 @@ pub(super) struct Pool {
     stats: Arc<PoolStats>,
     /// Held while a connection is opened to a server that has chosen HTTP/2 before, because one is enough.
     connecting: tokio::sync::Mutex<()>,
-}
-
-/// The connections that can take a request.
-#[derive(Default)]
-pub(super) struct Idle(Mutex<IdleConnections>);
-
-#[derive(Default)]
-struct IdleConnections {
-    /// The HTTP/1.1 connections and the time until which they may be used, the most recently used last.
-    http1: Vec<(Box<DrivenConnection>, Instant)>,
-    http2: Option<SharedConnection>,
-    /// The number of HTTP/2 connections opened so far.
-    opened_http2: u64,
-    /// Whether the last connection speaks HTTP/2.
-    is_http2: bool,
-    /// Whether a task closes stale connections.
-    has_sweeper: bool,
-}
-
-/// A connection that can take a request.
-enum Connection {
-    Http1(Box<DrivenConnection>),
-    Http2(SharedConnection),
-}
-
-/// Identifies an HTTP/2 connection of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Http2Id(u64);
-
-/// An HTTP/2 connection. It closes once all handles and requests are dropped.
-#[derive(Clone)]
-struct SharedConnection {
-    sender: http2::SendRequest<Outbound>,
-    id: Http2Id,
-    last_used: Instant,
 }
 
 /// Why a connection gave no answer.
@@ -228,7 +187,7 @@ impl Pool {
     }
 
     async fn connect(&self) -> Result<Connection, UpstreamError> {
-        let is_http2 = self.idle.lock().is_http2;
+        let is_http2 = self.idle.is_http2();
         let _connecting = if is_http2 { Some(self.connecting.lock().await) } else { None };
         if is_http2 && let Some(connection) = self.idle.take() {
             return Ok(connection);
@@ -248,7 +207,7 @@ impl Pool {
         match protocol {
             Protocol::Http1 => {
                 let (sender, connection) = http1::handshake(stream).await.map_err(unreachable)?;
-                self.idle.lock().is_http2 = false;
+                self.idle.note_http1();
                 let connection = DrivenConnection::new(sender, connection, head_limit, open);
                 Ok(Connection::Http1(Box::new(connection)))
             }
@@ -339,131 +298,6 @@ impl PooledConnection {
                     self.idle.put(self.connection, self.max_idle);
                 }
             });
-        }
-    }
-}
-
-// === impl Idle ===
-
-impl Idle {
-    /// Takes the HTTP/2 connection, or the most recently used one of HTTP/1.1, if it is open.
-    fn take(&self) -> Option<Connection> {
-        let mut kept = self.lock();
-        if let Some(shared) = kept.open_http2() {
-            shared.last_used = Instant::now();
-            return Some(Connection::Http2(shared.clone()));
-        }
-        loop {
-            let (mut connection, usable_until) = kept.http1.pop()?;
-            if is_usable(&mut connection, usable_until) {
-                return Some(Connection::Http1(connection));
-            }
-        }
-    }
-
-    fn put(self: Arc<Self>, connection: Box<DrivenConnection>, max_idle: Duration) {
-        let mut kept = self.lock();
-        if kept.http1.len() < MAX_IDLE_CONNECTIONS {
-            kept.http1.push((connection, Instant::now() + max_idle));
-            self.start_sweeper(&mut kept);
-        }
-    }
-
-    /// Returns the number of HTTP/1.1 connections.
-    pub(super) fn count(&self) -> usize {
-        self.lock().http1.len()
-    }
-
-    /// Closes the HTTP/1.1 connection that was not used for the longest time. Returns whether there was one.
-    pub(super) fn drop_oldest(&self) -> bool {
-        let mut kept = self.lock();
-        if kept.http1.is_empty() {
-            return false;
-        }
-        kept.http1.remove(0);
-        true
-    }
-
-    /// Keeps an HTTP/2 connection for all requests, unless another one was opened meanwhile. Returns the one to
-    /// use.
-    fn share(self: &Arc<Self>, sender: http2::SendRequest<Outbound>) -> SharedConnection {
-        let mut kept = self.lock();
-        kept.is_http2 = true;
-        if let Some(shared) = kept.open_http2() {
-            return shared.clone();
-        }
-        kept.opened_http2 += 1;
-        let id = Http2Id(kept.opened_http2);
-        let shared = SharedConnection { sender, id, last_used: Instant::now() };
-        kept.http2 = Some(shared.clone());
-        self.start_sweeper(&mut kept);
-        shared
-    }
-
-    /// Gives no more requests to an HTTP/2 connection.
-    fn forget(&self, id: Http2Id) {
-        self.lock().http2.take_if(|shared| shared.id == id);
-    }
-
-    fn start_sweeper(self: &Arc<Self>, kept: &mut IdleConnections) {
-        if !std::mem::replace(&mut kept.has_sweeper, true) {
-            // Without a cooperative budget, which would end after some closed connections.
-            spawn_detached(coop::unconstrained(sweep(Arc::downgrade(self))));
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, IdleConnections> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl IdleConnections {
-    /// Returns the HTTP/2 connection unless it is closed.
-    fn open_http2(&mut self) -> Option<&mut SharedConnection> {
-        self.http2.take_if(|shared| shared.sender.is_closed());
-        self.http2.as_mut()
-    }
-
-    /// Drops the connections that are stale, and those that the upstream has closed.
-    fn drop_unusable(&mut self) {
-        self.http1.retain_mut(|(connection, usable_until)| is_usable(connection, *usable_until));
-        self.http2
-            .take_if(|shared| shared.sender.is_closed() || shared.last_used.elapsed() >= MAX_IDLE);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.http1.is_empty() && self.http2.is_none()
-    }
-}
-
-/// Returns whether an idle connection can take a request.
-fn is_usable(connection: &mut DrivenConnection, until: Instant) -> bool {
-    Instant::now() < until && (!connection.was_woken() || connection.is_ready())
-}
-
-/// Returns how long a connection may be idle, from the `Keep-Alive` header of its last answer.
-fn max_idle(headers: &HeaderMap) -> Duration {
-    let parameters = headers.get("keep-alive").and_then(|value| value.to_str().ok());
-    let announced = parameters.into_iter().flat_map(|text| text.split(',')).find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        let seconds = value.trim().trim_matches('"').parse().ok();
-        seconds.filter(|_| name.trim().eq_ignore_ascii_case("timeout"))
-    });
-    announced.map_or(MAX_IDLE, |seconds| {
-        Duration::from_secs(seconds).saturating_sub(IDLE_MARGIN).min(MAX_IDLE)
-    })
-}
-
-/// Closes unusable connections until none is left.
-async fn sweep(idle: Weak<Idle>) {
-    loop {
-        tokio::time::sleep(SWEEP_INTERVAL).await;
-        let Some(idle) = idle.upgrade() else { return };
-        let mut kept = idle.lock();
-        kept.drop_unusable();
-        kept.has_sweeper = !kept.is_empty();
-        if !kept.has_sweeper {
-            return;
         }
     }
 }

@@ -8,9 +8,9 @@ use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use trust::Trust;
 
-use super::client::host;
 use super::connect::{Connect, Connected, Protocol, TcpConnector};
 use super::environment_proxies::EnvironmentProxies;
+use super::target::host;
 
 /// The target of requests.
 pub struct Post {

@@ -8,21 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use foldhash::fast::RandomState;
 use jiff::Timestamp;
-use papaya::{Compute, Operation};
-use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::breaker::{Breaker, Permission};
+use super::check_results::CheckResults;
 use super::credential_states::CredentialStates;
 use super::error::UpstreamError;
 use super::hedge_budget::HedgeBudget;
 use super::pool_stats::PoolStats;
-use super::probe::DueProbes;
 use domain::health::{CheckState, Health, LastError};
-use domain::id::UpstreamName;
 use domain::latency::{self, BUCKETS, Percentiles};
-use domain::upstream::Upstream;
 
 const MINUTES: usize = 5;
 /// The breaker opens if half of at least this many requests failed in the last [`FAILURE_RATE_MINUTES`].
@@ -31,19 +26,6 @@ const FAILURE_RATE_MINUTES: u64 = 2;
 /// The time in which the latency of an upstream that answers nothing counts half. Otherwise an upstream that was slow once
 /// would get no request that could show that it no longer is.
 const LATENCY_HALF_LIFE: Duration = Duration::from_secs(1);
-/// The number of failed health checks in a row after which other upstreams are tried first.
-const MAX_FAILED_CHECKS: u32 = 2;
-
-/// The statistics of all upstreams, which all workers share. They begin anew when a catalogue entry changes.
-pub struct StatsTable {
-    entries: papaya::HashMap<UpstreamName, StatsEntry, RandomState>,
-    due_probes: UnboundedSender<Arc<Upstream>>,
-}
-
-struct StatsEntry {
-    upstream: Arc<Upstream>,
-    stats: Arc<UpstreamStats>,
-}
 
 /// The statistics of one upstream.
 #[derive(Default)]
@@ -54,7 +36,7 @@ pub(super) struct UpstreamStats {
     minutes: [Minute; MINUTES],
     last_error: ArcSwapOption<LastError>,
     credentials: CredentialStates,
-    check: CheckResults,
+    checks: CheckResults,
     /// The number of the first minute whose failures count for the breaker's failure rate.
     rate_since: AtomicU64,
     in_flight: AtomicU32,
@@ -68,13 +50,6 @@ pub(super) struct UpstreamStats {
     average_latency: AtomicU64,
     /// The monotonic time in milliseconds of the last answer.
     answered_at: AtomicU64,
-}
-
-/// The results of the health check.
-#[derive(Default)]
-struct CheckResults {
-    has_result: AtomicBool,
-    consecutive_failures: AtomicU32,
 }
 
 /// The load of an upstream.
@@ -120,64 +95,11 @@ impl Default for Minute {
     }
 }
 
-// === impl StatsTable ===
-
-impl StatsTable {
-    /// Creates an empty table, and the queue of the probes that become due.
-    pub fn new() -> (Self, DueProbes) {
-        let (due_probes, queue) = mpsc::unbounded_channel();
-        (Self { entries: papaya::HashMap::default(), due_probes }, DueProbes::new(queue))
-    }
-
-    /// Returns whether a request at `now` should go to this upstream before others. Queues the background probe of
-    /// an open breaker if it is due. Must be called at most once per request.
-    pub(super) fn permits(&self, upstream: &Arc<Upstream>, now: Duration) -> bool {
-        match self.read(upstream, |stats| stats.permit(now)) {
-            None | Some(Permission::Granted) => true,
-            Some(Permission::Denied) => false,
-            Some(Permission::ProbeDue) => {
-                // The prober is gone only when the gateway stops.
-                _ = self.due_probes.send(upstream.clone());
-                false
-            }
-        }
-    }
-
-    /// Returns the result of `read` for the statistics of exactly this catalogue entry; `None` if it has none yet.
-    pub(super) fn read<T>(
-        &self,
-        upstream: &Arc<Upstream>,
-        read: impl FnOnce(&Arc<UpstreamStats>) -> T,
-    ) -> Option<T> {
-        let entries = self.entries.pin();
-        let entry = entries.get(&upstream.name)?;
-        Arc::ptr_eq(&entry.upstream, upstream).then(|| read(&entry.stats))
-    }
-
-    /// Returns the statistics of exactly this catalogue entry, and creates them if necessary.
-    pub(super) fn get_or_create(&self, upstream: &Arc<Upstream>) -> Arc<UpstreamStats> {
-        let entries = self.entries.pin();
-        let created = Arc::new(UpstreamStats::new(upstream.credentials.len()));
-        let found = entries.compute(upstream.name.clone(), |found| match found {
-            Some((_, entry)) if Arc::ptr_eq(&entry.upstream, upstream) => {
-                Operation::Abort(entry.stats.clone())
-            }
-            _ => {
-                Operation::Insert(StatsEntry { upstream: upstream.clone(), stats: created.clone() })
-            }
-        });
-        match found {
-            Compute::Aborted(stats) => stats,
-            _ => created,
-        }
-    }
-}
-
 // === impl UpstreamStats ===
 
 impl UpstreamStats {
     /// Creates the statistics of an upstream with this number of credentials.
-    fn new(credentials: usize) -> Self {
+    pub(super) fn new(credentials: usize) -> Self {
         Self { credentials: CredentialStates::new(credentials), ..Self::default() }
     }
 
@@ -231,7 +153,7 @@ impl UpstreamStats {
     /// request.
     pub(super) fn permit(&self, now: Duration) -> Permission {
         if self.credentials.pause_left(now).is_some()
-            || self.check.state() == Some(CheckState::Failing)
+            || self.checks.state() == Some(CheckState::Failing)
         {
             return Permission::Denied;
         }
@@ -320,21 +242,12 @@ impl UpstreamStats {
 
     /// Records the result of a health check. Returns the state if it changes.
     pub(super) fn record_check(&self, has_passed: bool) -> Option<CheckState> {
-        let before = self.check.state();
-        self.check.has_result.store(true, Ordering::Relaxed);
-        if has_passed {
-            self.check.consecutive_failures.store(0, Ordering::Relaxed);
-        } else {
-            // Checks are sent one after another.
-            let failures = self.check.consecutive_failures.load(Ordering::Relaxed);
-            self.check.consecutive_failures.store(failures.saturating_add(1), Ordering::Relaxed);
-        }
-        self.check.state().filter(|state| before != Some(*state))
+        self.checks.record(has_passed)
     }
 
     /// Returns whether the last health check failed, but not the one before it.
     pub(super) fn has_check_just_failed(&self) -> bool {
-        self.check.consecutive_failures.load(Ordering::Relaxed) == 1
+        self.checks.has_just_failed()
     }
 
     /// Ends what keeps requests away at `now`: an open breaker, pauses of credentials, failed health checks. The
@@ -343,8 +256,7 @@ impl UpstreamStats {
         self.rate_since.store(number(now) + 1, Ordering::Relaxed);
         self.breaker.record_success();
         self.credentials.end_pauses();
-        self.check.has_result.store(false, Ordering::Relaxed);
-        self.check.consecutive_failures.store(0, Ordering::Relaxed);
+        self.checks.clear();
     }
 
     /// Records an answer with implausible usage; `complaint` describes it.
@@ -369,7 +281,7 @@ impl UpstreamStats {
             miscounts: self.sum(now, MINUTES as u64, |minute| &minute.implausible),
             latency: Percentiles::of(&latency),
             last_error: self.last_error.load().as_deref().cloned(),
-            check: self.check.state(),
+            check: self.checks.state(),
             credentials: self.credentials.health(now),
         }
     }
@@ -411,18 +323,6 @@ impl UpstreamStats {
     }
 }
 
-// === impl CheckResults ===
-
-impl CheckResults {
-    fn state(&self) -> Option<CheckState> {
-        if !self.has_result.load(Ordering::Relaxed) {
-            return None;
-        }
-        let failures = self.consecutive_failures.load(Ordering::Relaxed);
-        Some(if failures < MAX_FAILED_CHECKS { CheckState::Passing } else { CheckState::Failing })
-    }
-}
-
 // === impl InFlight ===
 
 impl Drop for InFlight {
@@ -441,6 +341,7 @@ fn number(now: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::check_results::MAX_FAILED_CHECKS;
     use super::*;
     use domain::health::BreakerState;
     use domain::upstream::CredentialIndex;
@@ -505,26 +406,14 @@ mod tests {
     }
 
     #[test]
-    fn two_failed_checks_in_a_row_deny_requests_until_one_passes() {
+    fn failing_health_checks_deny_requests() {
         let stats = UpstreamStats::default();
         let now = at(1).1;
-        assert_eq!(stats.health(now).check, None);
-        let mut changes = Vec::new();
-        for has_passed in [false, true, false, false, false, true] {
-            changes.push((stats.record_check(has_passed), stats.permit(now)));
-        }
-        let (granted, denied) = (Permission::Granted, Permission::Denied);
-        assert_eq!(
-            changes,
-            [
-                (Some(CheckState::Passing), granted),
-                (None, granted),
-                (None, granted),
-                (Some(CheckState::Failing), denied),
-                (None, denied),
-                (Some(CheckState::Passing), granted),
-            ]
-        );
+        let granted = [false, false, true].map(|has_passed| {
+            stats.record_check(has_passed);
+            stats.permit(now) == Permission::Granted
+        });
+        assert_eq!(granted, [true, false, true]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The import rules between modules (house style §2), checked on the syntax trees.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use syn::visit::{self, Visit};
@@ -196,6 +196,28 @@ fn no_module_uses_a_name_that_the_table_forbids() {
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// Modules at the top level are layers: each can be understood with those below it only.
+#[test]
+fn no_modules_depend_on_each_other() {
+    let root = |module: &str| module.split('/').next().unwrap().to_owned();
+    let gateway = gateway();
+    let mut uses = BTreeMap::<_, BTreeSet<_>>::new();
+    for (module, names) in &gateway {
+        let names = names.iter().filter_map(|name| name.strip_prefix("crate::"));
+        let used = names.map(|name| name.split("::").next().unwrap().to_owned());
+        uses.entry(root(module)).or_default().extend(used.filter(|used| *used != root(module)));
+    }
+    // Takes away the modules that use none of the others, from the lowest layer to the highest.
+    loop {
+        let left: BTreeSet<_> = uses.keys().cloned().collect();
+        uses.retain(|_, used| !used.is_disjoint(&left));
+        if uses.len() == left.len() {
+            break;
+        }
+    }
+    assert!(uses.is_empty(), "in a cycle, or above one: {uses:#?}");
 }
 
 #[test]

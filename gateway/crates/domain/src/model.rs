@@ -99,6 +99,26 @@ pub enum Modality {
 }
 
 impl Model {
+    /// Returns a model without deployments, which costs nothing, and the defaults for all else.
+    pub fn new(id: ModelId, created_at: Timestamp) -> Self {
+        Self {
+            id,
+            display_name: String::new(),
+            description: String::new(),
+            context_window: None,
+            max_output_tokens: None,
+            limits: Limits::default(),
+            price: Price::default(),
+            abilities: Vec::new(),
+            inputs: Vec::new(),
+            aliases: Vec::new(),
+            deployments: Vec::new(),
+            routing: Routing::default(),
+            hedge_after: None,
+            created_at,
+        }
+    }
+
     /// Whether messages may contain `modality`; `None` if unknown.
     pub fn takes(&self, modality: Modality) -> Option<bool> {
         match modality {

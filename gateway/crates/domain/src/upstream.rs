@@ -38,6 +38,23 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    /// Returns an upstream with this URL that requires no credential, and the defaults for all else.
+    pub fn new(name: UpstreamName, url: impl Into<String>, created_at: Timestamp) -> Self {
+        Self {
+            name,
+            url: url.into(),
+            proxy: ProxyChoice::Environment,
+            credentials: Vec::new(),
+            profile: Profile::Generic,
+            deadlines: Deadlines::default(),
+            ca_certificates: None,
+            client_certificate: None,
+            connection_bound: None,
+            health_check: None,
+            created_at,
+        }
+    }
+
     /// Returns the sources of all its secrets, other than the key of the client certificate.
     pub fn secret_sources(&self) -> impl Iterator<Item = &CredentialSource> {
         let password = self.proxy.login().map(|login| &login.password);

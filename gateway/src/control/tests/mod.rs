@@ -134,8 +134,7 @@ impl Bench {
             data_dir: dir.path().to_path_buf(),
             seal_key: SealKeySource::DataDir,
             tls: None,
-            settings_in_use: None,
-            apply_settings: Arc::new(|_| {}),
+            read_settings: None,
             api: ApiAddress { public_url: None, listen: ([127, 0, 0, 1], 8080).into() },
             upstream_clients: Arc::new(UpstreamClients::new(
                 SimulatorDialer::new(|| Err(std::io::ErrorKind::NotConnected.into())),

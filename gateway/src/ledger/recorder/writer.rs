@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::queue::{Batch, Queue};
 use super::{Progress, StoreFailure, advance};
-use crate::ledger::Observer;
 use crate::ledger::journal::Journal;
 use crate::write_behind::WriteBehind;
+use domain::record::RequestRecord;
 use store::{Cursor, Store, StoreError};
 
 /// The pause after a batch, during which the next one accumulates. Each batch costs a transaction and four
@@ -22,11 +22,69 @@ const BATCH_INTERVAL: Duration = Duration::from_secs(1);
 const WATCHED_BATCH_INTERVAL: Duration = Duration::from_millis(200);
 /// The pause while a reader waits for the next batch. It bounds the rate of batches that readers can cause.
 const MIN_BATCH_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The ledger's background work. Must be run until it returns.
+pub struct RecorderTask {
+    receiver: RecordReceiver,
+    store: Arc<dyn Store>,
+    journal: Arc<Journal>,
+    observer: Observer,
+}
+
+/// Called with each batch of ended requests, in the recorder's task.
+type Observer = Box<dyn FnMut(&[RequestRecord]) + Send>;
+
 /// The side of the queue that the writer uses.
-pub(in crate::ledger) struct RecordReceiver {
+pub(super) struct RecordReceiver {
     pub(super) queue: Arc<Queue>,
     pub(super) committed: watch::Sender<Cursor>,
     pub(super) progress: watch::Sender<Progress>,
+}
+
+// === impl RecorderTask ===
+
+impl RecorderTask {
+    pub(super) fn new(
+        receiver: RecordReceiver,
+        store: Arc<dyn Store>,
+        journal: Arc<Journal>,
+    ) -> Self {
+        Self { receiver, store, journal, observer: Box::new(|_| {}) }
+    }
+
+    /// Sets the observer that is called with ended requests before they are written. It must not block.
+    #[must_use]
+    pub fn observed(self, observer: impl FnMut(&[RequestRecord]) + Send + 'static) -> Self {
+        Self { observer: Box::new(observer), ..self }
+    }
+
+    /// Writes batches until `stop` is cancelled and nothing is left, or the store keeps failing then.
+    pub async fn run(self, stop: CancellationToken) {
+        let Self { receiver, store, journal, mut observer } = self;
+        let writer = WriteBehind::new("request records", stop.clone());
+        while let Some(batch) = receiver.next(&stop).await {
+            let Batch { records, positions, observed, next_is_full } = batch;
+            observer(&records[observed..]);
+            let began = Instant::now();
+            let count = records.len();
+            let attempt = || store.commit(records.clone());
+            let on_failure = |error: &StoreError| {
+                receiver.note_failure(error);
+                // The observer must not learn of requests only when the store works again.
+                receiver.observe_waiting(&mut observer);
+            };
+            let written = writer.write(count, attempt, on_failure).await;
+            // The writer gives up at a shutdown if the store keeps failing. Records with a position in the journal
+            // are replayed at the next start; the others are lost.
+            let Some(newest) = written else { return };
+            receiver.queue.commit_times.lock().observe(began.elapsed().as_secs_f64());
+            receiver.note_written(count as u64, newest);
+            journal.release_committed(positions.into_iter().flatten());
+            if !next_is_full {
+                _ = stop.run_until_cancelled(receiver.pause()).await;
+            }
+        }
+    }
 }
 
 // === impl RecordReceiver ===
@@ -109,39 +167,6 @@ impl RecordReceiver {
             () = tokio::time::sleep(interval) => {}
             () = self.queue.filled.notified() => {}
             () = self.queue.flush_wanted.notified() => tokio::time::sleep(MIN_BATCH_INTERVAL).await,
-        }
-    }
-}
-
-/// Writes batches until `stop` is cancelled and nothing is left, or the store keeps failing then.
-pub(in crate::ledger) async fn run(
-    receiver: RecordReceiver,
-    store: Arc<dyn Store>,
-    journal: Arc<Journal>,
-    mut observer: Observer,
-    stop: CancellationToken,
-) {
-    let writer = WriteBehind::new("request records", stop.clone());
-    while let Some(batch) = receiver.next(&stop).await {
-        let Batch { records, positions, observed, next_is_full } = batch;
-        observer(&records[observed..]);
-        let began = Instant::now();
-        let count = records.len();
-        let attempt = || store.commit(records.clone());
-        let on_failure = |error: &StoreError| {
-            receiver.note_failure(error);
-            // The observer must not learn of requests only when the store works again.
-            receiver.observe_waiting(&mut observer);
-        };
-        let written = writer.write(count, attempt, on_failure).await;
-        // The writer gives up at a shutdown if the store keeps failing. Records with a position in the journal
-        // are replayed at the next start; the others are lost.
-        let Some(newest) = written else { return };
-        receiver.queue.commit_times.lock().observe(began.elapsed().as_secs_f64());
-        receiver.note_written(count as u64, newest);
-        journal.release_committed(positions.into_iter().flatten());
-        if !next_is_full {
-            _ = stop.run_until_cancelled(receiver.pause()).await;
         }
     }
 }

@@ -55,7 +55,8 @@ async fn sent(method: Method, body: &'static str) -> (String, String) {
         (body, HeaderValue::from_static("an-id"))
     };
     let send_status = SendStatus::default();
-    let target = Target { method, ..upstream_client.models.clone() };
+    let mut target = upstream_client.models.clone();
+    target.method = method;
     let request = upstream_client.request(
         &target,
         None,

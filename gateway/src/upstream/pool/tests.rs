@@ -5,6 +5,7 @@ mod http2;
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 
@@ -22,6 +23,7 @@ use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 use trust::Trust;
 
+use super::idle::MAX_IDLE;
 use super::*;
 use crate::journal_barrier::FlushJournal;
 use crate::upstream::SendStatus;
@@ -434,19 +436,6 @@ async fn an_answer_that_comes_before_the_whole_request_is_read_although_writing_
     let pool = pool_of(Refusing::default());
     let error = send(&pool, &upload).await.unwrap_err();
     assert!(matches!(error, UpstreamError::Unreachable(_)), "{error:?}");
-}
-
-#[test]
-fn an_idle_connection_is_closed_before_its_server_closes_it() {
-    let idle_after = |text: &str| {
-        max_idle(&HeaderMap::from_iter([("keep-alive".parse().unwrap(), text.parse().unwrap())]))
-    };
-    assert_eq!(max_idle(&HeaderMap::new()), MAX_IDLE);
-    assert_eq!(idle_after("timeout=5, max=1000"), Duration::from_secs(4));
-    assert_eq!(idle_after("max=7, Timeout = \"2\""), Duration::from_secs(1));
-    assert_eq!(idle_after("timeout=0"), Duration::ZERO);
-    assert_eq!(idle_after("timeout=99999"), MAX_IDLE);
-    assert_eq!(idle_after("timeout=soon"), MAX_IDLE);
 }
 
 /// An in-memory HTTP/2 server, which counts its connections and can drop them all.
