@@ -357,6 +357,18 @@ impl Endpoint {
     }
 }
 
+impl Profile {
+    /// Reads the files of certificates.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has the wrong contents.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.ca_file.as_deref().map(read_authorities).transpose()?;
+        self.identity_file.as_deref().map(read_identity).transpose()?;
+        Ok(())
+    }
+}
+
 /// Reads a PEM file of a certificate chain and its key.
 fn read_identity(path: &Path) -> Result<Identity, Failure> {
     let advice = "give a PEM file of a certificate and its private key with --identity-file FILE";

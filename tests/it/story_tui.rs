@@ -116,7 +116,7 @@ async fn a_new_user_can_do_everything_that_an_account_can() {
     screen.wait_for_text("/sim-chat").await;
     screen.press("\r");
     screen.wait_until("the limits", |text| has_line(text, "limits none")).await;
-    screen.wait_until("the prices", |text| has_line(text, "per million $0.5 input")).await;
+    screen.wait_until("the prices", |text| has_line(text, "per million $0.50 input")).await;
     close_detail(&mut screen).await;
 
     // the live log

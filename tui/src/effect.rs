@@ -6,8 +6,10 @@ use ctl::profile::{Environment, TokenSource};
 use secrecy::SecretString;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::timeout;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::connection::{self, Address, Connection, NewSession, TrialKey};
 use crate::message::Message;
@@ -19,6 +21,9 @@ use crate::model::trial::TrialRequest;
 
 /// The maximum number of changes that wait to be sent. Further changes are refused.
 const CHANGE_QUEUE_CAPACITY: usize = 8;
+
+/// The longest time that the exit waits for the gateway.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A side effect requested by `update`.
 #[derive(Debug)]
@@ -217,6 +222,14 @@ impl Runner {
         std::future::pending().await
     }
 
+    /// Revokes the key for trying models before the program exits. Gives up after [`END_TIMEOUT`],
+    /// after which the key ends by itself.
+    pub async fn end(self) {
+        if let Some(Session { token, trial_key, .. }) = &self.session {
+            let _ = timeout(END_TIMEOUT, trial_key.end(&self.gateway, token)).await;
+        }
+    }
+
     fn spawn_sign_in(
         &mut self,
         session: impl Future<Output = Result<NewSession, SignInRefusal>> + Send + 'static,
@@ -298,14 +311,17 @@ impl Runner {
     fn sign_out(&mut self) {
         self.trial = None;
         self.stop_operations(|_| true);
-        if let Some(Session { token, task, .. }) = self.session.take() {
+        if let Some(Session { token, task, trial_key, .. }) = self.session.take() {
             task.abort();
             let gateway = self.gateway.clone();
             if std::mem::replace(&mut self.source, TokenSource::Missing) == TokenSource::Profile {
                 // a session that is kept there though it has ended is found out when it is used
                 let _ = self.environment.remove_session(gateway.server());
             }
-            self.tasks.spawn(async move { connection::sign_out(&gateway, &token).await });
+            self.tasks.spawn(async move {
+                trial_key.end(&gateway, &token).await;
+                connection::sign_out(&gateway, &token).await;
+            });
         }
         self.send(Message::SignedOut("signed out".to_owned()));
     }

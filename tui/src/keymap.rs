@@ -20,8 +20,8 @@ pub fn bindings(focus: Focus) -> impl Iterator<Item = &'static Binding> {
 }
 
 /// Returns the commands of the open screen that `typed` finds: that of this name, then those whose
-/// names start with it, then, from two letters on, those whose names or descriptions contain it.
-/// Ignores case and surrounding spaces.
+/// names start with it, then, from two letters on, those whose names, descriptions or synonyms
+/// contain it. Ignores case and surrounding spaces.
 pub fn commands(model: &Model, typed: &str) -> Vec<&'static Binding> {
     let typed = typed.trim().to_lowercase();
     let rank = |name: &str, row: &Binding| match () {
@@ -29,7 +29,8 @@ pub fn commands(model: &Model, typed: &str) -> Vec<&'static Binding> {
         () if name.starts_with(&typed) => Some(1),
         () if typed.chars().count() < 2 => None,
         () if name.contains(&typed) => Some(2),
-        () => row.help.to_lowercase().contains(&typed).then_some(3),
+        () if row.help.to_lowercase().contains(&typed) => Some(3),
+        () => row.synonyms.contains(&typed).then_some(4),
     };
     let mut found: Vec<_> = bindings(model.focus_below())
         .filter(|row| model.allows(row.action))

@@ -85,7 +85,7 @@ async fn run(args: Options) -> Result<ExitCode> {
     let directory = environment.config_dir.clone();
     let (sender, messages) = mpsc::channel(MESSAGE_QUEUE_CAPACITY);
     let address = Address::from_endpoint(&endpoint)?;
-    let runner = Runner::new(address, endpoint.source, environment, sender);
+    let mut runner = Runner::new(address, endpoint.source, environment, sender);
     let theme = Theme::new(palette);
     let mut model = Model::new(endpoint.server, args.base_url.clone(), TimeZone::system(), theme);
     model.is_mouse_enabled = args.mouse;
@@ -155,7 +155,8 @@ async fn run(args: Options) -> Result<ExitCode> {
         model.size = args.size;
         return Box::pin(print_snapshot(model, first, runner, messages, args.format)).await;
     }
-    let code = Box::pin(interact(&mut model, first, runner, messages)).await;
+    let code = Box::pin(interact(&mut model, first, &mut runner, messages)).await;
+    runner.end().await;
     if let Some(directory) = directory.filter(|_| may_save_settings) {
         // The next start has the defaults if this fails.
         let _ = files::write_kept(&directory, &kept::of(&model));
@@ -183,7 +184,7 @@ async fn print_snapshot(
 async fn interact(
     model: &mut Model,
     messages_of_start: Vec<Message>,
-    mut runner: Runner,
+    runner: &mut Runner,
     mut messages: mpsc::Receiver<Message>,
 ) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
@@ -198,7 +199,7 @@ async fn interact(
     }
     first.extend(messages_of_start);
     for message in first {
-        if dispatch(model, message, &mut runner, &mut terminal)?.is_break() {
+        if dispatch(model, message, runner, &mut terminal)?.is_break() {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -237,7 +238,7 @@ async fn interact(
             },
         };
         changed = true;
-        if dispatch(model, message, &mut runner, &mut terminal)?.is_break() {
+        if dispatch(model, message, runner, &mut terminal)?.is_break() {
             return Ok(ExitCode::SUCCESS);
         }
     }

@@ -95,6 +95,10 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 
 /// Handles `action` on the open screen while no overlay is open.
 fn screen(model: &mut Model, action: Action) -> Vec<Effect> {
+    if let Some(missing) = list::missing_row(model, action) {
+        model.set_problem(missing);
+        return Vec::new();
+    }
     if let Some(effects) = shell::act(model, action) {
         return effects;
     }

@@ -98,6 +98,7 @@ fn set(shell: &mut Shell<'_>, input: &Named) -> Result<(), Failure> {
     let ca_file = shell.globals.ca_file.as_ref().map(absolute).transpose()?;
     let identity_file = shell.globals.identity_file.as_ref().map(absolute).transpose()?;
     let profile = Profile { server, ca_file, identity_file };
+    profile.check()?;
     let profile = shell.environment.set_profile(&input.name, profile)?;
     shell.output.note(&format!("{} is {}", input.name, profile.server));
     Ok(())

@@ -225,7 +225,11 @@ async fn profiles_are_listed_shown_and_removed_without_their_tokens() {
     let (fake, user) = signed_out().await;
     sign_in(&user, "login alice").await;
     user.ctl(&format!("profile set mine --server {}", fake.server)).await.ok();
-    user.ctl("profile set far --server https://Gate.example:8081/ --ca-file /etc/ca.pem")
+    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let ca = user.path("ca.pem");
+    std::fs::write(&ca, issued.cert.pem()).unwrap();
+    let ca = ca.display().to_string();
+    user.ctl(&format!("profile set far --server https://Gate.example:8081/ --ca-file {ca}"))
         .await
         .ok();
     for line in ["profile list", "profile show", "profile show far -o json"] {
@@ -233,7 +237,7 @@ async fn profiles_are_listed_shown_and_removed_without_their_tokens() {
         assert!(!printed.contains("session-of"), "{printed}");
         insta::assert_snapshot!(
             line.replace([' ', '-'], "_"),
-            printed.replace(&fake.server, "HERE")
+            printed.replace(&fake.server, "HERE").replace(&ca, "/etc/ca.pem")
         );
     }
     assert_eq!(user.ctl("profile list -q").await.ok(), "far\nmine\n");
@@ -246,6 +250,23 @@ async fn profiles_are_listed_shown_and_removed_without_their_tokens() {
     assert_eq!(user.ctl("profile use far").await.code, 4);
     assert_eq!(user.ctl("profile set far").await.code, 2, "--server is required");
     assert_eq!(user.ctl("profile set far --server gate.example").await.code, 2);
+}
+
+#[tokio::test]
+async fn a_profile_names_only_files_that_can_be_used() {
+    let user = TestUser::new();
+    let wrong = user.path("wrong.pem");
+    std::fs::write(&wrong, "no certificate").unwrap();
+    let wrong = wrong.display().to_string();
+    for option in ["--ca-file", "--identity-file"] {
+        for file in ["missing.pem", &wrong] {
+            let line = format!("profile set far --server https://gate.example {option} {file}");
+            let result = user.ctl(&line).await;
+            assert_eq!(result.code, 1, "{line}: {result:?}");
+            assert!(result.err.contains(file) && result.err.contains(option), "{result:?}");
+        }
+    }
+    assert_eq!(user.ctl("profile list -q").await.ok(), "");
 }
 
 #[tokio::test]

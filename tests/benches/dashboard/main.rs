@@ -4,8 +4,8 @@
 //! the last sixty days (one million by default; ten million take 2.7 GB of temporary files), starts
 //! the real `gateway` and `tui` on it, and presses keys. For each it prints the time until the
 //! dashboard answers another key, here `?`, which must not wait for the gateway, and the time until
-//! the result is on the screen. With the data directory of a gateway instead of a number, it measures
-//! on that store; no other gateway may be running on it.
+//! the result is on the screen. `-- 10 /path/to/directory` makes that directory and keeps it; if it is the data
+//! directory of a gateway, the store in it is measured. No other gateway may be running on it.
 //!
 //! Build the binaries in the same profile before: `cargo build --release -p gateway -p tui`. To measure
 //! unoptimised programs, build without `--release`, and run the benchmark with `--profile dev`.
@@ -38,15 +38,15 @@ const SIZE: (u16, u16) = (36, 120);
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let millions = arguments.iter().find_map(|it| it.parse::<u64>().ok()).unwrap_or(1);
-    let filled = arguments.iter().map(Path::new).find(|it| it.is_dir());
+    let kept = arguments.iter().map(Path::new).find(|it| it.is_absolute());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;
-    let data = filled.map_or_else(|| folder.path().join("data"), Path::to_path_buf);
+    let data = kept.map_or_else(|| folder.path().join("data"), Path::to_path_buf);
     // The log begins sixty days ago, so that it ends now.
     let start = Timestamp::now().checked_sub(SignedDuration::from_hours(60 * 24))?;
     let log = Log { records: millions * 1_000_000, start };
     runtime.block_on(async {
-        if filled.is_none() {
+        if !data.exists() {
             // The first start makes the operator and the default plan.
             Gateway::start(&data, |_| {}).await.stop().await;
             let begun = Instant::now();
@@ -94,6 +94,7 @@ async fn measure(home: &Path, data: &Path, gateway: &Gateway) {
     dashboard.press("follow again", "pg", |it| it.contains("following")).await;
     let filters = [
         ("a rare status", "status:failed"),
+        ("several statuses", "status:failed,cancelled"),
         ("a model", "model:model-3"),
         ("a rare model", "model:model-8"),
         ("an account", "account:account-7"),

@@ -75,10 +75,11 @@ async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutco
         | Change::RotateKey { .. }
         | Change::RevokeKey { .. }) => key(KeyServiceClient::new(channel), change).await,
         Change::PutPlan(plan) => {
-            let notice = format!("plan `{}` is saved", plan.name);
+            let name = plan.name.clone();
+            let notice = format!("plan `{name}` is saved");
             let request = v1::PutPlanRequest { plan: Some(convert::to_plan(plan)) };
             with_timeout(PlanServiceClient::new(channel).put_plan(request)).await?;
-            Ok(notice_only(notice))
+            Ok(ChangeOutcome { added: Some(name), ..notice_only(notice) })
         }
         change
         @ (Change::AddModel(_) | Change::UpdateModel { .. } | Change::RemoveModel { .. }) => {
@@ -190,10 +191,10 @@ async fn key(
         }
         _ => return Err(Status::internal("not a key change")),
     };
-    let v1::Key { label, models, .. } = key.unwrap_or_default();
+    let v1::Key { id, label, models, .. } = key.unwrap_or_default();
     let notice = format!("key `{label}` {notice}");
     let issued = IssuedSecret { models, ..issued(SecretKind::Key, label, secret) };
-    Ok(ChangeOutcome { notice, secret: Some(issued), is_batch: false })
+    Ok(ChangeOutcome { secret: Some(issued), added: Some(id), ..notice_only(notice) })
 }
 
 async fn account(
@@ -267,10 +268,11 @@ async fn model(
 ) -> Result<ChangeOutcome, Status> {
     let notice = match change {
         Change::AddModel(entry) => {
-            let notice = format!("model `{}` is in the catalogue", entry.id);
+            let id = entry.id.clone();
+            let notice = format!("model `{id}` is in the catalogue");
             let request = v1::AddModelRequest { model: Some(convert::to_model(*entry)) };
             with_timeout(models.add_model(request)).await?;
-            notice
+            return Ok(ChangeOutcome { added: Some(id), ..notice_only(notice) });
         }
         Change::UpdateModel { before, after } => {
             let notice = format!("model `{}` is changed", after.id);
@@ -296,6 +298,7 @@ async fn upstream(
             let notice =
                 format!("upstream `{}` is added: `3`, then `n` puts a model on it", draft.name);
             let UpstreamDraft { name, url, profile, credential } = draft;
+            let added = Some(name.clone());
             let upstream = v1::Upstream {
                 name,
                 url,
@@ -305,7 +308,7 @@ async fn upstream(
             };
             let request = v1::AddUpstreamRequest { upstream: Some(upstream) };
             with_timeout(upstreams.add_upstream(request)).await?;
-            notice
+            return Ok(ChangeOutcome { added, ..notice_only(notice) });
         }
         Change::UpdateUpstream(UpstreamDraft { name, url, profile, credential }) => {
             let notice = format!("upstream `{name}` is changed");
@@ -339,7 +342,7 @@ fn issued(kind: SecretKind, label: String, secret: String) -> IssuedSecret {
 }
 
 fn notice_only(notice: String) -> ChangeOutcome {
-    ChangeOutcome { notice, secret: None, is_batch: false }
+    ChangeOutcome { notice, ..ChangeOutcome::default() }
 }
 
 fn to_credential(draft: CredentialDraft) -> v1::Credential {

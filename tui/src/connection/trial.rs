@@ -270,11 +270,15 @@ impl TrialKey {
     async fn discard(&self, secret: &SecretString, gateway: &Address, token: &SecretString) {
         let mut known = self.0.lock().await;
         let is_same = |key: &mut CreatedKey| key.secret.expose_secret() == secret.expose_secret();
-        let Some(CreatedKey { id, .. }) = known.take_if(is_same) else { return };
-        // If this fails, the key ends by itself.
-        if let Ok(channel) = gateway.connect(Some(token)).await {
-            let request = v1::RevokeKeyRequest { id };
-            let _ = with_timeout(KeyServiceClient::new(channel).revoke_key(request)).await;
+        if let Some(key) = known.take_if(is_same) {
+            key.revoke(gateway, token).await;
+        }
+    }
+
+    /// Revokes the key at the end of the session, so that none is left for each session.
+    pub async fn end(&self, gateway: &Address, token: &SecretString) {
+        if let Some(key) = self.0.lock().await.take() {
+            key.revoke(gateway, token).await;
         }
     }
 }
@@ -301,6 +305,14 @@ impl CreatedKey {
         let answer = answer.map_err(|status| problem::change(&status))?;
         let id = answer.key.unwrap_or_default().id;
         Ok(Self { id, secret: SecretString::from(answer.secret), end })
+    }
+
+    /// Revokes the key. If that fails, it ends by itself.
+    async fn revoke(self, gateway: &Address, token: &SecretString) {
+        if let Ok(channel) = gateway.connect(Some(token)).await {
+            let request = v1::RevokeKeyRequest { id: self.id };
+            let _ = with_timeout(KeyServiceClient::new(channel).revoke_key(request)).await;
+        }
     }
 
     /// Returns whether the key lasts long enough for another request.

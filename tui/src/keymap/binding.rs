@@ -19,6 +19,9 @@ pub struct Binding {
     pub hint: Option<&'static str>,
     /// The name of the equivalent palette command, if there is one.
     pub command: Option<&'static str>,
+    /// Other words that people look for when they mean this, for the searches in the help and in the
+    /// palette.
+    pub synonyms: &'static str,
 }
 
 /// Returns a binding without a footer hint or a palette command.
@@ -28,7 +31,7 @@ pub(super) const fn row(
     action: Action,
     help: &'static str,
 ) -> Binding {
-    Binding { focus, keys, action, help, hint: None, command: None }
+    Binding { focus, keys, action, help, hint: None, command: None, synonyms: "" }
 }
 
 // === impl Binding ===
@@ -42,6 +45,11 @@ impl Binding {
     /// Adds a palette command.
     pub(super) const fn command(self, command: &'static str) -> Self {
         Self { command: Some(command), ..self }
+    }
+
+    /// Adds words that the searches find as well.
+    pub(super) const fn also(self, synonyms: &'static str) -> Self {
+        Self { synonyms, ..self }
     }
 
     /// Returns whether the binding is active on every screen.

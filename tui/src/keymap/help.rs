@@ -3,6 +3,7 @@
 
 use super::Binding;
 use super::table::TABLE;
+use crate::model::overlay::Help;
 use crate::model::{Action, Focus, Model, Screen};
 
 /// The number of places from which on they are not named.
@@ -22,12 +23,14 @@ pub struct HelpRow {
     pub screen: Option<Screen>,
 }
 
-/// Returns the rows that contain each word of `query` as a key, in the description, as a command or
-/// as the place, ignoring case. A key or a command that is the whole query comes first.
-pub fn help(model: &Model, query: &str) -> Vec<HelpRow> {
-    let query = query.trim();
+/// Returns the rows that contain each word of the search as a key, in the description, as a command, as
+/// the place or among the synonyms, ignoring case. A key or a command that is the whole search
+/// comes first.
+pub fn help(model: &Model, open: &Help) -> Vec<HelpRow> {
+    let query = open.input.value().trim();
     let words: Vec<_> = query.split_whitespace().map(str::to_lowercase).collect();
-    let mut rows = all(model);
+    let below = if open.form.is_some() { Focus::Form } else { model.focus_below() };
+    let mut rows = all(model, below);
     rows.retain(|row| {
         let text = row.text().to_lowercase();
         words.iter().all(|word| text.contains(word))
@@ -38,9 +41,8 @@ pub fn help(model: &Model, query: &str) -> Vec<HelpRow> {
     rows
 }
 
-/// Returns all rows, in the order of the places.
-fn all(model: &Model) -> Vec<HelpRow> {
-    let below = model.focus_below();
+/// Returns all rows, those of the focus `below` first, then in the order of the places.
+fn all(model: &Model, below: Focus) -> Vec<HelpRow> {
     let mut rows = Vec::new();
     let mut others: Vec<(String, Vec<HelpRow>)> = Vec::new();
     for binding in TABLE {
@@ -108,7 +110,8 @@ impl HelpRow {
     }
 
     fn text(&self) -> String {
-        format!("{} {} {} {}", self.keys(), self.binding.help, self.command(), self.place)
+        let Binding { help, synonyms, .. } = self.binding;
+        format!("{} {help} {} {} {synonyms}", self.keys(), self.command(), self.place)
     }
 
     /// Returns whether `query` is one of the keys or the command.

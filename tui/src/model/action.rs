@@ -157,6 +157,34 @@ pub enum Action {
 // === impl Action ===
 
 impl Action {
+    /// Returns whether the action concerns the selected row of a list.
+    pub fn needs_row(self) -> bool {
+        matches!(
+            self,
+            Self::Detail
+                | Self::Enter
+                | Self::Mark
+                | Self::Copy
+                | Self::CopyAgent
+                | Self::CopyRows(_)
+                | Self::CopyValue
+                | Self::Try
+                | Self::Modify
+                | Self::Rotate
+                | Self::Remove
+                | Self::Rename
+                | Self::TestUpstream
+                | Self::ResetUpstream
+                | Self::ResetPassword
+                | Self::Credit
+                | Self::ToggleSuspension
+                | Self::ToggleDraining
+                | Self::SetPlan
+                | Self::Grant
+                | Self::Explain
+        )
+    }
+
     /// Returns whether the action prepares or makes a change, or sends a request that costs.
     pub fn is_change(self) -> bool {
         matches!(

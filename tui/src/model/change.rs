@@ -239,7 +239,7 @@ pub enum CredentialDraft {
 }
 
 /// The result of a successful change.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ChangeOutcome {
     /// A one-line description of the change.
     pub notice: String,
@@ -247,6 +247,8 @@ pub struct ChangeOutcome {
     pub secret: Option<IssuedSecret>,
     /// Whether it was a batch, after which no row is marked.
     pub is_batch: bool,
+    /// The id of the row that the change added to the list of the open screen.
+    pub added: Option<String>,
 }
 
 /// The end of a key.

@@ -49,6 +49,9 @@ pub struct List<T> {
     /// Whether the entry under the cursor is another one since the last fetch, because the previous
     /// one is gone.
     pub is_displaced: bool,
+    /// The id of an entry that was added and has not been fetched yet. The cursor moves there, unless
+    /// the user moves it before.
+    pub awaited: Option<String>,
     /// What an entry must match: words that it contains, ignoring case, and terms such as
     /// `account:ada`, which compare the whole value of a column. Empty matches all entries.
     pub filter: String,
@@ -130,6 +133,7 @@ impl<T> Default for List<T> {
             fetch: FetchState::Loading,
             selected: 0,
             is_displaced: false,
+            awaited: None,
             filter: String::new(),
             table: TableState::default(),
         }
@@ -202,11 +206,12 @@ impl<T: ListEntry> List<T> {
     fn keep_cursor(&mut self, change: impl FnOnce(&mut Self)) {
         let id = self.current().map(|entry| entry.id().to_owned());
         change(self);
-        let was_displaced = self.is_displaced;
+        let (was_displaced, awaited) = (self.is_displaced, self.awaited.take());
         let had_entry = id.is_some();
         let same = id.and_then(|id| self.visible().position(|entry| entry.id() == id));
         self.select(same.unwrap_or(self.selected));
         self.is_displaced = was_displaced || (had_entry && same.is_none());
+        self.awaited = awaited;
     }
 
     /// Returns the selected entry.
@@ -219,6 +224,11 @@ impl<T: ListEntry> List<T> {
     pub fn set(&mut self, entries: Vec<T>) {
         self.fetch = FetchState::Ready;
         self.keep_cursor(|list| list.entries = entries);
+        let awaited = self.awaited.as_ref();
+        let row = awaited.and_then(|id| self.visible().position(|entry| entry.id() == id));
+        if let Some(row) = row {
+            self.select(row);
+        }
     }
 
     /// Drops the entries, because others are fetched. Filter, order and marks stay.
@@ -239,5 +249,6 @@ impl<T: ListEntry> List<T> {
     pub fn select(&mut self, row: usize) {
         self.selected = row.min(self.visible().count().saturating_sub(1));
         self.is_displaced = false;
+        self.awaited = None;
     }
 }

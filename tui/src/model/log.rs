@@ -39,6 +39,8 @@ pub struct RequestLog {
     pub buffered: VecDeque<Record>,
     /// The number of records that arrived while paused, dropped ones included.
     pub arrived_while_paused: u64,
+    /// The number of records that arrived above the cursor since it left the newest one.
+    pub arrived_above: u64,
     /// The number of requests of the last 30 days that the filter matches, if known.
     pub matching: Option<u64>,
     /// The filter of the records. The gateway evaluates its expression.
@@ -80,6 +82,7 @@ impl Default for RequestLog {
             paused: false,
             buffered: VecDeque::new(),
             arrived_while_paused: 0,
+            arrived_above: 0,
             matching: None,
             filter: LogFilter::default(),
             streamed: 0,
@@ -231,6 +234,9 @@ impl RequestLog {
     pub fn select(&mut self, row: usize) {
         self.selected = row.min(self.records.len().saturating_sub(1));
         self.following = self.selected == 0;
+        if self.following {
+            self.arrived_above = 0;
+        }
         self.prefetch();
     }
 
@@ -263,6 +269,7 @@ impl RequestLog {
         self.records.push_front(record);
         if !self.following {
             self.selected += 1;
+            self.arrived_above = self.arrived_above.saturating_add(1);
         }
     }
 

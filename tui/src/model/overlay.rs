@@ -54,6 +54,8 @@ pub struct Help {
     pub is_typing: bool,
     /// The index of the selected row among those that the search finds.
     pub selected: usize,
+    /// The form below, which comes back when the help is closed.
+    pub form: Option<Box<Form>>,
 }
 
 /// The state of the command palette.

@@ -53,10 +53,14 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
         }
         Action::Back => return Vec::new(),
         Action::Submit => send(&mut form).into_iter().collect(),
-        Action::CopyCommand => match form.command.clone() {
-            Some(command) => vec![Effect::Copy(command.into())],
-            None => Vec::new(),
-        },
+        Action::CopyCommand => {
+            if form.command.is_some() {
+                model.set_success("the command was sent to the terminal's clipboard");
+            } else {
+                model.set_problem("ctl has no command for what the fields say so far");
+            }
+            form.command.clone().map(|command| Effect::Copy(command.into())).into_iter().collect()
+        }
         action => {
             edit(&mut form, action);
             refresh(model, &mut form);

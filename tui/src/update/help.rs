@@ -8,16 +8,26 @@ use crate::model::{Action, Model};
 
 /// Searches and moves in the help, runs the selected row, or closes the help.
 pub(super) fn act(model: &mut Model, mut open: Help, action: Action) -> Vec<Effect> {
-    let rows = help(model, open.input.value());
+    let is_above_form = open.form.is_some();
+    let rows = help(model, &open);
     match action {
         Action::Back if open.is_typing || !open.input.value().is_empty() => {
-            open = Help::default();
+            open = Help { form: open.form, ..Help::default() };
         }
-        Action::Back => return Vec::new(),
+        Action::Back => {
+            model.overlay = open.form.map(Overlay::Form);
+            return Vec::new();
+        }
         Action::Submit => {
             let row = rows.get(open.selected);
             match row.map(|row| (row.is_here, row.screen)) {
-                Some((true, _)) => return super::act(model, rows[open.selected].binding.action),
+                Some((true, _)) => {
+                    model.overlay = open.form.map(Overlay::Form);
+                    return super::act(model, rows[open.selected].binding.action);
+                }
+                Some((false, Some(_))) if is_above_form => {
+                    model.set_problem("that leaves the form: Esc, then Esc once more, closes it");
+                }
                 Some((false, Some(screen))) => return super::act(model, Action::Open(screen)),
                 Some((false, None)) => {
                     let place = &rows[open.selected].place;

@@ -14,7 +14,7 @@ use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
 use crate::model::{Action, BaseUrl, Data, Model, Screen};
 
-use super::{route, shell, sign_in, trial};
+use super::{list, route, shell, sign_in, trial};
 
 /// Applies a message from the connection.
 pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
@@ -84,7 +84,11 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
 
 /// Shows the result of a change. The secret of a new key replaces any overlay, because it arrives
 /// only once.
-fn changed(model: &mut Model, ChangeOutcome { notice, secret, is_batch }: ChangeOutcome) {
+fn changed(model: &mut Model, outcome: ChangeOutcome) {
+    let ChangeOutcome { notice, secret, is_batch, added } = outcome;
+    if let Some((rows, id)) = list::rows(model).zip(added) {
+        rows.await_row(id);
+    }
     if is_batch {
         model.data.keys.table.marked.clear();
         model.data.accounts.table.marked.clear();

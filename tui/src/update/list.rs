@@ -4,7 +4,7 @@ use secrecy::SecretString;
 
 use crate::effect::Effect;
 use crate::model::choices::ordered;
-use crate::model::fetched::{List, ListEntry};
+use crate::model::fetched::{FetchState, List, ListEntry};
 use crate::model::filter::FilterInput;
 use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
@@ -25,6 +25,8 @@ pub(super) trait Selectable {
     fn selected(&self) -> usize;
     /// Moves the cursor to `row`, or to the last row.
     fn select(&mut self, row: usize);
+    /// Returns the load state.
+    fn fetch(&self) -> &FetchState;
     /// Returns the id of the selected row.
     fn id(&self) -> Option<&str>;
     /// Returns the ids of the marked rows, or of the selected one.
@@ -39,6 +41,8 @@ pub(super) trait Selectable {
     fn values(&self) -> Vec<(&'static str, String)>;
     /// Returns how the table is shown.
     fn table(&mut self) -> &mut TableState;
+    /// Moves the cursor to the row with this id as soon as there is one.
+    fn await_row(&mut self, id: String);
 }
 
 /// Returns the rows as text.
@@ -84,6 +88,10 @@ impl<T: ListEntry> Selectable for List<T> {
         List::select(self, row);
     }
 
+    fn fetch(&self) -> &FetchState {
+        &self.fetch
+    }
+
     fn id(&self) -> Option<&str> {
         self.current().map(ListEntry::id)
     }
@@ -117,6 +125,10 @@ impl<T: ListEntry> Selectable for List<T> {
     fn table(&mut self) -> &mut TableState {
         &mut self.table
     }
+
+    fn await_row(&mut self, id: String) {
+        self.awaited = Some(id);
+    }
 }
 
 impl Selectable for RequestLog {
@@ -130,6 +142,10 @@ impl Selectable for RequestLog {
 
     fn select(&mut self, row: usize) {
         RequestLog::select(self, row);
+    }
+
+    fn fetch(&self) -> &FetchState {
+        &self.fetch
     }
 
     fn id(&self) -> Option<&str> {
@@ -159,6 +175,9 @@ impl Selectable for RequestLog {
     fn table(&mut self) -> &mut TableState {
         &mut self.table
     }
+
+    // No change adds a request.
+    fn await_row(&mut self, _id: String) {}
 }
 
 /// Handles actions common to all lists. Returns whether `action` was one of them.
@@ -210,6 +229,27 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     };
     rows.select(row);
     true
+}
+
+/// Returns why there is no row for `action`, if it needs one and none is selected.
+pub(super) fn missing_row(model: &mut Model, action: Action) -> Option<String> {
+    let closes_detail = action == Action::Detail && model.is_detail_open;
+    if !action.needs_row() || closes_detail || !model.allows(action) {
+        return None;
+    }
+    let (name, is_filtered) = (model.screen.name(), !filter(model).is_empty());
+    let rows = rows(model)?;
+    if rows.count() > 0 {
+        return None;
+    }
+    Some(match rows.fetch() {
+        FetchState::Loading => "the rows are being fetched: try again in a moment".to_owned(),
+        FetchState::Failed(_) | FetchState::Unsupported => {
+            "the rows could not be fetched: r tries again".to_owned()
+        }
+        FetchState::Ready if is_filtered => "no row passes the filter: Esc clears it".to_owned(),
+        FetchState::Ready => format!("there is no row in `{name}` yet"),
+    })
 }
 
 /// Takes all marks away. Returns whether any were visible.

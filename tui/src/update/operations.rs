@@ -103,10 +103,11 @@ fn title(kind: OperationKind) -> &'static str {
     if kind == OperationKind::Backup { "Back up the database" } else { "Check with test requests" }
 }
 
-/// Returns the proposed name of a backup, with the date in UTC.
+/// Returns the proposed name of a backup, with the date and the time in UTC, because an existing file
+/// is not replaced.
 fn name(model: &Model) -> String {
-    let date = model.now.map(|now| now.strftime("-%Y-%m-%d").to_string());
-    format!("tollgate{}.db", date.unwrap_or_default())
+    let time = model.now.map(|now| now.strftime("-%Y-%m-%dT%H%M%SZ").to_string());
+    format!("tollgate{}.db", time.unwrap_or_default())
 }
 
 fn start(model: &mut Model, kind: OperationKind, file: Option<String>) -> Vec<Effect> {

@@ -6,7 +6,7 @@ use tui_input::InputRequest;
 use crate::effect::Effect;
 use crate::model::change::SecretKind;
 use crate::model::command_line::command_line;
-use crate::model::overlay::{Confirm, Overlay, Secret, SecretState};
+use crate::model::overlay::{Confirm, Help, Overlay, Secret, SecretState};
 use crate::model::{Action, Model};
 
 use super::{chart, choices, filter, form, help, palette, route, trail, trial};
@@ -25,6 +25,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Overlay::Values(choice) => choices::values(model, choice, action),
         Overlay::Themes(choice) => choices::themes(model, choice, action),
         Overlay::Choose(choice) => trail::choose(model, choice, action),
+        Overlay::Form(form) if action == Action::Help && !form.is_submitting => {
+            model.overlay = Some(Overlay::Help(Help { form: Some(form), ..Help::default() }));
+            Vec::new()
+        }
         Overlay::Form(open) => form::act(model, open, action),
         Overlay::Confirm(question) => confirm(model, question, action),
         Overlay::Secret(secret) if action == Action::Try && secret.kind == SecretKind::Key => {
@@ -60,7 +64,12 @@ fn confirm(model: &mut Model, question: Confirm, action: Action) -> Vec<Effect> 
         Action::CopyCommand => {
             let command = command_line(&question.change);
             model.overlay = Some(Overlay::Confirm(question));
-            command.map(|command| Effect::Copy(command.into())).into_iter().collect()
+            let Some(command) = command else {
+                model.set_problem("ctl has no command for this");
+                return Vec::new();
+            };
+            model.set_success("the command was sent to the terminal's clipboard");
+            vec![Effect::Copy(command.into())]
         }
         Action::Back => Vec::new(),
         _ => {

@@ -131,7 +131,8 @@ fn creates_a_key_and_shows_its_secret_once() {
         secret: "sk-tg-secret".into(),
         models: Vec::new(),
     };
-    let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
+    let done =
+        ChangeOutcome { notice: "made".to_owned(), secret: Some(made), ..ChangeOutcome::default() };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(!format!("{model:?}").contains("sk-tg-secret"));
     assert!(matches!(&*press(&mut model, KeyCode::Char('y')), [Effect::Copy(_)]));
@@ -149,7 +150,8 @@ fn a_secret_that_was_not_copied_closes_with_the_second_key() {
         secret: "sk-tg-secret".into(),
         models: Vec::new(),
     };
-    let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
+    let done =
+        ChangeOutcome { notice: "made".to_owned(), secret: Some(made), ..ChangeOutcome::default() };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(press(&mut model, KeyCode::Esc).is_empty());
     assert!(matches!(&model.overlay, Some(Overlay::Secret(secret)) if secret.state == Closing));
@@ -166,7 +168,8 @@ fn a_new_secret_replaces_any_overlay() {
         secret: "sk-tg-secret".into(),
         models: Vec::new(),
     };
-    let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
+    let done =
+        ChangeOutcome { notice: "made".to_owned(), secret: Some(made), ..ChangeOutcome::default() };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(matches!(model.overlay, Some(Overlay::Secret(_))));
 }
@@ -247,8 +250,7 @@ fn operators_credit_suspend_and_resume() {
         &mut model,
         Message::Changed(Ok(ChangeOutcome {
             notice: "done".to_owned(),
-            secret: None,
-            is_batch: false,
+            ..ChangeOutcome::default()
         })),
     );
 
@@ -260,8 +262,7 @@ fn operators_credit_suspend_and_resume() {
         &mut model,
         Message::Changed(Ok(ChangeOutcome {
             notice: "done".to_owned(),
-            secret: None,
-            is_batch: false,
+            ..ChangeOutcome::default()
         })),
     );
 

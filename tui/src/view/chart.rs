@@ -13,6 +13,7 @@ use crate::model::Model;
 use crate::model::chart::{
     ChartView, LATENCY_BOUNDS_MS, LATENCY_ROWS, LatencyColumn, LayerKind, Measure, latency, layers,
 };
+use crate::model::fetched::FetchState;
 use crate::model::money::short_dollars;
 use crate::model::usage::{Period, Range, Usage};
 
@@ -29,6 +30,9 @@ const LEGEND_WIDTH: u16 = 30;
 /// The signs for a growing number of requests in a cell of the heat map.
 const HEAT: [&str; 5] = [" ", "░", "▒", "▓", "█"];
 
+/// What is shown if there is nothing to draw.
+const NOTHING: &str = "nothing in this range: ] shows a longer one, Tab another measure";
+
 /// Draws the chart over `area`.
 pub(super) fn render(model: &Model, view: ChartView, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
@@ -38,6 +42,9 @@ pub(super) fn render(model: &Model, view: ChartView, buffer: &mut Buffer, area: 
         Some(usage) if !usage.series.is_empty() => usage,
         _ => return empty(theme, &screen.sums.fetch, "nothing used", buffer, inside),
     };
+    if is_empty(model, view.measure, usage) {
+        return empty(theme, &FetchState::Ready, NOTHING, buffer, inside);
+    }
     let [above, below, reading] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1), Constraint::Length(1)])
             .areas(inside);
@@ -60,6 +67,15 @@ pub(super) fn render(model: &Model, view: ChartView, buffer: &mut Buffer, area: 
         let text = fit(&reading_text(model, period, cursor), reading.width.into());
         Line::styled(text, theme.strong()).render(reading, buffer);
     }
+}
+
+/// Returns whether there is nothing to draw in the range and in the one before.
+fn is_empty(model: &Model, measure: Measure, usage: &Usage) -> bool {
+    if measure == Measure::Latency {
+        return model.data.log.records.is_empty();
+    }
+    let before = model.data.usage.before.value.iter().flat_map(|it| measure.values(&it.series));
+    measure.values(&usage.series).into_iter().chain(before).all(|value| value == 0)
 }
 
 /// Returns the measure, the range, the sum and the change since the period before.

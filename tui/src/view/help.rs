@@ -31,7 +31,7 @@ enum HelpLine<'a> {
 pub(super) fn render(model: &Model, open: &Help, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let query = open.input.value();
-    let rows = help(model, query);
+    let rows = help(model, open);
     let lines = lines(&rows, query.trim().is_empty());
     // The box keeps its size while the search finds less.
     let height = if query.is_empty() {

@@ -46,7 +46,7 @@ pub(super) fn panel(model: &Model, buffer: &mut Buffer, area: Rect) {
     let list = &model.data.in_flight;
     let title = match list.entries.len() {
         0 => "In flight".to_owned(),
-        known => format!("In flight · the oldest of {known}, i shows all"),
+        known => format!("In flight · oldest of {known}, i lists all"),
     };
     let inside = frame(model.theme, &title, buffer, area);
     if list.entries.is_empty() {

@@ -12,7 +12,7 @@ use crate::model::operations::{
 };
 
 use super::widget::detail::{Detail, plain};
-use super::widget::frame::{frame, frame_with_note};
+use super::widget::frame::{frame, note};
 use super::widget::text::{UNKNOWN, ago, count, duration, fit, several};
 
 const MIB: u64 = 1 << 20;
@@ -46,7 +46,9 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     }
     let (kind, run) = (operations.kind(), &operations.runs[operations.selected]);
     let command = format!("= {}", line(&kind.arguments(run.file.as_deref())));
-    let inside = frame_with_note(model.theme, &title(model, kind, run), &[command], buffer, below);
+    let title = title(model, kind, run);
+    let inside = frame(model.theme, &title, buffer, below);
+    note(model.theme, &title, &[command], buffer, below);
     detail(model, kind, run).render(model.theme, model.detail_scroll, buffer, inside);
 }
 

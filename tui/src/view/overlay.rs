@@ -56,12 +56,17 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
         Some(Overlay::Confirm(question)) => confirm(model.theme, question, buffer, body),
         Some(Overlay::Route(view)) => route::render(model, view, buffer, body),
         Some(Overlay::Trial(open)) => trial::render(model, open, buffer, body),
-        Some(Overlay::Secret(key)) => {
-            secret(model.theme, key, buffer, body);
-            if matches!(model.notice, Some(Notice::Problem(_))) {
-                shell::notice(model, buffer, body);
-            }
-        }
+        Some(Overlay::Secret(key)) => secret(model.theme, key, buffer, body),
+    }
+    let has_notice = match (&model.overlay, &model.notice) {
+        // A trial has a line for notices.
+        (None | Some(Overlay::Trial(_)), _) | (_, None) => false,
+        // The box says itself that there is a secret.
+        (Some(Overlay::Secret(_)), Some(notice)) => matches!(notice, Notice::Problem(_)),
+        (Some(_), Some(_)) => true,
+    };
+    if has_notice {
+        shell::notice(model, buffer, body);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::model::Model;
 use crate::model::fetched::{FetchState, List, ListEntry};
 
 use super::widget::detail::Detail;
-use super::widget::frame::{frame, frame_with_note, inner_area};
+use super::widget::frame::{frame, note};
 use super::widget::status::{empty, stale};
 use super::widget::table::{Column, Table, hidden_columns};
 
@@ -112,8 +112,7 @@ impl<'a, T: ListEntry> Panes<'a, T> {
             _ if list.entries.is_empty() => title,
             _ => format!("{title} · {count}{of}{}", stale(&list.fetch)),
         };
-        let hidden = hidden_columns(columns, &list.table, inner_area(area).width);
-        let inside = frame_with_note(model.theme, &title, &hidden, buffer, area);
+        let inside = frame(model.theme, &title, buffer, area);
         if count == 0 {
             let empty_text = if list.entries.is_empty() {
                 empty_text
@@ -125,7 +124,8 @@ impl<'a, T: ListEntry> Panes<'a, T> {
         }
         let (theme, selected) = (model.theme, Some(list.selected));
         let table = Table { theme, columns, count, selected, state: &list.table };
-        table.render(list.visible(), cells, buffer, inside);
+        let hidden = table.render(list.visible(), cells, buffer, inside);
+        note(theme, &title, &hidden_columns(hidden, columns.len()), buffer, area);
         let marks: Vec<_> = list.visible().map(|it| list.table.marked.contains(it.id())).collect();
         table.marks(&marks, buffer, inside);
     }

@@ -9,17 +9,16 @@ use crate::model::command_line::line;
 use crate::model::route::{Route, RouteStep, RouteView};
 
 use super::widget::detail::{Detail, plain};
-use super::widget::frame::popup;
+use super::widget::frame::{inner_area, popup};
 use super::widget::text::duration;
 
-/// The maximum size.
-const MAX_SIZE: (u16, u16) = (100, 30);
+/// The maximum width.
+const MAX_WIDTH: u16 = 100;
+/// The least height, so that the box seldom grows when the answer arrives.
+const MIN_HEIGHT: u16 = 9;
 
 /// Draws the deployments in the order in which they are tried.
 pub(super) fn render(model: &Model, view: &RouteView, buffer: &mut Buffer, area: Rect) {
-    let (width, height) = (MAX_SIZE.0, MAX_SIZE.1.min(area.height.saturating_sub(2)));
-    let place = area.centered(Constraint::Max(width), Constraint::Max(height));
-    let inside = popup(model.theme, &title(view), buffer, place);
     let mut detail = Detail::default();
     match &view.route {
         None => _ = detail.text(Span::styled("asking the gateway…", model.theme.faint())),
@@ -31,6 +30,13 @@ pub(super) fn render(model: &Model, view: &RouteView, buffer: &mut Buffer, area:
     }
     let command = format!("= {}", line(&view.arguments()));
     detail.gap().text(Span::styled(command, model.theme.faint()));
+    let width = MAX_WIDTH.min(area.width);
+    let height = detail
+        .height(model.theme, inner_area(Rect { width, ..area }).width)
+        .saturating_add(2)
+        .max(MIN_HEIGHT);
+    let place = area.centered(Constraint::Length(width), Constraint::Max(height));
+    let inside = popup(model.theme, &title(view), buffer, place);
     detail.scrolled_by("↓", "↑").render(model.theme, view.scroll, buffer, inside);
 }
 

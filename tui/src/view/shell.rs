@@ -18,6 +18,10 @@ use super::widget::text::{dollars, fit, hour_and_zone, wrap};
 /// The maximum number of rows of a notice.
 const MAX_NOTICE_ROWS: u16 = 3;
 
+/// The least number of letters of the name of a tab, and one more than the greatest that is cut.
+const MIN_TAB_LETTERS: usize = 5;
+const MAX_TAB_LETTERS: usize = 9;
+
 /// The banner on every screen of a suspended account.
 const SUSPENDED: &str = " this account is suspended";
 
@@ -143,14 +147,27 @@ fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
     let open = model.screen;
     let padded = |it: Screen| format!(" {} {} ", number(it), it.name());
     let compact = |it: Screen| format!("{} {}", number(it), it.name());
+    let shortened = |it: Screen, letters: usize| {
+        let letters = if it == open { usize::MAX } else { letters };
+        format!("{} {}", number(it), fit(it.name(), letters))
+    };
     let shortest = |it: Screen| if it == open { padded(it) } else { format!(" {} ", number(it)) };
-    // First drop the padding, then the names of all tabs except the open one.
+    // First drop the padding, then the ends of long names, then the names of all tabs except the open
+    // one.
     let width = usize::from(row.width);
-    let line = |label: &dyn Fn(Screen) -> String| model.tabs().map(|it| label(it).len() + 1).sum();
-    let (label, gap): (&dyn Fn(Screen) -> String, u16) = if width + 1 >= line(&padded) {
+    let fits = |label: &dyn Fn(Screen) -> String| {
+        let needed: usize = model.tabs().map(|it| Span::raw(label(it)).width() + 1).sum();
+        width + 1 >= needed
+    };
+    let letters =
+        (MIN_TAB_LETTERS..MAX_TAB_LETTERS).rev().find(|it| fits(&|tab| shortened(tab, *it)));
+    let short = |it: Screen| shortened(it, letters.unwrap_or(MIN_TAB_LETTERS));
+    let (label, gap): (&dyn Fn(Screen) -> String, u16) = if fits(&padded) {
         (&padded, 0)
-    } else if width + 1 >= line(&compact) {
+    } else if fits(&compact) {
         (&compact, 1)
+    } else if letters.is_some() {
+        (&short, 1)
     } else {
         (&shortest, 0)
     };
@@ -158,7 +175,7 @@ fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
     let mut tabs = Vec::new();
     for screen in model.tabs() {
         let label = label(screen);
-        let width = u16::try_from(label.len()).unwrap_or(u16::MAX);
+        let width = u16::try_from(Span::raw(&label).width()).unwrap_or(u16::MAX);
         tabs.push((screen, label, Rect { x: start, width, ..row }.intersection(row)));
         start = start.saturating_add(width).saturating_add(gap);
     }

@@ -11,7 +11,7 @@ use crate::model::{Model, Notice};
 
 use super::usage;
 use super::widget::field;
-use super::widget::frame::popup;
+use super::widget::frame::{margin, popup};
 use super::widget::text::{UNKNOWN, count, dollars, duration, fit, wrap};
 
 /// The maximum width.
@@ -20,7 +20,7 @@ const MAX_WIDTH: u16 = 110;
 /// Draws the prompt, the answer, and the record of the request, over most of `area`.
 pub(super) fn render(model: &Model, trial: &Trial, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
-    let height = area.height.saturating_sub(2);
+    let height = area.height - margin(area);
     let place = area.centered(Constraint::Max(MAX_WIDTH), Constraint::Max(height));
     let title = format!("Try `{}` · {}", trial.model, trial.api.name());
     let inside = popup(theme, &title, buffer, place);
@@ -87,7 +87,8 @@ fn state(trial: &Trial) -> String {
         (_, Some(record)) => figures(record),
         (TrialState::Asking, None) if trial.secret.is_some() => "with the new key".to_owned(),
         (TrialState::Asking, None) => {
-            "a key `tui trial` is made for it, which ends in an hour and may spend $1".to_owned()
+            "a key `tui trial` is made for it, which ends with the session and may spend $1"
+                .to_owned()
         }
         (TrialState::Running, None) => "answering…".to_owned(),
         (TrialState::Done, None) if trial.is_unrecorded => "the log has no record of it".to_owned(),

@@ -18,7 +18,7 @@ use super::panes;
 use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
 use super::widget::detail::{Detail, plain};
-use super::widget::frame::{frame, frame_with_note, inner_area, rows};
+use super::widget::frame::{frame, note, rows};
 use super::widget::status::{empty, stale};
 use super::widget::table::{Column, Table, hidden_columns};
 use super::widget::text::{
@@ -31,7 +31,7 @@ const COLUMNS: &[Column] = &[
     Column::text("model", 12, 3, 0),
     Column::text("endpoint", 16, 0, 7),
     Column::text("status", 11, 0, 0),
-    Column::text("error", 20, 3, 4),
+    Column::text("error", 20, 3, 4).steady(),
     Column::number("in", 7, 2),
     Column::number("out", 7, 2),
     Column::number("ttft", 6, 6),
@@ -48,10 +48,10 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let (log_area, detail_area) = log_and_detail_areas(model, area);
     if log_area.width > 0 {
         sums(model, buffer, split(area).0);
-        let hidden =
-            hidden_columns(&columns(model), &model.data.log.table, inner_area(log_area).width);
-        let inside = frame_with_note(model.theme, &title(model), &hidden, buffer, log_area);
-        log_table(model, Some(model.data.log.selected), buffer, inside);
+        let title = title(model);
+        let inside = frame(model.theme, &title, buffer, log_area);
+        let hidden = log_table(model, Some(model.data.log.selected), buffer, inside);
+        note(model.theme, &title, &hidden, buffer, log_area);
     }
     if detail_area.width > 0 {
         let inside = frame(model.theme, "Request · Esc closes", buffer, detail_area);
@@ -262,8 +262,16 @@ fn title(model: &Model) -> String {
             let searched = count(u64::try_from(log.searched()).ok());
             format!("following · {} in {searched} searched", count(loaded))
         }
-        (false, true) => "following".to_owned(),
-        (false, false) => format!("{row} {of}, g follows"),
+        (false, true) => match log.matching.max(loaded) {
+            Some(known) if log.matching.is_some() => {
+                format!("following · {} in 30 days", count(Some(known)))
+            }
+            _ => "following".to_owned(),
+        },
+        (false, false) => match log.arrived_above {
+            0 => format!("{row} {of}, g follows"),
+            above => format!("{row} {of} · {} new above, g follows", count(Some(above))),
+        },
     };
     let position = match log.is_fetching_older() {
         true => format!("{position} · fetching older ones…"),
@@ -280,8 +288,13 @@ fn title(model: &Model) -> String {
     format!("{title}{filter} · {position}{skipped}")
 }
 
-/// Draws the log, newest first.
-pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buffer, area: Rect) {
+/// Draws the log, newest first. Returns notes on the columns that are not visible.
+pub(super) fn log_table(
+    model: &Model,
+    selected: Option<usize>,
+    buffer: &mut Buffer,
+    area: Rect,
+) -> Vec<String> {
     let log = &model.data.log;
     if log.records.is_empty() {
         let is_filtered = !model.data.usage.filter.is_empty() && model.screen == Screen::Usage;
@@ -290,7 +303,8 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
         } else {
             "no requests yet: try a model (3, then t), or make a key (2)"
         };
-        return empty(model.theme, &log.fetch, text, buffer, area);
+        empty(model.theme, &log.fetch, text, buffer, area);
+        return Vec::new();
     }
     let operator = model.sees_all();
     let columns = columns(model);
@@ -303,7 +317,8 @@ pub(super) fn log_table(model: &Model, selected: Option<usize>, buffer: &mut Buf
     };
     let (theme, count, state) = (model.theme, log.records.len(), &log.table);
     let table = Table { theme, columns: &columns, count, selected, state };
-    table.render(log.records.iter(), cells, buffer, area);
+    let hidden = table.render(log.records.iter(), cells, buffer, area);
+    hidden_columns(hidden, columns.len())
 }
 
 /// Returns the columns of the log. Members see only their own account, so that column would be

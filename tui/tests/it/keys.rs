@@ -174,7 +174,7 @@ fn take(model: &mut Model, step: Step) {
             Some(Message::Changed(Ok(ChangeOutcome {
                 notice: "型 ".repeat(99),
                 secret,
-                is_batch: false,
+                ..ChangeOutcome::default()
             })))
         }
     };

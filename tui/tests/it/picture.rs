@@ -88,7 +88,7 @@ fn first_minute() -> Vec<(Buffer, u32)> {
         models: Vec::new(),
     };
     let notice = "key `laptop` is created".to_owned();
-    let done = ChangeOutcome { notice, secret: Some(made), is_batch: false };
+    let done = ChangeOutcome { notice, secret: Some(made), ..ChangeOutcome::default() };
     update(&mut model, Message::Changed(Ok(done)));
     load(&mut model, Loaded::Keys(vec![key(0, Sample::Normal)]));
     let mut filled = overview();

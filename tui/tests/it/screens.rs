@@ -169,7 +169,7 @@ fn people_are_managed_from_the_account_or_by_its_admins() {
         models: Vec::new(),
     };
     let notice = "`dave` is added, and signs in with the code".to_owned();
-    let added = ChangeOutcome { notice, secret: Some(secret), is_batch: false };
+    let added = ChangeOutcome { notice, secret: Some(secret), ..ChangeOutcome::default() };
     update(&mut model, Message::Changed(Ok(added)));
     check("people_code", &mut model);
     let admin = Account {
@@ -358,7 +358,7 @@ fn forms_confirmations_and_secrets() {
     let done = ChangeOutcome {
         notice: "key `laptop` is made".to_owned(),
         secret: Some(made),
-        is_batch: false,
+        ..ChangeOutcome::default()
     };
     act(&mut model, Action::Submit);
     update(&mut model, Message::Changed(Ok(done)));

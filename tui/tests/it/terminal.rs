@@ -52,7 +52,7 @@ async fn shows_the_overview_resizes_and_restores_the_terminal() {
     screen.wait_for_text("no keys yet").await;
     screen.wait_for_text(&format!("{}╮", "─".repeat(100))).await;
     screen.press("\r");
-    screen.wait_for_text("╮╭ Detail · Esc closes").await;
+    screen.wait_for_text("there is no row in `keys` yet").await;
     screen.press("?");
     screen.wait_for_text("Esc close").await;
     screen.press("q");

@@ -60,12 +60,17 @@ pub(crate) fn concern_model(terms: &[Term]) -> bool {
     terms.iter().any(|term| matches!(term.predicate, Predicate::Model(_)))
 }
 
+/// Returns whether `terms` admit requests with this status.
+pub(crate) fn allow_status(terms: &[Term], status: RequestStatus) -> bool {
+    terms.iter().all(|term| match &term.predicate {
+        Predicate::Status(statuses) => statuses.contains(&status) != term.negated,
+        _ => true,
+    })
+}
+
 /// Returns whether `terms` exclude all completed requests.
 pub(crate) fn exclude_completed(terms: &[Term]) -> bool {
-    terms.iter().any(|term| match &term.predicate {
-        Predicate::Status(statuses) => statuses.contains(&RequestStatus::Completed) == term.negated,
-        _ => false,
-    })
+    !allow_status(terms, RequestStatus::Completed)
 }
 
 fn clause(predicate: &Predicate) -> (String, Vec<ConditionValue>) {

@@ -23,7 +23,7 @@ pub(super) async fn account(
             let (name, code) = (answer.account_name, answer.code);
             let notice = format!("`{name}` can set a new password with the code");
             let secret = Some(issued(SecretKind::PasswordReset, name, code));
-            return Ok(ChangeOutcome { notice, secret, is_batch: false });
+            return Ok(ChangeOutcome { secret, ..notice_only(notice) });
         }
         Change::CreateInvite { ttl_seconds, plan, credit_usd } => {
             let credit_usd = credit_usd.unwrap_or_default();
@@ -31,7 +31,8 @@ pub(super) async fn account(
             let answer = with_timeout(accounts.create_invite(request)).await?;
             let notice = "the invite is created".to_owned();
             let secret = Some(issued(SecretKind::Invite, String::new(), answer.code));
-            return Ok(ChangeOutcome { notice, secret, is_batch: false });
+            let added = answer.invite.map(|invite| invite.id);
+            return Ok(ChangeOutcome { secret, added, ..notice_only(notice) });
         }
         Change::RevokeInvite { id } => {
             let notice = format!("invite `{id}` is revoked");
@@ -63,10 +64,10 @@ pub(super) async fn people(
             let role = convert::to_person_role(role).into();
             let request = v1::AddPersonRequest { account, name, role };
             let answer = with_timeout(people.add_person(request)).await?;
-            let name = answer.person.unwrap_or_default().name;
+            let v1::Person { id, name, .. } = answer.person.unwrap_or_default();
             let notice = format!("`{name}` is added, and signs in with the code");
             let secret = Some(issued(SecretKind::Person, name, answer.code));
-            return Ok(ChangeOutcome { notice, secret, is_batch: false });
+            return Ok(ChangeOutcome { secret, added: Some(id), ..notice_only(notice) });
         }
         Change::SetPersonRole { name, role } => {
             let notice = format!("`{name}` is now {}", role.as_str());

@@ -1,7 +1,15 @@
 //! Tests of the search in the help, and of what a row runs.
 
 use super::*;
-use crate::keymap::help::{HelpRow, help};
+use tui_input::Input;
+
+use crate::keymap::help::{self, HelpRow};
+use crate::model::overlay::Help;
+
+/// Returns the rows that a search finds.
+fn help(model: &Model, query: &str) -> Vec<HelpRow> {
+    help::help(model, &Help { input: Input::new(query.to_owned()), ..Help::default() })
+}
 
 /// Returns the descriptions of the rows.
 fn texts(rows: &[HelpRow]) -> Vec<&'static str> {
@@ -11,7 +19,7 @@ fn texts(rows: &[HelpRow]) -> Vec<&'static str> {
 /// Returns what the open help shows.
 fn shown(model: &Model) -> Vec<HelpRow> {
     match &model.overlay {
-        Some(Overlay::Help(open)) => help(model, open.input.value()),
+        Some(Overlay::Help(open)) => help::help(model, open),
         other => panic!("no help: {other:?}"),
     }
 }
@@ -135,4 +143,45 @@ fn the_cursor_stays_within_the_rows() {
     press(&mut model, KeyCode::Up);
     let Some(Overlay::Help(open)) = &model.overlay else { panic!("no help") };
     assert_eq!(open.selected, shown(&model).len() - 2);
+}
+
+#[test]
+fn other_words_find_what_does_it() {
+    let operator = signed_in(Role::Operator);
+    for (words, command) in [
+        ("backup", "operations"),
+        ("doctor", "operations"),
+        ("register", "invites"),
+        ("log out", "sign-out"),
+        ("login", "sessions"),
+        ("money", "credit"),
+        ("kill", "cancel"),
+        ("routing", "route"),
+    ] {
+        let rows = help(&operator, words);
+        assert!(rows.iter().any(|row| row.binding.command == Some(command)), "{words}: {rows:?}");
+    }
+    let found = crate::keymap::commands(&operator, "backup");
+    assert_eq!(found.first().and_then(|row| row.command), Some("operations"));
+}
+
+#[test]
+fn the_help_above_a_form_keeps_the_form() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('2'));
+    press(&mut model, KeyCode::Char('n'));
+    write(&mut model, "ci");
+    press(&mut model, KeyCode::F(1));
+    assert_eq!(shown(&model)[0].place, "forms");
+    write(&mut model, "overview");
+    press(&mut model, KeyCode::Enter);
+    assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("form")));
+    press(&mut model, KeyCode::Esc);
+    write(&mut model, "next field");
+    press(&mut model, KeyCode::Enter);
+    let Some(Overlay::Form(form)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    assert_eq!((form.text("label"), form.current), ("ci", 1));
+    press(&mut model, KeyCode::F(1));
+    press(&mut model, KeyCode::Esc);
+    assert!(matches!(&model.overlay, Some(Overlay::Form(form)) if form.text("label") == "ci"));
 }

@@ -34,13 +34,13 @@ fn the_cursor_follows_on_the_newest_row_and_otherwise_keeps_its_record() {
     press(&mut model, KeyCode::Char('j'));
     assert_eq!(selected(&model), "b");
     tail(&mut model, &["d", "e"], false, 0);
-    assert_eq!(selected(&model), "b");
+    assert_eq!((selected(&model), model.data.log.arrived_above), ("b", 2));
     press(&mut model, KeyCode::Char('G'));
     press(&mut model, KeyCode::Down);
     assert_eq!(selected(&model), "a");
     press(&mut model, KeyCode::Char('g'));
     press(&mut model, KeyCode::Up);
-    assert_eq!(selected(&model), "e");
+    assert_eq!((selected(&model), model.data.log.arrived_above), ("e", 0));
 }
 
 #[test]

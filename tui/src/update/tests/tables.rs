@@ -129,7 +129,8 @@ fn marked_keys_are_revoked_after_one_question() {
     assert_eq!(model.data.keys.marked().len(), 1);
     load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
     assert_eq!(model.data.keys.marked().len(), 2);
-    let done = ChangeOutcome { notice: "done".to_owned(), secret: None, is_batch: true };
+    let done =
+        ChangeOutcome { notice: "done".to_owned(), is_batch: true, ..ChangeOutcome::default() };
     update(&mut model, Message::Changed(Ok(done)));
     assert!(model.data.keys.marked().is_empty());
 }
@@ -160,7 +161,8 @@ fn only_active_accounts_are_suspended_and_only_the_marked_ones() {
     press(&mut model, KeyCode::Char('s'));
     assert!(model.overlay.is_none(), "{:?}", model.overlay);
     assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("Esc")));
-    let done = ChangeOutcome { notice: "done".to_owned(), secret: None, is_batch: true };
+    let done =
+        ChangeOutcome { notice: "done".to_owned(), is_batch: true, ..ChangeOutcome::default() };
     update(&mut model, Message::Changed(Ok(done)));
     press(&mut model, KeyCode::Char('s'));
     write(&mut model, "unpaid");
@@ -333,4 +335,50 @@ fn cancelling_names_the_request_and_never_meets_one_that_took_its_place() {
     press(&mut model, KeyCode::Char('x'));
     let Some(Overlay::Confirm(confirm)) = &model.overlay else { panic!("{:?}", model.overlay) };
     assert!(confirm.consequence.contains("`b`, its age 7 s"), "{}", confirm.consequence);
+}
+
+#[test]
+fn the_cursor_goes_to_an_added_row_once_it_is_fetched() {
+    let mut model = signed_in(Role::Member);
+    press(&mut model, KeyCode::Char('2'));
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
+    let added = || ChangeOutcome { added: Some("c".to_owned()), ..ChangeOutcome::default() };
+    let selected = |model: &Model| model.data.keys.current().map(|key| key.id.clone());
+    update(&mut model, Message::Changed(Ok(added())));
+    // A fetch that began before the change, and the clock, do not end the wait.
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
+    update(&mut model, Message::Tick(jiff::Timestamp::UNIX_EPOCH));
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b"), key("c")]));
+    assert_eq!(selected(&model).as_deref(), Some("c"));
+    press(&mut model, KeyCode::Home);
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b"), key("c")]));
+    assert_eq!(selected(&model).as_deref(), Some("a"), "it was there once");
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
+    update(&mut model, Message::Changed(Ok(added())));
+    press(&mut model, KeyCode::Down);
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b"), key("c")]));
+    assert_eq!(selected(&model).as_deref(), Some("b"), "the user moved the cursor before");
+}
+
+#[test]
+fn keys_that_need_a_row_say_why_there_is_none() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('3'));
+    let problem = |model: &mut Model, key| {
+        press(model, key);
+        match model.notice.take() {
+            Some(Notice::Problem(text)) => text,
+            other => panic!("{key:?}: {other:?}, {:?}", model.overlay),
+        }
+    };
+    assert!(problem(&mut model, KeyCode::Enter).contains("being fetched"));
+    load(&mut model, Loaded::Models(Vec::new()));
+    for key in [KeyCode::Enter, KeyCode::Right, KeyCode::Char('w'), KeyCode::Char('t')] {
+        assert!(problem(&mut model, key).contains("no row in `models`"), "{key:?}");
+    }
+    write(&mut model, "/x");
+    press(&mut model, KeyCode::Enter);
+    assert!(problem(&mut model, KeyCode::Char('y')).contains("Esc clears it"));
+    press(&mut model, KeyCode::Char('n'));
+    assert!(matches!(model.overlay, Some(Overlay::Form(_))), "{:?}", model.overlay);
 }

@@ -64,7 +64,8 @@ fn a_new_key_can_be_tried_and_comes_back() {
         secret: "sk-tg-secret".into(),
         models: Vec::new(),
     };
-    let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
+    let done =
+        ChangeOutcome { notice: "made".to_owned(), secret: Some(made), ..ChangeOutcome::default() };
     update(&mut model, Message::Changed(Ok(done)));
     press(&mut model, KeyCode::Char('t'));
     write(&mut model, "Say hi");
@@ -87,7 +88,11 @@ fn only_the_secret_of_a_key_offers_a_trial() {
         let mut model = models();
         let (label, secret) = ("laptop".to_owned(), "secret".into());
         let made = IssuedSecret { kind, label, secret, models: Vec::new() };
-        let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
+        let done = ChangeOutcome {
+            notice: "made".to_owned(),
+            secret: Some(made),
+            ..ChangeOutcome::default()
+        };
         update(&mut model, Message::Changed(Ok(done)));
         assert_eq!(model.allows(Action::Try), can, "{kind:?}");
     }
@@ -159,7 +164,11 @@ fn a_new_key_is_tried_with_its_models_only_and_first_with_the_one_that_answers()
             secret: "sk-tg-secret".into(),
             models: models.iter().map(|it| (*it).to_owned()).collect(),
         };
-        let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
+        let done = ChangeOutcome {
+            notice: "made".to_owned(),
+            secret: Some(made),
+            ..ChangeOutcome::default()
+        };
         update(&mut model, Message::Changed(Ok(done)));
         press(&mut model, KeyCode::Char('t'));
         let first = tried(&model);
@@ -177,7 +186,8 @@ fn a_new_key_is_tried_with_its_models_only_and_first_with_the_one_that_answers()
         secret: "sk-tg-secret".into(),
         models: vec!["gone".to_owned()],
     };
-    let done = ChangeOutcome { notice: "made".to_owned(), secret: Some(made), is_batch: false };
+    let done =
+        ChangeOutcome { notice: "made".to_owned(), secret: Some(made), ..ChangeOutcome::default() };
     update(&mut model, Message::Changed(Ok(done)));
     press(&mut model, KeyCode::Char('t'));
     assert!(matches!(model.overlay, Some(Overlay::Secret(_))));

@@ -74,6 +74,11 @@ impl<'a> Detail<'a> {
         self
     }
 
+    /// Returns the number of lines in `width`.
+    pub fn height(&self, theme: Theme, width: u16) -> u16 {
+        u16::try_from(self.lines(theme, width, true).len()).unwrap_or(u16::MAX)
+    }
+
     /// Draws as many lines as fit from line `scroll` on, and counts those below. Omits empty lines
     /// if the contents are too long.
     pub fn render(&self, theme: Theme, scroll: usize, buffer: &mut Buffer, area: Rect) {

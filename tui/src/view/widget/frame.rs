@@ -8,6 +8,9 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 use super::text::fit;
 use crate::theme::Theme;
 
+/// The least height at which a box above a screen leaves rows of it free.
+const MIN_HEIGHT_WITH_MARGIN: u16 = 18;
+
 /// Draws a box and returns its inner area, with one column of padding.
 pub fn frame(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect {
     let title = fit(title, usize::from(area.width).saturating_sub(4));
@@ -19,16 +22,9 @@ pub fn frame(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect
     inner_area(area).intersection(buffer.area)
 }
 
-/// Draws a box with the first of the notes that has room beside the title, at the right end of its
-/// top border.
-pub fn frame_with_note(
-    theme: Theme,
-    title: &str,
-    notes: &[String],
-    buffer: &mut Buffer,
-    area: Rect,
-) -> Rect {
-    let inside = frame(theme, title, buffer, area);
+/// Draws the first of the notes that has room beside the title, at the right end of the top border of
+/// the box in `area`.
+pub fn note(theme: Theme, title: &str, notes: &[String], buffer: &mut Buffer, area: Rect) {
     let room = usize::from(area.width).saturating_sub(Span::raw(title).width() + 8);
     let note = notes.iter().find(|note| Span::raw(note.as_str()).width() <= room);
     if let (Some(note), Some(row)) = (note, area.rows().next()) {
@@ -36,7 +32,6 @@ pub fn frame_with_note(
         let note = Span::styled(format!(" {note} "), theme.faint());
         Line::from(note).right_aligned().render(row, buffer);
     }
-    inside
 }
 
 /// Returns the inner area of a box.
@@ -59,6 +54,11 @@ pub fn clear(theme: Theme, buffer: &mut Buffer, area: Rect) {
 pub fn popup(theme: Theme, title: &str, buffer: &mut Buffer, area: Rect) -> Rect {
     clear(theme, buffer, area);
     frame(theme, title, buffer, area)
+}
+
+/// Returns the number of rows that a box above a screen leaves free; none in a small terminal.
+pub fn margin(area: Rect) -> u16 {
+    if area.height < MIN_HEIGHT_WITH_MARGIN { 0 } else { 2 }
 }
 
 /// Draws rows with the label at the left and the value at the right. In a narrow row, the label

@@ -1,5 +1,6 @@
-//! A table with fixed columns. Columns with a high drop priority disappear in a narrow terminal,
-//! and [`hidden_columns`] says how many; long cells are truncated.
+//! A table with fixed columns. If they need more room than there is, they become as narrow as the
+//! visible cells allow; then those with a high drop priority disappear, and [`hidden_columns`] says
+//! how many. Long cells are truncated.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Rect};
@@ -25,6 +26,9 @@ pub struct Column {
     pub drop_priority: u8,
     /// Whether the decimal points of the visible cells are in one column.
     pub is_decimal: bool,
+    /// Whether the column keeps its width although the visible cells need less. Without that, a list
+    /// whose cells are seldom filled would change its columns whenever one is.
+    pub is_steady: bool,
 }
 
 /// A table without its rows.
@@ -54,37 +58,45 @@ impl Column {
     /// Returns a left-aligned text column.
     pub const fn text(title: &'static str, min_width: u16, grow: u16, drop_priority: u8) -> Self {
         let alignment = Alignment::Left;
-        Self { title, min_width, grow, alignment, drop_priority, is_decimal: false }
+        let (is_decimal, is_steady) = (false, false);
+        Self { title, min_width, grow, alignment, drop_priority, is_decimal, is_steady }
     }
 
     /// Returns a right-aligned number column of fixed width.
     pub const fn number(title: &'static str, min_width: u16, drop_priority: u8) -> Self {
         let alignment = Alignment::Right;
-        Self { title, min_width, grow: 0, alignment, drop_priority, is_decimal: false }
+        Self { alignment, ..Self::text(title, min_width, 0, drop_priority) }
     }
 
     /// Returns a number column whose decimal points are aligned.
     pub const fn decimal(title: &'static str, min_width: u16, drop_priority: u8) -> Self {
         Self { is_decimal: true, ..Self::number(title, min_width, drop_priority) }
     }
+
+    /// Lets the column keep its width.
+    #[must_use]
+    pub const fn steady(self) -> Self {
+        Self { is_steady: true, ..self }
+    }
 }
 
 // === impl Table ===
 
 impl Table<'_> {
-    /// Draws the header and as many rows as fit. `cells` returns one cell per column.
+    /// Draws the header and as many rows as fit. `cells` returns one cell per column. Returns the
+    /// number of columns that are not visible.
     pub fn render<'r, T: 'r>(
         self,
         rows: impl Iterator<Item = &'r T>,
         cells: impl Fn(&'r T) -> Vec<Span<'r>>,
         buffer: &mut Buffer,
         area: Rect,
-    ) {
-        let Some(body) = body_area(area) else { return };
+    ) -> usize {
+        let Some(body) = body_area(area) else { return 0 };
         let order = column_order(self.columns, self.state);
         let columns: Vec<_> = order.iter().map(|index| self.columns[*index]).collect();
         let table = Table { columns: &columns, ..self };
-        table.render_ordered(rows, |row| in_order(cells(row), &order), buffer, area, body);
+        table.render_ordered(rows, |row| in_order(cells(row), &order), buffer, area, body)
     }
 
     /// Draws the columns in the order in which they are.
@@ -95,19 +107,38 @@ impl Table<'_> {
         buffer: &mut Buffer,
         area: Rect,
         body: Rect,
-    ) {
-        let spans = visible_spans(self.columns, self.state, area.width);
-        let heads = self.columns.iter().map(|column| self.head(column));
-        self.line(heads, &spans, buffer, Rect { height: 1, ..area });
+    ) -> usize {
         let first = first_visible_row(self.selected.unwrap_or(0), self.count, body.height);
         let mut lines: Vec<_> = rows.skip(first).take(body.height.into()).map(cells).collect();
         self.align_decimals(&mut lines);
+        let fitted = self.fitted(&lines, area.width);
+        let spans = visible_spans(&fitted, self.state, area.width);
+        let heads = self.columns.iter().map(|column| self.head(column));
+        self.line(heads, &spans, buffer, Rect { height: 1, ..area });
         for ((row, cells), place) in (first..).zip(lines).zip(body.rows()) {
             self.line(cells.into_iter(), &spans, buffer, place);
             if self.selected == Some(row) {
                 buffer.set_style(place, self.theme.cursor());
             }
         }
+        spans.iter().filter(|span| span.is_none()).count()
+    }
+
+    /// Returns the columns; if they need more than `width`, as narrow as the cells of these lines
+    /// allow.
+    fn fitted(&self, lines: &[Vec<Span<'_>>], width: u16) -> Vec<Column> {
+        let mut columns = self.columns.to_vec();
+        let is_shown = |it: &&Column| !self.state.hidden.contains(it.title);
+        let needed = columns.iter().filter(is_shown).map(|it| u32::from(it.min_width) + 1);
+        if needed.sum::<u32>() <= u32::from(width) + 1 {
+            return columns;
+        }
+        for (index, column) in columns.iter_mut().enumerate().filter(|(_, it)| !it.is_steady) {
+            let cells = lines.iter().filter_map(|cells| cells.get(index)).map(Span::width);
+            let widest = cells.chain([self.head(column).width()]).max().unwrap_or(0);
+            column.min_width = column.min_width.min(u16::try_from(widest).unwrap_or(u16::MAX));
+        }
+        columns
     }
 
     /// Draws a sign at the left of each marked row. `area` is that of the table.
@@ -183,13 +214,13 @@ fn fraction(cell: &Span<'_>) -> usize {
     cell.content.find('.').map_or(0, |point| cell.content.len() - point)
 }
 
-/// Returns notes on the columns that are not visible in `width`, the longest first; none if all are.
-pub fn hidden_columns(columns: &[Column], state: &TableState, width: u16) -> Vec<String> {
-    let spans = visible_spans(columns, state, width);
-    match spans.iter().filter(|span| span.is_none()).count() {
+/// Returns notes on the columns of a table with `count` that are not visible, the longest first; none
+/// if all are.
+pub fn hidden_columns(hidden: usize, count: usize) -> Vec<String> {
+    match hidden {
         0 => Vec::new(),
         hidden => vec![
-            format!("{hidden} of {} columns hidden, Ctrl-→", columns.len()),
+            format!("{hidden} of {count} columns hidden, Ctrl-→"),
             format!("{hidden} columns hidden"),
             format!("+{hidden}"),
         ],
@@ -241,6 +272,13 @@ fn column_spans(columns: &[Column], width: u16) -> Vec<Option<(u16, u16)>> {
             None => break,
         }
     }
+    // The room of a wide column may be enough for narrower ones that were dropped before.
+    let mut dropped: Vec<_> = (0..columns.len()).filter(|place| !kept[*place]).collect();
+    dropped.sort_by_key(|place| columns[*place].drop_priority);
+    for place in dropped {
+        kept[place] = true;
+        kept[place] = needed(&kept) <= u32::from(width);
+    }
     let spare = u32::from(width).saturating_sub(needed(&kept));
     let chosen = columns.iter().zip(&kept).filter(|(_, kept)| **kept);
     let shares: u32 = chosen.map(|(column, _)| u32::from(column.grow)).sum();
@@ -288,6 +326,17 @@ mod tests {
         ] {
             assert_eq!(column_spans(&COLUMNS, width), expected, "in {width}");
         }
+    }
+
+    #[test]
+    fn narrow_columns_take_the_room_of_a_wide_one() {
+        let columns = [
+            Column::text("a", 4, 1, 0),
+            Column::text("wide", 20, 0, 1),
+            Column::text("narrow", 5, 0, 2),
+        ];
+        let spans = column_spans(&columns, 14);
+        assert_eq!(spans, [Some((0, 8)), None, Some((9, 5))]);
     }
 
     #[test]

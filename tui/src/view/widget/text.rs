@@ -75,15 +75,15 @@ pub fn short_count(known: Option<u64>) -> String {
     fit(&short, 7)
 }
 
-/// Formats an amount in US dollars with exactly the server's digits.
+/// Formats an amount in US dollars with exactly the server's digits, but at least the cents.
 pub fn dollars(amount: Option<&str>) -> String {
-    match amount {
-        None => UNKNOWN.to_owned(),
-        Some(amount) => match amount.strip_prefix('-') {
-            Some(debt) => format!("-${debt}"),
-            None => format!("${amount}"),
-        },
-    }
+    let Some(amount) = amount else { return UNKNOWN.to_owned() };
+    let (sign, amount) = match amount.strip_prefix('-') {
+        Some(debt) => ("-", debt),
+        None => ("", amount),
+    };
+    let (whole, part) = amount.split_once('.').unwrap_or((amount, ""));
+    format!("{sign}${whole}.{part:0<2}")
 }
 
 /// Formats a duration in at most six columns: `<1ms`, `850ms`, `12.3s`, `2m05s`.

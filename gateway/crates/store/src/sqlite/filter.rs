@@ -66,6 +66,25 @@ impl Selection {
         self.model.is_some() || predicates::concern_model(&self.terms)
     }
 
+    /// Returns whether no completed request is selected.
+    fn excludes_completed(&self) -> bool {
+        self.status.is_some_and(|status| status != RequestStatus::Completed)
+            || predicates::exclude_completed(&self.terms)
+    }
+
+    /// Returns selections that together have the same rows, each of which an index finds in the order
+    /// of the log. The partial index on requests that did not complete is in the order of the log only
+    /// for a single status; of several ones, SQLite would sort all rows.
+    pub(super) fn parts(&self) -> Vec<Self> {
+        if self.account.is_some() || self.status.is_some() || !self.excludes_completed() {
+            return vec![self.clone()];
+        }
+        let selected = RequestStatus::ALL
+            .into_iter()
+            .filter(|status| predicates::allow_status(&self.terms, *status));
+        selected.map(|status| Self { status: Some(status), ..self.clone() }).collect()
+    }
+
     /// Returns the table expression to select from.
     pub(super) fn source(&self) -> String {
         spans::REQUEST_SPANS.source(self.account)
@@ -85,10 +104,7 @@ impl Selection {
         condition.and_if_some("model = ?", self.model.clone());
         condition.and_if_some("status = ?", self.status);
         predicates::narrow(&mut condition, &self.terms);
-        let excludes_completed =
-            self.status.is_some_and(|status| status != RequestStatus::Completed)
-                || predicates::exclude_completed(&self.terms);
-        if excludes_completed && self.account.is_none() {
+        if self.excludes_completed() && self.account.is_none() {
             // Tells SQLite that it may use the partial index on these rows.
             condition.and("status <> 1");
         }

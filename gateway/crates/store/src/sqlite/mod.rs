@@ -208,6 +208,14 @@ impl SqliteStore {
         self.readers.read(work).await
     }
 
+    /// Like [`Self::read`], for work that may go through much of the log.
+    async fn read_long<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.readers.read_long(work).await
+    }
+
     /// Like [`Self::write`], with an audit entry in the same transaction.
     async fn write_audited<T: Send + 'static>(
         &self,

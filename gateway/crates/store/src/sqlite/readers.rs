@@ -1,4 +1,7 @@
 //! A pool of read-only connections; each call runs on the blocking pool.
+//!
+//! Reads that may go through much of the log never use all connections, so that a page of requests or
+//! a stored response does not wait for totals.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +18,8 @@ pub(super) struct Readers {
     free: Arc<Mutex<Vec<Connection>>>,
     // One permit per connection: the holder of a permit finds a connection.
     permits: Arc<Semaphore>,
+    // One permit less than there are connections.
+    long_reads: Semaphore,
 }
 
 /// A connection that returns to the pool on drop, even after a panic.
@@ -30,7 +35,22 @@ impl Readers {
     /// Creates the pool.
     pub(super) fn new(connections: Vec<Connection>) -> Self {
         let permits = Arc::new(Semaphore::new(connections.len()));
-        Self { free: Arc::new(Mutex::new(connections)), permits }
+        let long_reads = Semaphore::new(connections.len().saturating_sub(1).max(1));
+        Self { free: Arc::new(Mutex::new(connections)), permits, long_reads }
+    }
+
+    /// Like [`read`](Self::read), for work that may take long. One connection stays free for other
+    /// reads.
+    ///
+    /// # Cancel safety
+    /// Like that of [`read`](Self::read).
+    pub(super) async fn read_long<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let closed = |_| StoreError::Unavailable(ClosedError.into());
+        let _permit = self.long_reads.acquire().await.map_err(closed)?;
+        self.read(work).await
     }
 
     /// Runs `work` in a read transaction, that is, on a consistent view of the database.
@@ -63,6 +83,7 @@ impl Readers {
     /// Closes idle connections; those in use are closed when they are returned.
     pub(super) fn close(&self) {
         self.permits.close();
+        self.long_reads.close();
         self.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Transaction, params_from_iter};
 
 use super::codec::{Parameter, ReadColumn, parameters};
 use super::filter::Selection;
@@ -58,7 +58,7 @@ impl Requests for SqliteStore {
     ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
         let filter = filter.clone();
         let ends = (0, before.map_or(i64::MAX, |before| before.0.saturating_sub(1)));
-        self.read(move |tx| page(tx, &filter, ends, "DESC", limit)).await
+        self.read_page(filter, ends, "DESC", limit).await
     }
 
     async fn requests_after(
@@ -69,7 +69,7 @@ impl Requests for SqliteStore {
     ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
         let filter = filter.clone();
         let ends = (after.0.saturating_add(1), i64::MAX);
-        self.read(move |tx| page(tx, &filter, ends, "ASC", limit)).await
+        self.read_page(filter, ends, "ASC", limit).await
     }
 
     async fn count_requests(
@@ -79,7 +79,7 @@ impl Requests for SqliteStore {
         until: Cursor,
     ) -> Result<u64, StoreError> {
         let filter = filter.clone();
-        self.read(move |tx| {
+        self.read_long(move |tx| {
             let selection = Selection::of(tx, &filter)?;
             let condition = selection.condition(tx, (after.0.saturating_add(1), until.0))?;
             let sql = format!("SELECT count(*) FROM {} {}", selection.source(), condition.sql());
@@ -120,7 +120,23 @@ impl Requests for SqliteStore {
 
     async fn summarize(&self, filter: &RequestFilter, by: TimeUnit) -> Result<Summary, StoreError> {
         let filter = filter.clone();
-        self.read(move |tx| summary::summarize(tx, &Selection::of(tx, &filter)?, by)).await
+        self.read_long(move |tx| summary::summarize(tx, &Selection::of(tx, &filter)?, by)).await
+    }
+}
+
+impl SqliteStore {
+    /// Reads a page. A page of everything, or of an account or a time range, is where an index says;
+    /// another filter may match nothing in the whole log.
+    async fn read_page(
+        &self,
+        filter: RequestFilter,
+        ends: RowRange,
+        direction: &'static str,
+        limit: usize,
+    ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+        let is_short = filter.model.is_none() && filter.status.is_none() && filter.terms.is_empty();
+        let work = move |tx: &Transaction<'_>| page(tx, &filter, ends, direction, limit);
+        if is_short { self.read(work).await } else { self.read_long(work).await }
     }
 }
 
@@ -136,23 +152,43 @@ fn page(
     if direction == "DESC" {
         ranges.reverse();
     }
+    let parts = selection.parts();
     let mut page = Vec::new();
     for (begin, end) in ranges {
         let ends = (first.max(begin), last.min(end));
-        let (sql, condition) = page_sql(tx, &selection, ends, direction)?;
-        let mut select = tx.prepare_cached(&sql)?;
-        let rows = select
-            .query_map(params_from_iter(condition.values().map(Parameter)), |row| {
-                records::request(row)
-            })?;
-        for row in rows.take(limit - page.len()) {
-            page.push(row?);
+        let wanted = limit - page.len();
+        let mut found = Vec::new();
+        for part in &parts {
+            found.extend(first_rows(tx, part, ends, direction, wanted)?);
         }
+        if parts.len() > 1 {
+            found.sort_unstable_by_key(|(cursor, _)| *cursor);
+            if direction == "DESC" {
+                found.reverse();
+            }
+            found.truncate(wanted);
+        }
+        page.append(&mut found);
         if page.len() == limit {
             break;
         }
     }
     Ok(page)
+}
+
+/// Returns the first rows of the selection between the ends.
+fn first_rows(
+    tx: &Connection,
+    selection: &Selection,
+    ends: RowRange,
+    direction: &str,
+    limit: usize,
+) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
+    let (sql, condition) = page_sql(tx, selection, ends, direction)?;
+    let mut select = tx.prepare_cached(&sql)?;
+    let values = params_from_iter(condition.values().map(Parameter));
+    let rows = select.query_map(values, |row| records::request(row))?;
+    Ok(rows.take(limit).collect::<Result<_, _>>()?)
 }
 
 /// Returns the statement that reads the selection between the ends, and the condition with its

@@ -18,6 +18,7 @@ use super::filter::Selection;
 use super::*;
 use crate::conformance::{batch, dump, run};
 use crate::{Cursor, Identities, LedgerEntries, RequestFilter, Requests, TimeUnit};
+use domain::expression::{Predicate, Term};
 use domain::id::{AccountId, KeyId, ModelId};
 use domain::money::Nanos;
 use domain::record::RequestStatus;
@@ -217,6 +218,11 @@ fn pages_do_not_read_the_whole_log() {
         "SEARCH requests USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
     ];
     let status = Some(RequestStatus::Failed);
+    let trouble = &["SEARCH requests USING INDEX requests_by_trouble (status=?"];
+    let statuses = |statuses: &[RequestStatus], negated| {
+        let predicate = Predicate::Status(statuses.to_vec());
+        RequestFilter { terms: vec![Term { predicate, negated }], ..RequestFilter::default() }
+    };
     for (filter, expected) in [
         (own.clone(), &run[..]),
         (RequestFilter { key: Some(KeyId::new("")), ..own.clone() }, &run),
@@ -226,16 +232,43 @@ fn pages_do_not_read_the_whole_log() {
             &["SEARCH requests USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
         ),
         (all.clone(), &["SEARCH requests USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]),
-        (
-            RequestFilter { status, ..all },
-            &["SEARCH requests USING INDEX requests_by_trouble (status=?"],
-        ),
+        (RequestFilter { status, ..all }, trouble),
+        (statuses(&[RequestStatus::Failed, RequestStatus::Rejected], false), trouble),
+        (statuses(&[RequestStatus::Completed], true), trouble),
     ] {
-        let selection = Selection::of(&db, &filter).unwrap();
-        for direction in ["ASC", "DESC"] {
-            let sql = requests::page_sql(&db, &selection, (2, 8), direction).unwrap().0;
-            assert_plan(&db, &sql, expected);
+        for selection in Selection::of(&db, &filter).unwrap().parts() {
+            for direction in ["ASC", "DESC"] {
+                let sql = requests::page_sql(&db, &selection, (2, 8), direction).unwrap().0;
+                assert_plan(&db, &sql, expected);
+            }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_several_statuses_has_the_order_of_the_log() {
+    use RequestStatus::{Cancelled, Completed, Failed, Rejected};
+    let (_folder, path) = temp_database();
+    let store = SqliteStore::open(&path).unwrap();
+    let mut records = batch(0..40);
+    for (record, status) in
+        records.iter_mut().zip([Failed, Completed, Rejected, Cancelled].iter().cycle())
+    {
+        record.status = *status;
+    }
+    store.commit(Arc::new(records)).await.unwrap();
+    for (list, negated) in [(vec![Failed, Rejected], false), (vec![Completed, Cancelled], true)] {
+        let predicate = Predicate::Status(list);
+        let filter =
+            RequestFilter { terms: vec![Term { predicate, negated }], ..RequestFilter::default() };
+        let mut back = store.requests_before(&filter, None, 7).await.unwrap();
+        let oldest = back.last().map(|(cursor, _)| *cursor);
+        back.extend(store.requests_before(&filter, oldest, 50).await.unwrap());
+        let mut forth = store.requests_after(&filter, Cursor(0), 50).await.unwrap();
+        assert!(forth.is_sorted_by_key(|(cursor, _)| *cursor), "{forth:?}");
+        assert!(forth.iter().all(|(_, record)| [Failed, Rejected].contains(&record.status)));
+        forth.reverse();
+        assert_eq!((forth.len(), forth), (20, back));
     }
 }
 

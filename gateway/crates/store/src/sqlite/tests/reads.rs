@@ -1,8 +1,9 @@
-//! Tests of cancelled reads.
+//! Tests of cancelled reads, and of long ones.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use futures_util::future::join3;
 use futures_util::poll;
 use rusqlite::Connection;
 use tokio::time::{sleep, timeout};
@@ -74,4 +75,27 @@ async fn abandoned_background_reads_release_their_permit() {
         job.abandon(read, has_query_started).await;
         timeout(Duration::from_secs(9), store.verify_ledger()).await.unwrap().unwrap();
     }
+}
+
+#[tokio::test]
+async fn long_reads_leave_a_connection_to_others() {
+    let (_folder, path) = temp_database();
+    let store = SqliteStore::open(&path).unwrap();
+    let (job, query) = job();
+    let (other, other_query) = self::job();
+    let (last, last_query) = self::job();
+    let mut reads = Box::pin(join3(
+        store.read_long(move |tx| query(tx)),
+        store.read_long(move |tx| other_query(tx)),
+        store.read_long(move |tx| last_query(tx)),
+    ));
+    while job.started.try_recv().is_err() || other.started.try_recv().is_err() {
+        assert!(poll!(&mut reads).is_pending());
+        sleep(Duration::from_millis(1)).await;
+    }
+    timeout(Duration::from_secs(9), store.newest()).await.unwrap().unwrap();
+    assert!(last.started.try_recv().is_err(), "it waits for one of the others");
+    drop(reads);
+    job.proceed.send(()).unwrap();
+    other.proceed.send(()).unwrap();
 }
