@@ -118,6 +118,7 @@ impl RetentionTask {
                 self.store_time(RetentionTime { trusted: now, unconfirmed: time.unconfirmed() })
                     .await;
                 let RetentionSettings { records, responses, unused_keys } = **self.settings.load();
+                prepare_days(&*self.store, records).await;
                 if !records.keeps_all() {
                     self.sweep_records(records, now).await;
                 }
@@ -186,6 +187,7 @@ impl RetentionTask {
 
     async fn sweep_records(&self, keep: RecordRetention, now: Timestamp) {
         let Some(cutoff) = keep.cutoff(now) else { return };
+        in_steps("request records of old days", || self.store.drop_old_days(cutoff)).await;
         let step = || self.store.delete_old_requests(cutoff, MAX_ROWS_PER_STEP);
         in_steps("old request records", step).await;
     }
@@ -227,6 +229,15 @@ impl RetentionTask {
         let Ok(before) = now.checked_sub(IDEMPOTENCY_RETENTION) else { return };
         in_steps("old idempotency keys", || self.store.delete_old_calls(before, MAX_ROWS_PER_STEP))
             .await;
+    }
+}
+
+/// Prepares the store for the records of the next days. Must be called before the first record is written; sweeps
+/// repeat it.
+pub async fn prepare_days(store: &dyn Store, keep: RecordRetention) {
+    if let Err(error) = store.prepare_days(keep.keep_for).await {
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(error, "cannot divide the request log by day; retrying with the next sweep");
     }
 }
 

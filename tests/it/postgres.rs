@@ -57,6 +57,9 @@ async fn a_killed_gateway_on_postgres_restarts_with_all_records_and_balances() {
     assert_eq!(database.number(ids).await, 0, "a request is recorded twice");
     let gaps = "SELECT max(seq) - count(*) FROM requests";
     assert_eq!(database.number(gaps).await, 0, "the cursors have gaps");
+    let elsewhere = "SELECT (SELECT count(*) FROM requests_of_earlier_days) \
+        + (SELECT count(*) FROM requests_of_other_days)";
+    assert_eq!(database.number(elsewhere).await, 0, "a record is not in the partition of its day");
     database.remove().await;
 }
 

@@ -11,6 +11,7 @@ use super::lifecycle::Lifecycle;
 use crate::clock::Clock;
 use crate::config::StoreConfig;
 use crate::fleet::{Heartbeats, SharedClock, StoreContact};
+use crate::retention::prepare_days;
 use store::fleet::Fenced;
 use store::postgres::PostgresStore;
 use store::{Allocations, IdempotencyClaims, Schema, Store};
@@ -69,6 +70,7 @@ impl Storage {
             lifecycle.background.spawn_until_stop(shared_clock.clone().run());
             (shared, clock) = (Some(SharedStore { database, heartbeats }), shared_clock);
         }
+        prepare_days(&*backend.store(), config.records).await;
         let with_replay = backend.shared().filter(|_| !config.idempotency.is_zero());
         Ok(Self {
             store: backend.store(),

@@ -65,8 +65,20 @@ pub trait StoreMaintenance: Send + Sync {
         revoked_before: Timestamp,
         limit: usize,
     ) -> Result<u64, StoreError>;
+    /// Prepares the log for the records of today and the next days, so that [`drop_old_days`](Self::drop_old_days) can
+    /// remove them. `keep_for` is the age at which records are deleted, if there is one. Does nothing if the store does
+    /// not divide the log, and while another gateway prepares it or deletes old rows.
+    async fn prepare_days(&self, keep_for: Option<Duration>) -> Result<(), StoreError>;
+    /// Deletes the request records of some days as a whole, if `cutoff` selects all of them. Keeps sums and charges.
+    /// Returns the number of deleted records; zero if there are no such days, if the store does not divide the log, and
+    /// while another gateway deletes old rows.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the deletion.
+    async fn drop_old_days(&self, cutoff: RetentionCutoff) -> Result<u64, StoreError>;
     /// Deletes up to `limit` of the oldest request records that `cutoff` selects. Keeps sums and
-    /// charges, and the newest record, because cursors continue from it. Returns the number of
+    /// charges, and the newest record, because cursors continue from it. Leaves records that are too old to
+    /// [`drop_old_days`](Self::drop_old_days) if it will remove their days. Returns the number of
     /// deleted records; zero while another gateway deletes old rows.
     async fn delete_old_requests(
         &self,
@@ -98,13 +110,18 @@ pub struct RetentionCutoff {
 }
 
 impl RetentionCutoff {
+    /// Returns the cursor of the last record that is beyond the kept number, if `newest` is the last one; zero for none.
+    pub(crate) fn surplus(&self, newest: Cursor) -> i64 {
+        let beyond = self.beyond.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        beyond.map_or(0, |limit| newest.0.saturating_sub(limit))
+    }
+
     /// Returns whether the record at `cursor` may be deleted, if `newest` is the last one.
     pub(crate) fn selects(&self, cursor: Cursor, record: &RequestRecord, newest: Cursor) -> bool {
-        let beyond = self.beyond.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
-        let surplus = beyond.map_or(0, |limit| newest.0.saturating_sub(limit));
         let ended = record.started_at.saturating_add(record.duration).ok();
         ended.is_some_and(|ended| ended < self.ended_before)
-            && (cursor.0 <= surplus || self.before.is_some_and(|time| record.started_at < time))
+            && (cursor.0 <= self.surplus(newest)
+                || self.before.is_some_and(|time| record.started_at < time))
     }
 }
 

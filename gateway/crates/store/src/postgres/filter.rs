@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::codec::{ReadColumn, parameters};
 use super::transaction::Transaction;
 use crate::condition::Condition;
+use crate::summary::DAY;
 use crate::{RequestFilter, StoreError, predicates};
 use domain::id::AccountId;
 
@@ -47,6 +48,9 @@ impl<'a> Selection<'a> {
         let mut condition = self.in_sums();
         condition.and_if_some("started_at >= ?", since);
         condition.and_if_some("started_at < ?", until);
+        // Only the partitions of these days are read.
+        condition.and_if_some("day >= ?", since.map(|since| since.div_euclid(DAY)));
+        condition.and_if_some("day <= ?", until.map(|until| until.div_euclid(DAY)));
         condition
     }
 

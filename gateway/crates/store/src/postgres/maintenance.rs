@@ -1,5 +1,7 @@
-//! Maintenance of the database, in particular the deletion of old request records in small
-//! transactions.
+//! Maintenance of the database, in particular the deletion of single old request records in small
+//! transactions. `partitions.rs` deletes those of whole days.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -7,10 +9,11 @@ use jiff::Timestamp;
 use super::audit::rows;
 use super::codec::{ReadColumn, parameters};
 use super::transaction::Transaction;
-use super::{PostgresStore, sums};
+use super::{PostgresStore, partitions, sums};
 use crate::codec::{At, Count};
 use crate::maintenance::{RetentionTime, TRUSTED_TIME, UNCONFIRMED_TIME, UnconfirmedTime};
 use crate::records::{self, REQUEST};
+use crate::summary::DAY;
 use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
 use domain::record::RequestRecord;
 
@@ -99,16 +102,35 @@ impl StoreMaintenance for PostgresStore {
         Ok(deleted)
     }
 
+    async fn prepare_days(&self, keep_for: Option<Duration>) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        // The time of the database, by which its gateways date requests.
+        let sql = "SELECT floor(extract(epoch FROM now()) / 86400)::bigint";
+        let today = connection.view().await?.query_one("now()", sql, &[]).await?.column(0)?;
+        partitions::prepare(&mut connection, self.epoch, today, keep_for).await
+    }
+
+    async fn drop_old_days(&self, cutoff: RetentionCutoff) -> Result<u64, StoreError> {
+        let dropped = partitions::drop_old(self, &cutoff, partitions::LOCK_TIMEOUT).await?;
+        Ok(dropped.unwrap_or_default())
+    }
+
     async fn delete_old_requests(
         &self,
         cutoff: RetentionCutoff,
         limit: usize,
     ) -> Result<u64, StoreError> {
         let mut connection = self.connection().await?;
+        let view = connection.view().await?;
+        let first_day = partitions::first_dropped_day(&view, &cutoff).await?;
+        let first_day = first_day.and_then(|day| Timestamp::from_microsecond(day * DAY).ok());
+        let before = cutoff.before.map(|before| first_day.map_or(before, |day| before.min(day)));
+        let cutoff = RetentionCutoff { before, ..cutoff };
         // Avoids a write transaction without changes.
-        if oldest(&connection.view().await?, &cutoff, 1).await?.is_empty() {
+        if oldest(&view, &cutoff, 1).await?.is_empty() {
             return Ok(0);
         }
+        drop(view);
         let tx = connection.begin(self.epoch).await?;
         if !tx.try_claim_retention().await? {
             return Ok(0);

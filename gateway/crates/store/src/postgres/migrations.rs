@@ -18,7 +18,7 @@ use crate::{StoreError, Upgrade};
 /// The migrations and their names, from the names of their files.
 macro_rules! steps {
     ($($name:literal),* $(,)?) => {
-        const STEPS: &[&str] = &[$(include_str!(concat!("migrations/", $name, ".sql"))),*];
+        pub(super) const STEPS: &[&str] = &[$(include_str!(concat!("migrations/", $name, ".sql"))),*];
         const NAMES: &[&str] = &[$($name),*];
     };
 }
@@ -37,6 +37,7 @@ steps![
     "0011_alerts",
     "0012_fleet",
     "0013_trace_content",
+    "0014_requests_by_day",
 ];
 
 /// The newest schema version.

@@ -31,6 +31,7 @@ mod nodes;
 mod notifications;
 mod operations;
 mod operator_token;
+mod partitions;
 mod password_resets;
 mod people;
 mod pools;

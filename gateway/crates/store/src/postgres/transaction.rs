@@ -76,10 +76,9 @@ impl<C: DerefMut<Target = ClientWrapper>> Connection<C> {
     /// Starts a transaction that writes, unless a later process is the one of the node, or the node
     /// was removed.
     pub(super) async fn begin(&mut self, node: NodeEpoch) -> Result<Transaction<'_>, StoreError> {
-        // A take-over and a removal wait for this transaction, because they change the key.
-        let lock = "SELECT epoch FROM nodes WHERE id = $1 AND epoch = $2 AND removed_at IS NULL \
-            FOR KEY SHARE";
-        self.begin_locking(lock, node).await
+        let tx = self.begin_unfenced().await?;
+        tx.fence(node).await?;
+        Ok(tx)
     }
 
     /// Like [`begin`](Self::begin), but first waits for all other writing transactions of the
@@ -88,25 +87,15 @@ impl<C: DerefMut<Target = ClientWrapper>> Connection<C> {
         &mut self,
         node: NodeEpoch,
     ) -> Result<Transaction<'_>, StoreError> {
+        let tx = self.begin_unfenced().await?;
         let lock = "SELECT epoch FROM nodes WHERE id = $1 AND epoch = $2 AND removed_at IS NULL \
             FOR UPDATE";
-        self.begin_locking(lock, node).await
+        tx.lock_node(lock, node).await?;
+        Ok(tx)
     }
 
-    async fn begin_locking(
-        &mut self,
-        lock: &str,
-        node: NodeEpoch,
-    ) -> Result<Transaction<'_>, StoreError> {
-        let tx = self.begin_unfenced().await?;
-        match tx.query_opt(lock, parameters![node.id, node.epoch]).await? {
-            Some(_) => Ok(tx),
-            None => Err(StoreError::Unavailable(FencedError.into())),
-        }
-    }
-
-    /// Starts a transaction that writes and is not bound to an epoch: migrations, and those of
-    /// `nodes.rs`.
+    /// Starts a transaction that writes and is not bound to an epoch: migrations, those of
+    /// `nodes.rs`, and long ones that are [fenced](Transaction::fence) later.
     pub(super) async fn begin_unfenced(&mut self) -> Result<Transaction<'_>, StoreError> {
         let isolation = IsolationLevel::ReadCommitted;
         Ok(Transaction(self.0.build_transaction().isolation_level(isolation).start().await?))
@@ -121,6 +110,21 @@ impl<C: DerefMut<Target = ClientWrapper>> Connection<C> {
 }
 
 impl Transaction<'_> {
+    /// Fails if a later process is the one of the node, or the node was removed. From here on, a take-over and a
+    /// removal wait for this transaction, because they change the key.
+    pub(super) async fn fence(&self, node: NodeEpoch) -> Result<(), StoreError> {
+        let lock = "SELECT epoch FROM nodes WHERE id = $1 AND epoch = $2 AND removed_at IS NULL \
+            FOR KEY SHARE";
+        self.lock_node(lock, node).await
+    }
+
+    async fn lock_node(&self, lock: &str, node: NodeEpoch) -> Result<(), StoreError> {
+        match self.query_opt(lock, parameters![node.id, node.epoch]).await? {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Unavailable(FencedError.into())),
+        }
+    }
+
     /// Executes a statement and returns the number of rows.
     pub(super) async fn execute(
         &self,

@@ -9,6 +9,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
+use std::time::Duration;
 
 use super::codec::{ReadColumn, parameters};
 use super::{SqliteStore, commit, copy, filter, integrity, spans, sums};
@@ -98,6 +99,14 @@ impl StoreMaintenance for SqliteStore {
             Ok(unused.len() as u64)
         })
         .await
+    }
+
+    async fn prepare_days(&self, _: Option<Duration>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn drop_old_days(&self, _: RetentionCutoff) -> Result<u64, StoreError> {
+        Ok(0)
     }
 
     async fn delete_old_requests(
