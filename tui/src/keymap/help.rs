@@ -23,9 +23,9 @@ pub struct HelpRow {
     pub screen: Option<Screen>,
 }
 
-/// Returns the rows that contain each word of the search as a key, in the description, as a command, as
-/// the place or among the synonyms, ignoring case. A key or a command that is the whole search
-/// comes first.
+/// Returns the rows that contain each word of the search as a key, in the description, as a command
+/// or as the place, or have a synonym that begins with it, ignoring case. A key or a command that is
+/// the whole search comes first.
 pub fn help(model: &Model, open: &Help) -> Vec<HelpRow> {
     let query = open.input.value().trim();
     let words: Vec<_> = query.split_whitespace().map(str::to_lowercase).collect();
@@ -33,7 +33,9 @@ pub fn help(model: &Model, open: &Help) -> Vec<HelpRow> {
     let mut rows = all(model, below);
     rows.retain(|row| {
         let text = row.text().to_lowercase();
-        words.iter().all(|word| text.contains(word))
+        let synonyms = || row.binding.synonyms.split_whitespace();
+        let is_synonym = |word: &str| synonyms().any(|synonym| synonym.starts_with(word));
+        words.iter().all(|word| text.contains(word) || is_synonym(word))
     });
     if !query.is_empty() {
         rows.sort_by_key(|row| !row.is_named(query));
@@ -110,8 +112,7 @@ impl HelpRow {
     }
 
     fn text(&self) -> String {
-        let Binding { help, synonyms, .. } = self.binding;
-        format!("{} {help} {} {} {synonyms}", self.keys(), self.command(), self.place)
+        format!("{} {} {} {}", self.keys(), self.binding.help, self.command(), self.place)
     }
 
     /// Returns whether `query` is one of the keys or the command.

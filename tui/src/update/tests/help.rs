@@ -177,7 +177,7 @@ fn the_help_above_a_form_keeps_the_form() {
     press(&mut model, KeyCode::Enter);
     assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("form")));
     press(&mut model, KeyCode::Esc);
-    write(&mut model, "next field");
+    write(&mut model, "next offered value");
     press(&mut model, KeyCode::Enter);
     let Some(Overlay::Form(form)) = &model.overlay else { panic!("{:?}", model.overlay) };
     assert_eq!((form.text("label"), form.current), ("ci", 1));
