@@ -2,9 +2,9 @@
 
 /// What a client of HTTP/2 sends first (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// The length of the head of a frame, in bytes.
-const HEAD: usize = 9;
-/// The kind of the frames that begin requests, which have their own limits.
+/// The length of a frame header, in bytes (RFC 9113, 4.1).
+const HEADER_LENGTH: usize = 9;
+/// The type of the frames that begin requests, which have their own limits.
 const HEADERS: u8 = 1;
 /// Frames with a shorter payload, in bytes, are small.
 const SMALL: usize = 256;
@@ -12,13 +12,13 @@ const SMALL: usize = 256;
 /// Follows the frames in the bytes of a client.
 #[derive(Debug)]
 pub(super) enum SmallFrames {
-    /// So many bytes of the preface have arrived.
+    /// The number of bytes of the preface that have arrived.
     Preface(usize),
     /// The client speaks HTTP/1.
     Http1,
-    /// A part of the head of a frame has arrived.
-    Head([u8; HEAD], usize),
-    /// So many bytes of a frame are still to arrive.
+    /// A frame header, and the number of its bytes that have arrived.
+    Header([u8; HEADER_LENGTH], usize),
+    /// The number of bytes of a frame's payload that are still to arrive.
     Payload(usize),
 }
 
@@ -29,7 +29,7 @@ impl Default for SmallFrames {
 }
 
 impl SmallFrames {
-    /// Returns how many small frames, other than those that begin requests, have their heads completed in `bytes`,
+    /// Returns how many small frames, other than those that begin requests, have their headers completed in `bytes`,
     /// which follow those of the last call.
     pub(super) fn count(&mut self, mut bytes: &[u8]) -> u32 {
         let mut count = 0;
@@ -45,17 +45,18 @@ impl SmallFrames {
                     bytes = rest;
                     *arrived += part.len();
                     if *arrived == PREFACE.len() {
-                        *self = Self::Head([0; HEAD], 0);
+                        *self = Self::Header([0; HEADER_LENGTH], 0);
                     }
                 }
-                Self::Head(head, arrived) => {
-                    let (part, rest) = bytes.split_at(bytes.len().min(HEAD - *arrived));
-                    head[*arrived..*arrived + part.len()].copy_from_slice(part);
+                Self::Header(header, arrived) => {
+                    let (part, rest) = bytes.split_at(bytes.len().min(HEADER_LENGTH - *arrived));
+                    header[*arrived..*arrived + part.len()].copy_from_slice(part);
                     bytes = rest;
                     *arrived += part.len();
-                    if *arrived == HEAD {
-                        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-                        count += u32::from(length < SMALL && head[3] != HEADERS);
+                    if *arrived == HEADER_LENGTH {
+                        let length =
+                            u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+                        count += u32::from(length < SMALL && header[3] != HEADERS);
                         *self = Self::Payload(length);
                     }
                 }
@@ -66,7 +67,7 @@ impl SmallFrames {
                 }
             }
             if matches!(self, Self::Payload(0)) {
-                *self = Self::Head([0; HEAD], 0);
+                *self = Self::Header([0; HEADER_LENGTH], 0);
             }
         }
         count
@@ -77,9 +78,9 @@ impl SmallFrames {
 mod tests {
     use super::*;
 
-    fn frame(kind: u8, length: usize) -> Vec<u8> {
+    fn frame(frame_type: u8, length: usize) -> Vec<u8> {
         let size = u32::try_from(length).unwrap().to_be_bytes();
-        [&size[1..], &[kind, 0, 0, 0, 0, 1], &vec![0; length]].concat()
+        [&size[1..], &[frame_type, 0, 0, 0, 0, 1], &vec![0; length]].concat()
     }
 
     #[test]
