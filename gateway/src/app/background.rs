@@ -1,4 +1,4 @@
-//! Work that runs as long as the gateway serves and has no place in a module.
+//! Background tasks that tie modules together, and the process to its service manager.
 
 use std::sync::Arc;
 use std::time::Duration;
