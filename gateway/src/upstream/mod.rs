@@ -29,6 +29,7 @@ mod read;
 mod redaction;
 mod slots;
 mod stats;
+mod stats_table;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +60,8 @@ pub use pool_stats::PoolStatus;
 pub use post::Post;
 pub use probe::DueProbes;
 pub use slots::{QueueStatus, SlotsTable};
-pub use stats::{AttemptCounts, InFlight, Load, StatsTable};
+pub use stats::{AttemptCounts, InFlight, Load};
+pub use stats_table::StatsTable;
 
 /// Returns the certificates that are trusted for an upstream.
 fn trust(upstream: &Upstream) -> Result<Trust, String> {
