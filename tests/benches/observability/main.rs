@@ -2,7 +2,7 @@
 //! time of a scrape with a large catalogue.
 //!
 //! `cargo bench -p tests --bench observability -- ROUNDS REQUESTS PERCENT` runs two gateways of one worker each in
-//! front of one simulator, which is a process of its own: one with metrics that are scraped once in each round, the
+//! front of one simulator, which is another process: one with metrics that are scraped once in each round, the
 //! access log, and the export of traces, metrics and logs over OTLP; the other with none of it. PERCENT of the
 //! requests are traced. In each round, both get REQUESTS plain requests one after the other, then streams whose
 //! events arrive in bursts. Printed are the medians over the rounds of the CPU time that the kernel counted for each
