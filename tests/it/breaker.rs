@@ -282,6 +282,32 @@ async fn a_reset_closes_an_open_breaker_and_is_audited() {
     );
 }
 
+/// Regression test: the answers to requests that were in flight opened the breaker again.
+#[tokio::test]
+async fn requests_from_before_a_reset_do_not_open_the_breaker_again() {
+    let (product, _clock, alice, key) = product().await;
+    let operator = product.operator().await;
+    let upstream = RawUpstream::start().await;
+    operator.add_model_on("asked", &[&upstream.url]).await;
+    let asking = async { product.ask_at_once(&key, "asked", 6).await };
+    let failing = async {
+        let mut calls = Vec::new();
+        for _ in 0..6 {
+            calls.push(upstream.call().await);
+        }
+        let name = "up-asked-0".to_owned();
+        operator.upstreams().reset_upstream(v1::ResetUpstreamRequest { name }).await.unwrap();
+        for mut call in calls {
+            call.send(json_answer(500, "{}")).await;
+            call.finish().await;
+        }
+    };
+    tokio::join!(asking, failing);
+    alice.records(6).await;
+    let health = health(&operator, "up-asked-0").await;
+    assert_eq!((health.breaker(), health.failures), (BreakerState::Closed, 6));
+}
+
 #[tokio::test]
 async fn a_reset_ends_the_pause_that_an_upstream_asked_for() {
     let (product, _clock, _alice, key) = product().await;

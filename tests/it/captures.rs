@@ -99,7 +99,8 @@ async fn a_stream_is_captured_as_the_client_gets_it() {
     assert_eq!(returned.body_bytes, answer.body.len() as u64);
 }
 
-/// The upstream echoes its credential in an event, as a JSON string with an escape of the encoder's choice.
+/// The upstream echoes its credential in an event, as a JSON string with an escape of the encoder's choice, and in two
+/// events.
 #[tokio::test]
 async fn a_stream_is_captured_without_the_credential_of_its_upstream() {
     let upstream = RawUpstream::start().await;
@@ -113,9 +114,14 @@ async fn a_stream_is_captured_without_the_credential_of_its_upstream() {
     body["stream"] = true.into();
     let echoing = async {
         let mut call = upstream.begin_stream().await;
-        for shown in [credential.to_owned(), credential.replace('/', "\\/")] {
-            let delta =
-                format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"it is {shown}"}}}}]}}"#);
+        let (begun, rest) = credential.split_at(15);
+        for shown in [
+            format!("it is {credential}"),
+            format!("it is {}", credential.replace('/', "\\/")),
+            format!(", or it is {begun}"),
+            format!("{rest}."),
+        ] {
+            let delta = format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{shown}"}}}}]}}"#);
             call.send(chunk(&format!("data: {delta}\n\n"))).await;
         }
         call.send(chunk("data: [DONE]\n\n") + &chunk("")).await;
@@ -126,8 +132,9 @@ async fn a_stream_is_captured_without_the_credential_of_its_upstream() {
     let messages = wire(&operator, &id).await.unwrap();
     let returned = messages.last().unwrap();
     assert_eq!(returned.kind(), Kind::Returned);
-    assert_eq!(returned.body.matches("it is [redacted]").count(), 2, "{returned:?}");
-    assert!(!text(&messages).contains("password"), "{messages:?}");
+    assert_eq!(returned.body.matches("it is [redacted]").count(), 3, "{returned:?}");
+    let all = text(&messages);
+    assert!(!all.contains("pass") && !all.contains("prefix"), "{messages:?}");
 }
 
 #[tokio::test]

@@ -103,6 +103,40 @@ async fn people_act_for_the_account_each_within_a_role() {
     assert!(log(&admin, "dave").await.iter().all(|entry| entry.actor == "dave"));
 }
 
+/// What staff read of other people's prompts and answers is in the audit log, with who read it and from where.
+#[tokio::test]
+async fn reads_of_other_peoples_content_are_audited() {
+    let product = Product::start().await;
+    let (operator, alice) = (product.operator().await, product.member("alice").await);
+    let export = async |by: &Session| {
+        let request = v1::ExportResponsesRequest { account: "alice".to_owned() };
+        by.usage().export_responses(request).await.unwrap();
+    };
+    export(&alice).await;
+    let exports = async || {
+        let mut made = log(&operator, "").await;
+        made.retain(|entry| ["responses.export", "database.backup"].contains(&&*entry.action));
+        made
+    };
+    assert_eq!(exports().await.len(), 0, "it is its own content");
+    export(&operator).await;
+    operator.maintenance().backup(v1::BackupRequest {}).await.unwrap();
+    let found = exports().await;
+    let seen: Vec<_> = found
+        .iter()
+        .map(|it| (&*it.action, &*it.object, &*it.actor, &*it.account, it.address.is_empty()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("database.backup", "database", "operator", "", false),
+            ("responses.export", "alice", "operator", "alice", false),
+        ]
+    );
+    let own = log(&alice, "").await;
+    assert!(own.iter().any(|it| it.action == "responses.export" && it.actor == "operator"));
+}
+
 #[tokio::test]
 async fn a_removed_person_loses_its_sessions_and_keeps_its_keys_and_its_name_in_the_log() {
     let product = Product::start().await;

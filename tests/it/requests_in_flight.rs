@@ -160,6 +160,35 @@ async fn a_cancelled_stream_ends_with_an_error_and_is_charged_for_what_was_recei
     }
 }
 
+/// Regression test: the end had no usage, although the record has the input.
+#[tokio::test]
+async fn a_stream_that_is_cancelled_before_its_answer_reports_the_input() {
+    let context = TestContext::start().await;
+    let mut answer = context.request("/v1/responses", true).send().await;
+    answer.event().await.unwrap();
+    let call = context.upstream.call().await;
+    let id = context.in_flight(&context.operator).await.id;
+    assert_eq!(cancel(&context.operator, &id).await, Ok(()));
+    let rest = answer.events().await;
+    closed(call).await;
+    let record = context.alice.record().await;
+    assert_eq!(
+        (record.status(), record.error_code.as_deref()),
+        (RequestStatus::Cancelled, Some("request_cancelled"))
+    );
+    let tokens = record.tokens.unwrap();
+    assert!(tokens.input.unwrap() > 0 && tokens.output == Some(0), "{tokens:?}");
+    let failed = rest.iter().find(|event| event.contains("response.failed")).unwrap();
+    let data = failed.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    let usage = &data["response"]["usage"];
+    assert_eq!(
+        (usage["input_tokens"].as_u64(), usage["output_tokens"].as_u64()),
+        (tokens.input, tokens.output),
+        "{data}"
+    );
+}
+
 #[tokio::test]
 async fn a_request_that_continues_without_its_client_is_cancelled() {
     let context = TestContext::start().await;

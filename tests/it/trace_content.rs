@@ -115,6 +115,38 @@ async fn only_the_spans_of_a_key_that_has_opted_in_have_its_text() {
     assert_eq!(attribute(&last.attributes, INPUT), "");
 }
 
+/// A key that opts out while a request of it is under way, or while its spans wait for the collector, exports no text of
+/// them.
+#[tokio::test]
+async fn no_text_is_exported_once_the_key_has_opted_out() {
+    let collector = Collector::start(Behaviour::Refuse).await;
+    let (product, upstream) = (start(&collector).await, RawUpstream::start().await);
+    product.operator().await.add_model_on("asked", &[&upstream.url]).await;
+    let alice = product.member("alice").await;
+    let key = alice.key().await;
+    set_trace_content(&alice, &key.id, true).await;
+    let ask = |stream: bool| {
+        let messages = json!([{ "role": "user", "content": PROMPT }]);
+        let body = json!({ "model": "asked", "stream": stream, "messages": messages });
+        product.chat(&key.secret, &body)
+    };
+    // The spans of the first one wait, because the collector refuses them for now.
+    let (answered, _) = tokio::join!(ask(false).answer(), upstream.answer(answer(false)));
+    assert_eq!(answered.status, 200);
+    collector.wait_for("a refused export", |received| received.exports > 0).await;
+    let opting_out = async {
+        let mut call = upstream.call().await;
+        set_trace_content(&alice, &key.id, false).await;
+        call.send(answer(true)).await;
+        call.finish().await;
+    };
+    let (answered, ()) = tokio::join!(ask(true).answer(), opting_out);
+    assert_eq!(answered.status, 200);
+    collector.set_behaviour(Behaviour::Accept);
+    let spans = format!("{:?}", collector.requests(2).await);
+    assert!(!spans.contains(PROMPT) && !spans.contains(ANSWER), "{spans}");
+}
+
 /// A long prompt and a long answer are cut, and the newest part of a conversation is kept.
 #[tokio::test]
 async fn the_text_in_a_span_is_bounded() {

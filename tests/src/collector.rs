@@ -40,6 +40,8 @@ use crate::with_timeout;
 pub enum Behaviour {
     /// It accepts them.
     Accept,
+    /// It accepts them, and keeps only their number.
+    Discard,
     /// It refuses them, and says that a later attempt may succeed.
     Refuse,
     /// It never answers.
@@ -176,7 +178,7 @@ impl Inbox {
             }
         });
         match behaviour {
-            Behaviour::Accept => Ok(()),
+            Behaviour::Accept | Behaviour::Discard => Ok(()),
             Behaviour::Refuse => Err(Status::unavailable("not now")),
             Behaviour::Hang => std::future::pending().await,
         }

@@ -38,11 +38,18 @@ struct Process {
     reader: JoinSet<()>,
 }
 
-/// Returns the path of a binary of the workspace.
+/// Returns the path of a binary of the workspace. `TOLLGATE_TEST_GATEWAY` names another one in place of `gateway`, such
+/// as a release build for a measurement.
 ///
 /// # Panics
 /// If it was not built.
+#[expect(clippy::disallowed_methods, reason = "the other gateway is a setting of the tests only")]
 pub fn binary(name: &str) -> PathBuf {
+    if name == "gateway"
+        && let Some(path) = std::env::var_os("TOLLGATE_TEST_GATEWAY")
+    {
+        return path.into();
+    }
     let test = std::env::current_exe().unwrap();
     let found = test.ancestors().skip(1).take(3).map(|dir| dir.join(name)).find(|at| at.is_file());
     found.unwrap_or_else(|| {

@@ -198,7 +198,9 @@ async fn reset(shell: &mut Shell<'_>, Reset { name }: Reset) -> Result<(), Failu
     let mut client = UpstreamServiceClient::new(shell.connect().await?);
     client.reset_upstream(ResetUpstreamRequest { name: name.clone() }).await?;
     shell.output.note(&format!("requests go to upstream {name} again, on this gateway"));
-    Ok(())
+    // Another operator may have removed it meanwhile.
+    let found = fetch(shell).await?.into_iter().find(|upstream| upstream.name == name);
+    found.map_or(Ok(()), |upstream| shell.output.one(&upstream))
 }
 
 /// Reads and validates a PEM file of certificates for the gateway to trust.

@@ -122,7 +122,8 @@ impl UsageService for Usage {
             account if account.is_empty() => caller.account.id.to_string(),
             account => account,
         };
-        let responses = self.control.export_responses(&caller, &account, self.shutdown.clone())?;
+        let stop = self.shutdown.clone();
+        let responses = self.control.export_responses(&caller, &account, stop).await?;
         let chunks = responses.map_ok(|response| convert::response_chunks(&response));
         let chunks = chunks.map_ok(|chunks| stream::iter(chunks.into_iter().map(Ok)));
         Ok(Response::new(chunks.map_err(Status::from).try_flatten().boxed()))

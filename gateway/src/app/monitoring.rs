@@ -71,6 +71,7 @@ impl Monitoring {
             tracing::info!(listen = %address, "serving metrics");
             background.spawn(|stop| metrics::serve(listener, exporter.clone(), stop));
         }
-        Ok(Self { webhooks, scrapes, export: reports.export(exporter) })
+        let export = reports.export(exporter, &accounting.directory);
+        Ok(Self { webhooks, scrapes, export })
     }
 }

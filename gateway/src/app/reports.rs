@@ -101,12 +101,20 @@ impl Reports {
         self.ended_requests.clone()
     }
 
-    /// Starts the export, if there is one. `metrics` has the metrics.
-    pub(super) fn export(&self, metrics: Option<Arc<metrics::Exporter>>) -> Export {
+    /// Starts the export, if there is one. `metrics` has the metrics, and `directory` the keys.
+    pub(super) fn export(
+        &self,
+        metrics: Option<Arc<metrics::Exporter>>,
+        directory: &Arc<Directory>,
+    ) -> Export {
         let export = Export { task: TaskTracker::new(), stop: CancellationToken::new() };
         if let Some(exporter) = &self.telemetry {
             let metrics = metrics.filter(|_| exporter.exports(Signal::Metrics)).map(collect);
-            export.task.spawn(exporter.clone().run(metrics, export.stop.clone()));
+            export.task.spawn(exporter.clone().run(
+                metrics,
+                directory.clone(),
+                export.stop.clone(),
+            ));
         }
         export
     }

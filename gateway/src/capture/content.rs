@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 use self::answer::Answer;
 use super::redaction;
 use crate::memory_budget::MemoryGuard;
+use domain::key::KeyDigest;
 use domain::traced_content::{ContentBudget, TracedContent};
 use domain::wire::finish::FinishReason;
 use domain::wire::text::{text_of, unescape_into};
@@ -40,6 +41,8 @@ const CUT_MARK: &str = "[truncated]";
 
 /// The text of one request.
 pub(super) struct Content {
+    /// The key that has opted in.
+    key: KeyDigest,
     /// In the order of the conversation.
     input: Vec<Text>,
     has_input: bool,
@@ -94,9 +97,11 @@ struct RequestMessage<'a> {
 // === impl Content ===
 
 impl Content {
-    /// Creates the text, which takes `memory` while the request is in progress, and a part of `waiting` afterwards.
-    pub(super) fn new(memory: MemoryGuard, waiting: Arc<ContentBudget>) -> Self {
-        Self { input: Vec::new(), has_input: false, answer: Answer::default(), memory, waiting }
+    /// Creates the text of a request of `key`, which takes `memory` while the request is in progress, and a part of
+    /// `waiting` afterwards.
+    pub(super) fn new(key: KeyDigest, memory: MemoryGuard, waiting: Arc<ContentBudget>) -> Self {
+        let (input, answer) = (Vec::new(), Answer::default());
+        Self { key, input, has_input: false, answer, memory, waiting }
     }
 
     /// Reads a chat request, which is in `pieces`. The newest messages are kept. Has no effect once a request was read:
@@ -132,7 +137,7 @@ impl Content {
     /// Returns the text without `secrets`; `None` if there is none, or if too much waits.
     pub(super) fn finish(mut self, secrets: &[SecretString]) -> Option<TracedContent> {
         self.answer.finish();
-        let Self { input, answer, waiting, .. } = &self;
+        let Self { key, input, answer, waiting, .. } = &self;
         let texts = || input.iter().chain(answer.choices());
         texts().next()?;
         let estimated = texts().map(Text::bytes).sum();
@@ -149,6 +154,7 @@ impl Content {
         let rendered = [&input_messages, &output_messages].into_iter().flatten();
         let is_reserved = permit.resize(rendered.map(String::len).sum());
         is_reserved.then(|| TracedContent {
+            key: *key,
             input_messages,
             output_messages,
             permit: Arc::new(permit),
@@ -282,7 +288,8 @@ mod tests {
     const UNENDED: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}";
 
     fn content_with(memory: &Arc<MemoryBudget>, waiting: &Arc<ContentBudget>) -> Content {
-        let mut content = Content::new(memory.guard(AccountId(Uuid::nil())), waiting.clone());
+        let guard = memory.guard(AccountId(Uuid::nil()));
+        let mut content = Content::new(KeyDigest::of(KEY), guard, waiting.clone());
         content.read_request(&[br#"{"messages":[{"content":"#, br#""hello"}]}"#]);
         content.begin_answer();
         content
@@ -291,8 +298,8 @@ mod tests {
     /// Returns the messages of a request and its answer.
     fn content(request: &str, answer: &[&str]) -> [Option<String>; 2] {
         let budget = MemoryBudget::new(64 << 20, 64 << 20);
-        let mut content =
-            Content::new(budget.guard(AccountId(Uuid::nil())), ContentBudget::new(1 << 20));
+        let guard = budget.guard(AccountId(Uuid::nil()));
+        let mut content = Content::new(KeyDigest::of(KEY), guard, ContentBudget::new(1 << 20));
         content.read_request(&[request.as_bytes()]);
         content.begin_answer();
         for bytes in answer {

@@ -63,8 +63,9 @@ impl Messages {
             kind: message.kind,
             upstream: message.upstream.as_ref().map(ToString::to_string),
             head: message.head.iter().map(|line| without_secrets(line, true)).collect(),
-            body: without_secrets(
+            body: redaction::body_without_secrets(
                 &String::from_utf8_lossy(&message.body),
+                &self.secrets,
                 message.body_bytes > message.body.len() as u64,
             ),
             body_bytes: message.body_bytes,

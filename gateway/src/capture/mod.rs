@@ -24,6 +24,7 @@ use self::captured_request::Kept;
 use self::content::Content;
 use crate::memory_budget::MemoryGuard;
 use domain::id::{AccountId, KeyId, RequestId};
+use domain::key::KeyDigest;
 use domain::traced_content::ContentBudget;
 
 pub use captured_request::{BodyCapture, CapturedRequest, MessageKind, WireMessage};
@@ -89,18 +90,18 @@ impl Captures {
         Ok(())
     }
 
-    /// Begins the capture of a request if its key is captured, and begins to read its text if there is `content_memory`:
-    /// a guard of working memory. `None` if neither.
+    /// Begins the capture of a request if its key is captured, and begins to read its text if there is a `traced_key`: the
+    /// key that has opted in, with a guard of working memory. `None` if neither.
     pub fn begin(
         &self,
         key: &KeyId,
         account: AccountId,
         id: RequestId,
         now: Timestamp,
-        content_memory: Option<MemoryGuard>,
+        traced_key: Option<(KeyDigest, MemoryGuard)>,
     ) -> Option<Arc<CapturedRequest>> {
-        let content = content_memory.map(|memory| {
-            let content = Content::new(memory, self.waiting_content.clone());
+        let content = traced_key.map(|(key, memory)| {
+            let content = Content::new(key, memory, self.waiting_content.clone());
             Mutex::new(Some(Box::new(content)))
         });
         let request = |kept| Arc::new(CapturedRequest::new(id, account, now, kept));

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::usage::{RecordView, RequestQuery};
 use super::{Caller, Control, ControlError};
+use domain::audit::AuditAction;
 use domain::response::StoredResponse;
 use store::{Cursor, RequestFilter};
 
@@ -63,20 +64,31 @@ impl Control {
 
 impl Control {
     /// Streams the stored responses of an account (a name or id), oldest first, without the ids of
-    /// their items. An error is the last item, as in [`Self::export_requests`].
+    /// their items. An error is the last item, as in [`Self::export_requests`]. The audit log has the export of an account
+    /// that is not the caller's.
     ///
     /// # Errors
     /// [`ControlError::NotFound`] if the account does not exist or the caller may not see it,
-    /// [`ControlError::Forbidden`] for people that are not admins: it has what the others asked and were answered.
-    pub fn export_responses(
+    /// [`ControlError::Forbidden`] for people that are not admins: it has what the others asked and were answered;
+    /// [`ControlError::Store`] if the audit log cannot be written.
+    pub async fn export_responses(
         self: &Arc<Self>,
         caller: &Caller,
         account: &str,
         stop: CancellationToken,
     ) -> Result<impl Stream<Item = Result<StoredResponse, ControlError>> + Send + use<>, ControlError>
     {
-        let account = self.visible_account(caller, account)?.id;
+        let found = self.visible_account(caller, account)?;
+        let (account, name) = (found.id, found.name.clone());
         caller.require_admin("export stored responses")?;
+        if account != caller.account.id {
+            self.write(Some(caller), move |control| async move {
+                let action = AuditAction::ResponsesExport;
+                let audit = control.audit_entry(action, name, Some(account), "");
+                Ok(control.store.add_audit(&audit).await?)
+            })
+            .await?;
+        }
         let (control, caller) = (self.clone(), caller.clone());
         let start = (None, VecDeque::new());
         Ok(stream::try_unfold(start, move |(mut after, mut page)| {

@@ -148,9 +148,9 @@ impl Handler {
         let mut open = OpenRequest::new(self.app.clone(), arrival, &principal, endpoint);
         open.set_trace_context(&head.headers);
         let has_content = principal.key.trace_content && open.is_traced();
-        let content_memory = has_content.then(|| open.memory_guard());
+        let traced_key = has_content.then(|| (principal.key.digest, open.memory_guard()));
         let captures = &self.app.captures;
-        let capture = captures.begin(key, account, arrival.id, arrival.at, content_memory);
+        let capture = captures.begin(key, account, arrival.id, arrival.at, traced_key);
         open.set_capture(capture.clone());
         let drop_outcome = open.drop_outcome();
         let served = {

@@ -13,8 +13,9 @@ use super::queue::Queue;
 use super::status::ExportStatus;
 use super::{Signal, logs, spans};
 use crate::clock::Clock;
-use crate::directory::Catalogue;
+use crate::directory::{Catalogue, Directory};
 use crate::telemetry::LogEvent;
+use domain::key::KeyDigest;
 use domain::record::RequestRecord;
 use domain::traced_content::ContentPermit;
 use otlp_proto::collector::logs::v1::ExportLogsServiceRequest;
@@ -62,8 +63,16 @@ pub struct Settings {
 /// A span that waits for the collector.
 struct WaitingSpan {
     span: Span,
-    /// What the text in the span takes of its budget; `None` if it has no text.
-    content_permit: Option<Arc<ContentPermit>>,
+    /// What is known of the text in the span; `None` if it has none.
+    text: Option<SpanText>,
+}
+
+/// What is known of a text besides itself.
+struct SpanText {
+    /// The key that had opted in when the request arrived.
+    key: KeyDigest,
+    /// What the text takes of its budget.
+    _permit: Arc<ContentPermit>,
 }
 
 /// Exports telemetry to one collector.
@@ -128,9 +137,12 @@ impl Exporter {
             Some(found.id.to_string())
         };
         let spans = traced().flat_map(|(record, trace)| {
-            let mut permit = trace.content.as_ref().map(|content| content.permit.clone());
+            let mut of_text = trace
+                .content
+                .as_ref()
+                .map(|content| SpanText { key: content.key, _permit: content.permit.clone() });
             let spans = spans::of(record, trace, model(record)).into_iter();
-            spans.map(move |span| WaitingSpan { span, content_permit: permit.take() })
+            spans.map(move |span| WaitingSpan { span, text: of_text.take() })
         });
         // Made before the queue is locked.
         let spans: Vec<_> = spans.collect();
@@ -143,9 +155,14 @@ impl Exporter {
         self.status.add_dropped(Signal::Logs, self.log_records.push([record]));
     }
 
-    /// Exports until `stop` is cancelled, and then what is queued, for a few seconds.
-    pub async fn run(self: Arc<Self>, metrics: Option<CollectMetrics>, stop: CancellationToken) {
-        let spans = self.export_spans(&stop);
+    /// Exports until `stop` is cancelled, and then what is queued, for a few seconds. The keys are in `directory`.
+    pub async fn run(
+        self: Arc<Self>,
+        metrics: Option<CollectMetrics>,
+        directory: Arc<Directory>,
+        stop: CancellationToken,
+    ) {
+        let spans = self.export_spans(&directory, &stop);
         let log_records = self.export_log_records(&stop);
         let metrics = async {
             if let Some(metrics) = metrics {
@@ -172,12 +189,12 @@ impl Exporter {
         }
     }
 
-    async fn export_spans(&self, stop: &CancellationToken) {
+    async fn export_spans(&self, directory: &Directory, stop: &CancellationToken) {
         while let Some(waiting) = self.spans.next(stop).await {
             let count = waiting.len();
             // Kept until the batch is delivered or dropped.
-            let (spans, _permits): (_, Vec<_>) =
-                waiting.into_iter().map(|it| (it.span, it.content_permit)).unzip();
+            let (spans, texts): (_, Vec<_>) =
+                waiting.into_iter().map(|it| (it.span, it.text)).unzip();
             let scope_spans =
                 vec![ScopeSpans { scope: Some(scope()), spans, schema_url: SCHEMA_URL.to_owned() }];
             let resource_spans = vec![ResourceSpans {
@@ -185,7 +202,20 @@ impl Exporter {
                 scope_spans,
                 schema_url: SCHEMA_URL.to_owned(),
             }];
-            self.deliver(&ExportTraceServiceRequest { resource_spans }, count, stop).await;
+            let mut request = ExportTraceServiceRequest { resource_spans };
+            let remove_texts = |request: &mut ExportTraceServiceRequest| {
+                let of_resource = request.resource_spans.iter_mut();
+                let of_scope = of_resource.flat_map(|it| &mut it.scope_spans);
+                let spans = of_scope.flat_map(|it| &mut it.spans);
+                let with_text =
+                    spans.zip(&texts).filter_map(|(span, it)| Some((span, it.as_ref()?)));
+                for (span, text) in with_text {
+                    if !directory.find_key(&text.key).is_some_and(|key| key.trace_content) {
+                        spans::remove_text(span);
+                    }
+                }
+            };
+            self.deliver(&mut request, remove_texts, count, stop).await;
         }
     }
 
@@ -202,7 +232,8 @@ impl Exporter {
                 scope_logs,
                 schema_url: SCHEMA_URL.to_owned(),
             }];
-            self.deliver(&ExportLogsServiceRequest { resource_logs }, count, stop).await;
+            let mut request = ExportLogsServiceRequest { resource_logs };
+            self.deliver(&mut request, |_| {}, count, stop).await;
         }
     }
 
@@ -234,12 +265,20 @@ impl Exporter {
         }
     }
 
-    /// Exports `count` items, and repeats that as long as it may help and the gateway does not stop.
-    async fn deliver<E: Export>(&self, request: &E, count: usize, stop: &CancellationToken) {
+    /// Exports `count` items, and repeats that as long as it may help and the gateway does not stop. Before each attempt,
+    /// `update` removes what may not be exported any more.
+    async fn deliver<E: Export>(
+        &self,
+        request: &mut E,
+        update: impl Fn(&mut E),
+        count: usize,
+        stop: &CancellationToken,
+    ) {
         let items = ItemsInFlight { status: &self.status, signal: E::SIGNAL, count };
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match self.collector.export(request).await {
+            update(request);
+            let error = match self.collector.export(&*request).await {
                 Ok(refused) => return items.delivered(&refused),
                 Err(error) => error,
             };
@@ -306,6 +345,10 @@ mod tests {
         })
     }
 
+    fn directory() -> Arc<Directory> {
+        Arc::new(Directory::new(store::Snapshot::default()))
+    }
+
     fn log(exporter: &Exporter, events: usize) {
         for _ in 0..events {
             exporter.log(LogEvent {
@@ -325,7 +368,7 @@ mod tests {
         log(&exporter, LOG_BATCH + 10);
         let stop = CancellationToken::new();
         stop.cancel();
-        exporter.clone().run(None, stop).await;
+        exporter.clone().run(None, directory(), stop).await;
         let counts = exporter.status().counts(Signal::Logs);
         assert_eq!((counts.exported, counts.dropped), (0, LOG_BATCH as u64 + 10));
     }
@@ -339,7 +382,7 @@ mod tests {
         let stop = CancellationToken::new();
         stop.cancel();
         let exporter = Arc::new(exporter);
-        exporter.clone().run(None, stop).await;
+        exporter.clone().run(None, directory(), stop).await;
         let counts = exporter.status().counts(Signal::Logs);
         assert_eq!((counts.exported, counts.dropped), (0, MAX_WAITING_LOG_RECORDS as u64 + 10));
     }

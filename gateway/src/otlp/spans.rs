@@ -28,6 +28,11 @@ const SAMPLED: u32 = 0x101;
 /// The flag of a span with a remote parent.
 const HAS_REMOTE_PARENT: u32 = 0x200;
 
+/// Removes the text of a request and of its answer from its span.
+pub(super) fn remove_text(span: &mut Span) {
+    span.attributes.retain(|attribute| !CONTENT.contains(&attribute.key.as_str()));
+}
+
 /// Returns the spans of a request; the first one, that of the request itself, has the text of a request whose key has
 /// opted in. `model` is the id in the catalogue of the model that was requested.
 pub(super) fn of(record: &RequestRecord, trace: &RequestTrace, model: Option<String>) -> Vec<Span> {

@@ -4,7 +4,10 @@ mod attempt;
 mod hedge;
 
 use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -124,7 +127,8 @@ pub fn route<'a>(
 ///
 /// # Errors
 /// The error of the last target that was tried; it is the first one whose error does not justify a failover,
-/// if there is one. If none was tried, the reason why the last target cannot be used.
+/// if there is one. If none was tried, the reason why the last target cannot be used. [`Refusal::RequestCancelled`] if the
+/// request is a stream and is cancelled.
 pub async fn forward(
     app: &AppState,
     route: &Route<'_>,
@@ -135,7 +139,7 @@ pub async fn forward(
     let lowered_cap = admitted.output_cap();
     let mut request = ForwardedRequest::new(admitted);
     let (account, id_header) = (request.open.account(), request.open.id_header());
-    let capture = request.open.capture().cloned();
+    let (id, capture) = (request.id(), request.open.capture().cloned());
     let sender = Sender { app, stream, account, id_header, capture };
     let is_available = |target: &Deployment| {
         let catalogue = app.directory.catalogue();
@@ -149,7 +153,18 @@ pub async fn forward(
         failed: None,
         hedge_after: route.hedge_after,
     };
-    let answer = match forwarding.try_targets(Targets { app, order, outgoing }).await {
+    let tried = {
+        let mut trying = pin!(forwarding.try_targets(Targets { app, order, outgoing }));
+        poll_fn(|context| {
+            // The end of a stream that the client has begun to read says what is charged, which the request knows.
+            if stream && app.cancellations.is_cancelled(id) {
+                return Poll::Ready(Err(Refusal::RequestCancelled.into()));
+            }
+            trying.as_mut().poll(context)
+        })
+        .await
+    };
+    let answer = match tried {
         Ok(answer) => answer,
         Err(fault) => return Err(ForwardError { fault, request }),
     };

@@ -54,7 +54,7 @@ pub struct ForwardedRequest {
     /// The client of the upstream that answers; `None` before an upstream has answered.
     pub(super) upstream_client: Option<Arc<UpstreamClient>>,
     /// Counts the request at the upstream that answers.
-    in_flight: Option<InFlight>,
+    pub(super) in_flight: Option<InFlight>,
 }
 
 /// Another attempt than the one that the record names.

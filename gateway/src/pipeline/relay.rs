@@ -431,13 +431,19 @@ impl Relay {
 
     /// Ready once the usage is known that a cancelled request is charged for, if its last event reports it.
     fn poll_charged_usage(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let is_cancelled = matches!(self.failure, Some(Fault::Refused(Refusal::RequestCancelled)));
-        match (&mut self.request, &self.adapter) {
-            (Some(request), StreamAdapter::Responses(_))
-                if is_cancelled && request.stop_sending() =>
-            {
-                request.poll_usage(context).map(|_| ())
-            }
+        if !matches!(self.failure, Some(Fault::Refused(Refusal::RequestCancelled)))
+            || !matches!(self.adapter, StreamAdapter::Responses(_))
+        {
+            return Poll::Ready(());
+        }
+        if let Source::Waiting(pending) = &mut self.source {
+            // It ends because it is cancelled, too, and returns the request.
+            let forwarded = ready!(pending.forwarding.as_mut().poll(context));
+            self.forwarded(forwarded);
+            self.failure = Some(Refusal::RequestCancelled.into());
+        }
+        match &mut self.request {
+            Some(request) if request.stop_sending() => request.poll_usage(context).map(|_| ()),
             _ => Poll::Ready(()),
         }
     }

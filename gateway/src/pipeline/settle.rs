@@ -38,11 +38,13 @@ impl ForwardedRequest {
 
     /// Settles a request without a complete answer, and reports the fault to the upstream's statistics.
     pub fn fail(self: Box<Self>, fault: &Fault, outcome: RequestOutcome) {
-        if let (Some(upstream_client), Fault::Upstream(error)) = (&self.upstream_client, fault)
+        if let Some((upstream_client, request)) =
+            self.upstream_client.as_ref().zip(self.in_flight.as_ref())
+            && let Fault::Upstream(error) = fault
             && error.is_upstream_fault()
         {
             let clock = &self.open.app.clock;
-            upstream_client.record_broken_answer(error, clock.now(), clock.monotonic());
+            upstream_client.record_broken_answer(request, error, clock.now(), clock.monotonic());
         }
         self.close(outcome);
     }

@@ -9,7 +9,8 @@
 //! it again for twice as long.
 //!
 //! Results are not attributed to the request that was elected as the trial. While the breaker is open, any
-//! success closes it, also that of a request that was sent before: the upstream answers. While a trial is in
+//! success closes it, also that of a request that was sent before it opened: the upstream answers. The caller leaves out
+//! the results of requests that were sent before an operator has reset it. While a trial is in
 //! progress, the first failure counts as the trial's, whichever request failed.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};

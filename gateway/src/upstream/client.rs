@@ -182,11 +182,17 @@ impl UpstreamClient {
         (self.credentials.len() > 1).then(|| index.number())
     }
 
-    /// Records that the head of an answer to a request with `credential` arrived after `latency`; `now` is the
+    /// Records that the head of an answer to `request`, with `credential`, arrived after `latency`; `now` is the
     /// monotonic time.
-    pub fn record_answer(&self, credential: CredentialIndex, latency: Duration, now: Duration) {
+    pub fn record_answer(
+        &self,
+        request: &InFlight,
+        credential: CredentialIndex,
+        latency: Duration,
+        now: Duration,
+    ) {
         self.stats.credentials().record_accepted(credential);
-        if self.stats.record_answer(latency, now) {
+        if self.stats.record_answer(request.generation(), latency, now) {
             let upstream = &self.upstream.name;
             tracing::info!(event = "upstream_recovered", %upstream, "an upstream answers again");
         }
@@ -203,16 +209,17 @@ impl UpstreamClient {
         self.stats.hedge_budget()
     }
 
-    /// Records a failure of a request with `credential` before its answer began; `now` is the monotonic time.
+    /// Records a failure of `request`, with `credential`, before its answer began; `now` is the monotonic time.
     pub fn record_failure(
         &self,
+        request: &InFlight,
         credential: CredentialIndex,
         error: &UpstreamError,
         at: Timestamp,
         now: Duration,
     ) {
         if !self.stats.credentials().record_failure(credential, error, now) {
-            self.opened(self.stats.record_failure(error, at, now));
+            self.opened(self.stats.record_failure(request.generation(), error, at, now));
             return;
         }
         let (upstream, number) = (&self.upstream.name, credential.number());
@@ -278,9 +285,15 @@ impl UpstreamClient {
         self.models.at_path(path)
     }
 
-    /// Records an answer that the upstream broke off; `now` is the monotonic time.
-    pub fn record_broken_answer(&self, error: &UpstreamError, at: Timestamp, now: Duration) {
-        self.opened(self.stats.record_broken_answer(error, at, now));
+    /// Records that the upstream broke off the answer to `request`; `now` is the monotonic time.
+    pub fn record_broken_answer(
+        &self,
+        request: &InFlight,
+        error: &UpstreamError,
+        at: Timestamp,
+        now: Duration,
+    ) {
+        self.opened(self.stats.record_broken_answer(request.generation(), error, at, now));
     }
 
     /// Records an answer with implausible usage; `now` is the monotonic time.

@@ -39,6 +39,8 @@ pub(super) struct UpstreamStats {
     checks: CheckResults,
     /// The number of the first minute whose failures count for the breaker's failure rate.
     rate_since: AtomicU64,
+    /// The number of resets.
+    generation: AtomicU32,
     in_flight: AtomicU32,
     /// Attempts that were answered or failed.
     attempts: AtomicU64,
@@ -72,13 +74,23 @@ pub struct AttemptCounts {
 }
 
 /// A request in flight, until it is dropped.
-pub struct InFlight(Arc<UpstreamStats>);
+pub struct InFlight {
+    stats: Arc<UpstreamStats>,
+    generation: Generation,
+}
+
+/// The number of resets before a request was sent. Results of requests of an earlier generation are counted, but they
+/// neither open nor close the breaker: an operator has decided that what was before does not matter any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Generation(u32);
 
 struct Minute {
     /// The number of the minute plus one; zero for none.
     number: AtomicU64,
     requests: AtomicU32,
     failures: AtomicU32,
+    /// The failures among them of requests that were sent before the last reset.
+    earlier_failures: AtomicU32,
     implausible: AtomicU32,
     latency: [AtomicU32; BUCKETS],
 }
@@ -89,6 +101,7 @@ impl Default for Minute {
             number: AtomicU64::default(),
             requests: AtomicU32::default(),
             failures: AtomicU32::default(),
+            earlier_failures: AtomicU32::default(),
             implausible: AtomicU32::default(),
             latency: [const { AtomicU32::new(0) }; BUCKETS],
         }
@@ -111,7 +124,12 @@ impl UpstreamStats {
     /// Counts a request that is in flight until the guard is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(self.clone())
+        InFlight { stats: self.clone(), generation: self.generation() }
+    }
+
+    /// Returns the generation of a request that is sent now.
+    fn generation(&self) -> Generation {
+        Generation(self.generation.load(Ordering::Relaxed))
     }
 
     /// Returns the load at `now`.
@@ -166,14 +184,20 @@ impl UpstreamStats {
         self.breaker.record_probe(is_alive, now)
     }
 
-    /// Records that the head of an answer arrived after `latency`. Returns whether that closes an open breaker.
-    pub(super) fn record_answer(&self, latency: Duration, now: Duration) -> bool {
+    /// Records that the head of an answer to a request of this generation arrived after `latency`. Returns whether that
+    /// closes an open breaker.
+    pub(super) fn record_answer(
+        &self,
+        generation: Generation,
+        latency: Duration,
+        now: Duration,
+    ) -> bool {
         let minute = self.minute(now);
         minute.requests.fetch_add(1, Ordering::Relaxed);
         self.attempts.fetch_add(1, Ordering::Relaxed);
         minute.latency[latency::bucket(latency)].fetch_add(1, Ordering::Relaxed);
         self.update_latency(latency, now);
-        self.breaker.record_success()
+        generation == self.generation() && self.breaker.record_success()
     }
 
     fn update_latency(&self, latency: Duration, now: Duration) {
@@ -203,22 +227,24 @@ impl UpstreamStats {
         &self.hedge_budget
     }
 
-    /// Records a failure before the answer began. Returns the time for which the breaker opens, if it opens
-    /// now.
+    /// Records a failure of a request of this generation before its answer began. Returns the time for which the breaker
+    /// opens, if it opens now.
     pub(super) fn record_failure(
         &self,
+        generation: Generation,
         error: &UpstreamError,
         at: Timestamp,
         now: Duration,
     ) -> Option<Duration> {
         self.minute(now).requests.fetch_add(1, Ordering::Relaxed);
         self.attempts.fetch_add(1, Ordering::Relaxed);
-        self.record_broken_answer(error, at, now)
+        self.record_broken_answer(generation, error, at, now)
     }
 
     /// Records a failure after the answer began, like [`record_failure`](Self::record_failure).
     pub(super) fn record_broken_answer(
         &self,
+        generation: Generation,
         error: &UpstreamError,
         at: Timestamp,
         now: Duration,
@@ -227,10 +253,17 @@ impl UpstreamStats {
         self.failures.fetch_add(1, Ordering::Relaxed);
         let text = error.for_operators();
         self.last_error.store(Some(LastError { text, at }.into()));
+        if generation != self.generation() {
+            self.minute(now).earlier_failures.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
         self.breaker.record_failure(now, || {
             let since_reset =
                 (number(now) + 1).saturating_sub(self.rate_since.load(Ordering::Relaxed));
-            let (requests, failures) = self.counts(now, since_reset.min(FAILURE_RATE_MINUTES));
+            let minutes = since_reset.min(FAILURE_RATE_MINUTES);
+            let (requests, failures) = self.counts(now, minutes);
+            let failures =
+                failures.saturating_sub(self.sum(now, minutes, |minute| &minute.earlier_failures));
             requests >= MIN_REQUESTS && failures * 2 >= requests
         })
     }
@@ -251,8 +284,10 @@ impl UpstreamStats {
     }
 
     /// Ends what keeps requests away at `now`: an open breaker, pauses of credentials, failed health checks. The
-    /// statistics stay, but failures of this minute and earlier ones do not open the breaker again.
+    /// statistics stay, but failures of this minute and earlier ones do not open the breaker again, and neither do those of
+    /// requests that are in flight.
     pub(super) fn reset(&self, now: Duration) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
         self.rate_since.store(number(now) + 1, Ordering::Relaxed);
         self.breaker.record_success();
         self.credentials.end_pauses();
@@ -316,6 +351,7 @@ impl UpstreamStats {
         {
             minute.requests.store(0, relaxed);
             minute.failures.store(0, relaxed);
+            minute.earlier_failures.store(0, relaxed);
             minute.implausible.store(0, relaxed);
             minute.latency.iter().for_each(|cases| cases.store(0, relaxed));
         }
@@ -325,9 +361,15 @@ impl UpstreamStats {
 
 // === impl InFlight ===
 
+impl InFlight {
+    pub(super) fn generation(&self) -> Generation {
+        self.generation
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.stats.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -352,7 +394,7 @@ mod tests {
 
     fn fail(stats: &UpstreamStats, seconds: u64) -> Option<Duration> {
         let (at, now) = at(seconds);
-        stats.record_failure(&UpstreamError::CutOff, at, now)
+        stats.record_failure(stats.generation(), &UpstreamError::CutOff, at, now)
     }
 
     #[test]
@@ -360,7 +402,11 @@ mod tests {
         let stats = UpstreamStats::default();
         assert_eq!(stats.health(Duration::ZERO).latency, None);
         for second in [0, 59, 60, 250] {
-            stats.record_answer(Duration::from_millis(40), Duration::from_secs(second));
+            stats.record_answer(
+                stats.generation(),
+                Duration::from_millis(40),
+                Duration::from_secs(second),
+            );
         }
         fail(&stats, 200);
         let counts = |second| {
@@ -381,10 +427,10 @@ mod tests {
     #[test]
     fn the_latency_of_an_upstream_without_answers_decays() {
         let stats = UpstreamStats::default();
-        stats.record_answer(Duration::from_millis(200), at(10).1);
+        stats.record_answer(stats.generation(), Duration::from_millis(200), at(10).1);
         let latency = |seconds| stats.load(at(seconds).1).latency.as_micros();
         assert_eq!([10, 11, 13, 20, 1_000].map(latency), [200_000, 100_000, 25_000, 195, 0]);
-        stats.record_answer(Duration::from_millis(200), at(1_000).1);
+        stats.record_answer(stats.generation(), Duration::from_millis(200), at(1_000).1);
         assert_eq!(latency(1_000), 200_000);
         // One that hangs does not become the fastest.
         let stats = Arc::new(stats);
@@ -397,7 +443,7 @@ mod tests {
         let stats = UpstreamStats::default();
         let mut opened = Vec::new();
         for _ in 0..12 {
-            stats.record_answer(Duration::from_millis(40), at(70).1);
+            stats.record_answer(stats.generation(), Duration::from_millis(40), at(70).1);
             opened.push(fail(&stats, 70).is_some());
         }
         // A success in between is necessary to close it again.
@@ -421,7 +467,7 @@ mod tests {
         let stats = UpstreamStats::new(2);
         let now = at(70).1;
         for _ in 0..10 {
-            stats.record_answer(Duration::from_millis(40), now);
+            stats.record_answer(stats.generation(), Duration::from_millis(40), now);
             fail(&stats, 70);
         }
         for _ in 0..MAX_FAILED_CHECKS {
@@ -446,19 +492,41 @@ mod tests {
         stats.reset(at(71).1);
         let opened: Vec<_> = (0..12)
             .map(|_| {
-                stats.record_answer(Duration::from_millis(40), at(125).1);
+                stats.record_answer(stats.generation(), Duration::from_millis(40), at(125).1);
                 fail(&stats, 125).is_some()
             })
             .collect();
         assert_eq!(opened, (1..=12).map(|pair| pair >= 10).collect::<Vec<_>>());
     }
 
+    /// Regression test: requests that were sent before a reset opened the breaker again.
+    #[test]
+    fn results_of_requests_from_before_a_reset_are_counted_and_do_not_matter_to_the_breaker() {
+        let stats = Arc::new(UpstreamStats::default());
+        let (time, now) = at(70);
+        let before = stats.begin().generation();
+        stats.reset(now);
+        for _ in 0..30 {
+            let error = UpstreamError::CutOff;
+            assert_eq!(stats.record_failure(before, &error, time, now), None);
+            assert_eq!(stats.record_broken_answer(before, &error, time, at(125).1), None);
+        }
+        assert_eq!((stats.health(now).requests, stats.health(at(125).1).failures), (30, 60));
+        // Nor do they make the rate too high for one that was sent later.
+        assert_eq!(fail(&stats, 125), None);
+        let opened: Vec<_> = (0..4).map(|_| fail(&stats, 125).is_some()).collect();
+        assert_eq!(opened, [false, false, false, true]);
+        // It is open, which an answer to an earlier request does not change.
+        assert!(!stats.record_answer(before, Duration::from_millis(40), at(126).1));
+        assert!(matches!(stats.health(at(126).1).breaker, BreakerState::Open { .. }));
+    }
+
     #[test]
     fn an_answer_that_breaks_is_one_request_and_one_failure() {
         let stats = UpstreamStats::default();
         let (time, now) = at(5);
-        stats.record_answer(Duration::from_millis(40), now);
-        stats.record_broken_answer(&UpstreamError::CutOff, time, now);
+        stats.record_answer(stats.generation(), Duration::from_millis(40), now);
+        stats.record_broken_answer(stats.generation(), &UpstreamError::CutOff, time, now);
         let health = stats.health(now);
         assert_eq!((health.requests, health.failures), (1, 1));
     }

@@ -111,6 +111,8 @@ actions! {
     KeyCapture = "key.capture",
     /// The captured messages of a request were read.
     RequestWire = "request.wire",
+    /// The stored responses of an account were exported by somebody else.
+    ResponsesExport = "responses.export",
     /// A key was revoked.
     KeyRevoke = "key.revoke",
     /// A request was cancelled.
@@ -133,6 +135,8 @@ actions! {
     UpstreamReset = "upstream.reset",
     /// The settings, the certificate and the credentials were read again.
     GatewayReload = "gateway.reload",
+    /// The database was copied for a backup, with all that it contains.
+    DatabaseBackup = "database.backup",
     /// The key of stored secrets was replaced.
     SealRotate = "seal.rotate",
     /// Whether a node drains was changed.

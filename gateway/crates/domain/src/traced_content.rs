@@ -7,9 +7,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::key::KeyDigest;
+
 /// The text of a request and of its answer, bounded and without secrets: messages as JSON, by the semantic conventions
 /// for generative AI.
 pub struct TracedContent {
+    /// The key that has opted in. It is asked again when the text is exported.
+    pub key: KeyDigest,
     /// The messages of the request, if it has any.
     pub input_messages: Option<String>,
     /// The answer, one message for each choice, if there is any.
@@ -40,8 +44,9 @@ impl fmt::Debug for TracedContent {
 
 impl PartialEq for TracedContent {
     fn eq(&self, other: &Self) -> bool {
-        let Self { input_messages, output_messages, permit: _ } = self;
-        (input_messages, output_messages) == (&other.input_messages, &other.output_messages)
+        let Self { key, input_messages, output_messages, permit: _ } = self;
+        (key, input_messages, output_messages)
+            == (&other.key, &other.input_messages, &other.output_messages)
     }
 }
 

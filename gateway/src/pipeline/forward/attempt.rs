@@ -125,10 +125,12 @@ impl<'a> Attempt<'a> {
             // The upstream had no part in it.
             Err(UpstreamError::JournalUnavailable(_) | UpstreamError::Overloaded) => {}
             Err(error) if error.is_upstream_fault() => {
-                upstream_client.record_failure(credential, error, app.clock.now(), now);
+                let at = app.clock.now();
+                upstream_client.record_failure(&in_flight, credential, error, at, now);
             }
             Ok(_) | Err(_) => {
-                upstream_client.record_answer(credential, now.saturating_sub(self.began_at), now);
+                let latency = now.saturating_sub(self.began_at);
+                upstream_client.record_answer(&in_flight, credential, latency, now);
             }
         }
         if let (Some(capture), Err(error)) = (capture, &checked) {

@@ -1,10 +1,19 @@
-//! Removes secrets from captured messages.
+//! Removes secrets from captured messages and from traced text.
 //!
 //! Bodies are searched as they are, in JSON or percent-encoding: characters may be escaped, also several times over where
-//! JSON contains JSON as a string.
+//! JSON contains JSON as a string ([`escapes`]). [`formats`] knows what looks like a secret, and [`split`] finds those
+//! that a stream splits over its events.
+
+mod escapes;
+mod formats;
+mod split;
+
+use std::ops::Range;
 
 use http::HeaderMap;
 use secrecy::{ExposeSecret, SecretString};
+
+use self::escapes::{decode_escape, skip_backslashes, skip_char};
 
 /// What replaces a secret.
 const REDACTED: &str = "[redacted]";
@@ -22,43 +31,18 @@ const SHOWN_HEADERS: &[&str] = &[
     "user-agent",
     "x-request-id",
 ];
-/// How keys and tokens begin, of this gateway and of others.
-const PREFIXES: &[&str] = &[
-    "sk-",
-    "sk_",
-    "pk-",
-    "pk_",
-    "rk_",
-    "tg-",
-    "tgi-",
-    "tgo-",
-    "tgr-",
-    "tgs-",
-    "whsec_",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "xai-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "hf_",
-    "gsk_",
-    "nvapi-",
-    "eyJ",
-];
-/// The length from which a word that begins like a key is taken for one, in bytes.
-const MIN_KEY_BYTES: usize = 16;
 /// The number of characters from which the beginning of a secret is removed at the end of a text that is cut.
 const MIN_CUT_CHARS: usize = 4;
 /// The length of the longest escape without repeated backslashes, in bytes.
 const MAX_ESCAPE_BYTES: usize = "\\u002d".len();
-/// The number of backslashes that one character may have: JSON within JSON doubles them.
-const MAX_BACKSLASHES: usize = 16;
+
+/// A part of a text that is not shown.
+struct Removal {
+    /// Its bytes.
+    range: Range<usize>,
+    /// Whether [`REDACTED`] takes its place; the further parts of a split secret have no mark.
+    is_marked: bool,
+}
 
 /// Returns the lines of headers, with the values of those that cannot be secret.
 pub(super) fn shown_headers(headers: &HeaderMap) -> impl Iterator<Item = String> {
@@ -69,10 +53,44 @@ pub(super) fn shown_headers(headers: &HeaderMap) -> impl Iterator<Item = String>
     })
 }
 
-/// Returns a text without `secrets`, and without what looks like a key. `is_cut` says whether the text is the beginning of
+/// Returns a text without `secrets`, and without what looks like one. `is_cut` says whether the text is the beginning of
 /// a longer one; then it may end in the beginning of a secret.
 pub(super) fn without_secrets(text: &str, secrets: &[SecretString], is_cut: bool) -> String {
+    let marked = |range| Removal { range, is_marked: true };
+    without(text, find_all(text, secrets, is_cut).into_iter().map(marked).collect())
+}
+
+/// Like [`without_secrets`], for the body of a message. If it is an event stream, secrets that are split over events are
+/// removed, too, and so is an incomplete event at its end, which may have the rest of one.
+pub(super) fn body_without_secrets(body: &str, secrets: &[SecretString], is_cut: bool) -> String {
+    let marked = |range| Removal { range, is_marked: true };
+    let mut removals: Vec<_> = find_all(body, secrets, is_cut).into_iter().map(marked).collect();
+    removals.extend(split::removals(body, |text| find_all(text, secrets, is_cut)));
+    without(body, removals)
+}
+
+/// Returns a text without some of its parts, which may overlap.
+fn without(text: &str, mut removals: Vec<Removal>) -> String {
+    removals.sort_by_key(|removal| removal.range.start);
     let mut shown = String::with_capacity(text.len());
+    let mut end = 0;
+    for Removal { range, is_marked } in removals {
+        let begins_within = range.start < end;
+        if !begins_within {
+            shown.push_str(&text[end..range.start]);
+        }
+        if is_marked && !(begins_within && shown.ends_with(REDACTED)) {
+            shown.push_str(REDACTED);
+        }
+        end = end.max(range.end);
+    }
+    shown.push_str(&text[end..]);
+    shown
+}
+
+/// Returns where `secrets` are in a text, and what looks like one, in ascending order.
+fn find_all(text: &str, secrets: &[SecretString], is_cut: bool) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
     let mut rest = text;
     let mut boundary = Boundary::default();
     while let Some(next) = rest.chars().next() {
@@ -81,33 +99,24 @@ pub(super) fn without_secrets(text: &str, secrets: &[SecretString], is_cut: bool
             .iter()
             .filter_map(|secret| skip_secret(rest, secret.expose_secret(), is_cut))
             .min_by_key(|after| after.len());
-        let after_secret = after_secret.or_else(|| {
-            if !boundary.is_here() {
-                return None;
-            }
-            if let Some(token) = skip_bearer(rest) {
-                shown.push_str(&rest[..rest.len() - token.len()]);
-                return Some(skip_while(token, is_token_part));
-            }
-            skip_key(rest)
-        });
-        if let Some(after) = after_secret {
-            shown.push_str(REDACTED);
+        let secret = after_secret.map(|after| (rest, after));
+        if let Some((secret, after)) =
+            secret.or_else(|| formats::find(rest, boundary.is_here(), is_cut))
+        {
+            found.push(text.len() - secret.len()..text.len() - after.len());
             rest = after;
             boundary = Boundary::default();
             continue;
         }
-        let after = if let Some((_, after)) = decode_escape(rest) {
+        rest = if let Some((_, after)) = decode_escape(rest) {
             boundary = Boundary::default();
             after
         } else {
             boundary.pass(next);
             &rest[next.len_utf8()..]
         };
-        shown.push_str(&rest[..rest.len() - after.len()]);
-        rest = after;
     }
-    shown
+    found
 }
 
 /// Whether a key may begin: not within a word, but after an escape.
@@ -143,70 +152,6 @@ fn skip_secret<'a>(text: &'a str, secret: &str, is_cut: bool) -> Option<&'a str>
         rest = after;
     }
     (!secret.is_empty()).then_some(rest)
-}
-
-/// Returns what follows the key that begins `text`; `None` if there is none. At the end of the text, where a key may be
-/// cut, it need not have the length of one.
-fn skip_key(text: &str) -> Option<&str> {
-    if text.starts_with('\\') && decode_escape(text).is_none() {
-        return None;
-    }
-    let skip = |prefix: &str| prefix.chars().try_fold(text, skip_char);
-    let begun = PREFIXES.iter().find_map(|prefix| skip(prefix))?;
-    let after = skip_while(begun, |part| part.is_ascii_alphanumeric() || "-_.".contains(part));
-    (after.is_empty() || text.len() - after.len() >= MIN_KEY_BYTES).then_some(after)
-}
-
-/// Returns the token after the word `Bearer` that begins `text`; `None` if there is none.
-fn skip_bearer(text: &str) -> Option<&str> {
-    const BEARER: &str = "bearer";
-    let word = text.get(..BEARER.len()).filter(|word| word.eq_ignore_ascii_case(BEARER))?;
-    let token = skip_char(&text[word.len()..], ' ')?;
-    token.starts_with(is_token_part).then_some(token)
-}
-
-/// Returns whether a token of `Authorization: Bearer` may contain a character (RFC 6750, 2.1).
-fn is_token_part(part: char) -> bool {
-    part.is_ascii_alphanumeric() || "-._~+/=".contains(part)
-}
-
-/// Returns what follows the longest beginning of `text` whose characters are `is_part`, with escapes undone.
-fn skip_while(text: &str, is_part: impl Fn(char) -> bool) -> &str {
-    let mut rest = text;
-    loop {
-        let decoded = decode_escape(rest).filter(|(part, _)| is_part(*part));
-        let Some((_, after)) = decoded.or_else(|| rest.strip_prefix(&is_part).map(|it| (' ', it)))
-        else {
-            return rest;
-        };
-        rest = after;
-    }
-}
-
-/// Returns what follows the character that begins `text`, escaped or not; `None` if another one does.
-fn skip_char(text: &str, expected: char) -> Option<&str> {
-    if let Some((_, after)) = decode_escape(text).filter(|(decoded, _)| *decoded == expected) {
-        return Some(after);
-    }
-    text.strip_prefix(expected).or_else(|| skip_backslashes(text).strip_prefix(expected))
-}
-
-/// Returns the character of the numeric escape that begins `text`, in JSON or percent-encoding, and what follows it.
-fn decode_escape(text: &str) -> Option<(char, &str)> {
-    let (digits, after) = match text.strip_prefix('%') {
-        Some(digits) => digits.split_at_checked(2)?,
-        None if text.starts_with('\\') => {
-            skip_backslashes(text).strip_prefix('u')?.split_at_checked(4)?
-        }
-        None => return None,
-    };
-    let code = u32::from_str_radix(digits, 16).ok()?;
-    Some((char::from_u32(code)?, after))
-}
-
-fn skip_backslashes(text: &str) -> &str {
-    let backslashes = text.bytes().take(MAX_BACKSLASHES).take_while(|byte| *byte == b'\\');
-    &text[backslashes.count()..]
 }
 
 #[cfg(test)]
