@@ -203,21 +203,24 @@ fn no_module_uses_a_name_that_the_table_forbids() {
 fn no_modules_depend_on_each_other() {
     let root = |module: &str| module.split('/').next().unwrap().to_owned();
     let gateway = gateway();
-    let mut uses = BTreeMap::<_, BTreeSet<_>>::new();
+    let mut dependencies = BTreeMap::<_, BTreeSet<_>>::new();
     for (module, names) in &gateway {
         let names = names.iter().filter_map(|name| name.strip_prefix("crate::"));
         let used = names.map(|name| name.split("::").next().unwrap().to_owned());
-        uses.entry(root(module)).or_default().extend(used.filter(|used| *used != root(module)));
+        dependencies
+            .entry(root(module))
+            .or_default()
+            .extend(used.filter(|used| *used != root(module)));
     }
     // Takes away the modules that use none of the others, from the lowest layer to the highest.
     loop {
-        let left: BTreeSet<_> = uses.keys().cloned().collect();
-        uses.retain(|_, used| !used.is_disjoint(&left));
-        if uses.len() == left.len() {
+        let left: BTreeSet<_> = dependencies.keys().cloned().collect();
+        dependencies.retain(|_, used| !used.is_disjoint(&left));
+        if dependencies.len() == left.len() {
             break;
         }
     }
-    assert!(uses.is_empty(), "in a cycle, or above one: {uses:#?}");
+    assert!(dependencies.is_empty(), "in a cycle, or above one: {dependencies:#?}");
 }
 
 #[test]
