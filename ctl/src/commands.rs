@@ -44,9 +44,6 @@ use crate::error::{Exit, Failure};
 /// it.
 const SHORT_ID: usize = 8;
 
-/// The largest page of a list that the gateway returns.
-const MAX_PAGE_SIZE: u32 = 1_000;
-
 /// Runs `command`.
 pub(crate) async fn run(shell: &mut Shell<'_>, command: Command) -> Result<(), Failure> {
     match command {
@@ -118,28 +115,6 @@ fn without_empty(list: Vec<String>) -> Vec<String> {
 /// all requests of the same minute.
 fn short_id(id: &str) -> &str {
     id.get(id.len().saturating_sub(SHORT_ID)..).unwrap_or(id)
-}
-
-/// Reads pages until there are `limit` records, or no more pages. `read` gets the size and the token of a page, and
-/// returns its records with the token of the next page, which is empty after the last one.
-async fn read_pages<T>(
-    limit: u32,
-    mut read: impl AsyncFnMut(u32, String) -> Result<(Vec<T>, String), Failure>,
-) -> Result<Vec<T>, Failure> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut records = Vec::new();
-    let mut page_token = String::new();
-    while records.len() < limit {
-        let size = u32::try_from(limit - records.len()).unwrap_or(MAX_PAGE_SIZE);
-        let (page, next) = read(size.min(MAX_PAGE_SIZE), page_token).await?;
-        records.extend(page);
-        page_token = next;
-        if page_token.is_empty() {
-            break;
-        }
-    }
-    records.truncate(limit);
-    Ok(records)
 }
 
 /// Unwraps the object that a list call found, to show it in the confirmation of its removal.

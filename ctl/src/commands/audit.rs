@@ -4,7 +4,7 @@ use proto::v1::audit_service_client::AuditServiceClient;
 use proto::v1::{AuditEntry, ListAuditRequest};
 use serde::Serialize;
 
-use super::{non_empty, read_pages, rfc3339};
+use super::{non_empty, rfc3339};
 use crate::Shell;
 use crate::cli::audit::{AuditCommand, List};
 use crate::error::Failure;
@@ -36,16 +36,23 @@ async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
     let account = input.account.unwrap_or_default();
     let since = input.since.map(|since| since.before(now)).transpose()?;
     let until = input.until.map(|until| until.before(now)).transpose()?;
+    let limit = usize::try_from(input.limit).unwrap_or(usize::MAX);
     let mut client = AuditServiceClient::new(shell.connect().await?);
-    let rows = read_pages(input.limit, async |page_size, page_token| {
+    let mut entries = Vec::new();
+    let mut page_token = String::new();
+    while entries.len() < limit {
+        let page_size = u32::try_from((limit - entries.len()).min(1_000)).unwrap_or(1_000);
         let request =
             ListAuditRequest { account: account.clone(), since, until, page_size, page_token };
         let page = client.list_audit(request).await?.into_inner();
-        Ok((page.entries, page.next_page_token))
-    })
-    .await?;
-    let rows: Vec<_> = rows.into_iter().map(EntryRecord::from).collect();
-    shell.output.many(&rows)
+        entries.extend(page.entries.into_iter().map(EntryRecord::from));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    entries.truncate(limit);
+    shell.output.many(&entries)
 }
 
 // === impl EntryRecord ===

@@ -6,7 +6,7 @@ use proto::v1::{
 };
 use serde::Serialize;
 
-use super::{enum_name, read_pages, rfc3339, short_id};
+use super::{enum_name, rfc3339, short_id};
 use crate::Shell;
 use crate::cli::ledger::{LedgerCommand, List};
 use crate::error::{Exit, Failure};
@@ -65,14 +65,21 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: LedgerCommand) -> Result
 async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
     let account = input.account.unwrap_or_default();
     let mut client = LedgerServiceClient::new(shell.connect().await?);
-    let rows = read_pages(input.limit, async |page_size, page_token| {
+    let limit = usize::try_from(input.limit).unwrap_or(usize::MAX);
+    let mut entries = Vec::new();
+    let mut page_token = String::new();
+    while entries.len() < limit {
+        let page_size = u32::try_from((limit - entries.len()).min(1_000)).unwrap_or(1_000);
         let request = ListEntriesRequest { account: account.clone(), page_size, page_token };
         let page = client.list_entries(request).await?.into_inner();
-        Ok((page.entries, page.next_page_token))
-    })
-    .await?;
-    let rows: Vec<_> = rows.into_iter().map(EntryRecord::from).collect();
-    shell.output.many(&rows)
+        entries.extend(page.entries.into_iter().map(EntryRecord::from));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    entries.truncate(limit);
+    shell.output.many(&entries)
 }
 
 async fn verify(shell: &mut Shell<'_>) -> Result<(), Failure> {

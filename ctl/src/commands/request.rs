@@ -10,7 +10,7 @@ use proto::v1::usage_service_client::UsageServiceClient;
 use proto::v1::{GetRequestRequest, ListRequestsRequest, RequestFilter, RequestRecord};
 use serde::Serialize;
 
-use super::{enum_name, read_pages, required, rfc3339, short_id};
+use super::{enum_name, required, rfc3339, short_id};
 use crate::Shell;
 use crate::cli::request::{Filter, List, RequestCommand, Show};
 use crate::cli::value::When;
@@ -63,13 +63,20 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: RequestCommand) -> Resul
 async fn list(shell: &mut Shell<'_>, input: List) -> Result<(), Failure> {
     let filter = filter(shell, input.filter, input.until)?;
     let mut client = UsageServiceClient::new(shell.connect().await?);
-    let rows = read_pages(input.limit, async |page_size, page_token| {
+    let limit = usize::try_from(input.limit).unwrap_or(usize::MAX);
+    let mut rows = Vec::new();
+    let mut page_token = String::new();
+    while rows.len() < limit {
+        let page_size = u32::try_from((limit - rows.len()).min(1_000)).unwrap_or(1_000);
         let request = ListRequestsRequest { filter: Some(filter.clone()), page_size, page_token };
         let page = client.list_requests(request).await?.into_inner();
-        Ok((page.requests, page.next_page_token))
-    })
-    .await?;
-    let rows: Vec<_> = rows.into_iter().map(RequestRow::from).collect();
+        rows.extend(page.requests.into_iter().map(RequestRow::from));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    rows.truncate(limit);
     shell.output.many(&rows)
 }
 
