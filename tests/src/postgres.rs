@@ -56,6 +56,16 @@ impl PostgresDatabase {
         self.client.query_one(sql, &[]).await.unwrap().get(0)
     }
 
+    /// Connects to the copy of the database on another server, after a failover to it.
+    ///
+    /// # Panics
+    /// If the server cannot be reached.
+    pub async fn follow_to(&mut self, server_url: &str) {
+        let (base, _) = server_url.rsplit_once('/').unwrap();
+        self.client = connect(&format!("{base}/{}", self.name), &mut self.connections).await;
+        self.server = connect(server_url, &mut self.connections).await;
+    }
+
     /// Deletes the database.
     ///
     /// # Panics

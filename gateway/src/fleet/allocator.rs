@@ -7,8 +7,9 @@
 //! An amount is added to memory after the store has granted it, and removed from memory before it is given back, so
 //! nothing is used twice. An operation whose answer is lost is repeated under its number, so nothing is stranded.
 //!
-//! A failover of the database may have lost operations whose answers arrived. After one, all that no request needs is
-//! given back, and must be granted again: what the database does not have as granted must not be used.
+//! A failover of the database may have lost operations whose answers arrived. After one, all that no request holds is
+//! given back, and must be granted again: what the database does not have as granted must not be used. What requests
+//! use of limits per minute and on concurrency is granted again at once, so that others cannot obtain it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use tokio::time::{interval, sleep};
 use tokio_util::time::DelayQueue;
 
 use crate::clock::Clock;
-use crate::shared_pool::{LocalPool, Phase, Shortages};
+use crate::shared_pool::{LocalPool, Phase, Shortages, Withdrawal};
 use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, RecallScope};
 use store::{Allocations, StoreError};
 
@@ -129,12 +130,11 @@ impl Allocator {
                     continue;
                 }
                 _ = scans.tick() => {
-                    self.give_back_unused(QUIET_SCANS, None).await;
+                    self.give_back_unused().await;
                     continue;
                 }
                 Ok(()) = failovers.changed() => {
-                    self.give_back_unused(0, Some(i64::MAX)).await;
-                    continue;
+                    self.give_back_held().await
                 }
             };
             self.allocate(lacking).await;
@@ -212,12 +212,11 @@ impl Allocator {
             let Some(held) = self.held.get(&pool) else { continue };
             *amounts.entry(pool).or_default() += held.pool.take_unused(Some(needed), now);
         }
-        self.give_back(amounts.into_iter().filter(|(_, amount)| *amount > 0).collect()).await;
+        self.give_back(amounts.into_iter().collect()).await;
     }
 
-    /// Gives back the parts of pools that were not used during the last `quiet_scans`; `needed` is that of
-    /// [`LocalPool::take_unused`].
-    async fn give_back_unused(&mut self, quiet_scans: u8, needed: Option<i64>) {
+    /// Gives back the parts of pools that were not used during the last [`QUIET_SCANS`].
+    async fn give_back_unused(&mut self) {
         let now = self.clock.monotonic();
         let mut amounts = Vec::new();
         self.held.retain(|pool, held| {
@@ -225,28 +224,38 @@ impl Allocator {
             let is_quiet = activity == held.activity;
             held.activity = activity;
             held.quiet_scans = if is_quiet { held.quiet_scans.saturating_add(1) } else { 0 };
-            if held.quiet_scans < quiet_scans {
+            if held.quiet_scans < QUIET_SCANS {
                 return true;
             }
-            let amount = held.pool.take_unused(needed, now);
-            if amount > 0 {
-                amounts.push((pool.clone(), amount));
-            }
+            amounts.push((pool.clone(), held.pool.take_unused(None, now)));
             !held.pool.is_empty()
         });
-        while !amounts.is_empty() {
-            let rest = amounts.split_off(amounts.len().min(MAX_BATCH));
-            self.give_back(amounts).await;
-            amounts = rest;
-        }
+        self.give_back(amounts).await;
     }
 
-    async fn give_back(&mut self, amounts: Vec<(Pool, i64)>) {
-        if amounts.is_empty() {
-            return;
+    /// Gives back everything. Returns the pools that requests use.
+    async fn give_back_held(&mut self) -> Vec<Lacking> {
+        let now = self.clock.monotonic();
+        let (mut amounts, mut lacking) = (Vec::new(), Vec::new());
+        for (pool, held) in &self.held {
+            let Withdrawal { amount, in_use } = held.pool.withdraw(now);
+            amounts.push((pool.clone(), amount));
+            if in_use > 0 {
+                lacking.push(Lacking { pool: held.pool.clone(), needed: in_use, attempts: 0 });
+            }
         }
-        let operation = self.next_operation();
-        repeat(|| self.store.give_back(operation, &amounts)).await;
+        self.give_back(amounts).await;
+        lacking
+    }
+
+    async fn give_back(&mut self, mut amounts: Vec<(Pool, i64)>) {
+        amounts.retain(|(_, amount)| *amount > 0);
+        while !amounts.is_empty() {
+            let rest = amounts.split_off(amounts.len().min(MAX_BATCH));
+            let operation = self.next_operation();
+            repeat(|| self.store.give_back(operation, &amounts)).await;
+            amounts = rest;
+        }
     }
 
     fn next_operation(&mut self) -> u64 {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::shared_pool::{LocalPool, Phase, PoolState, Shortages};
+use crate::shared_pool::{LocalPool, Phase, PoolState, Shortages, Withdrawal};
 use domain::allocation::{self, Allocation, AllocationRequest, Pool};
 use domain::money::Nanos;
 
@@ -227,6 +227,11 @@ impl LocalPool for Balance {
                 return amount;
             }
         }
+    }
+
+    fn withdraw(&self, now: Duration) -> Withdrawal {
+        // What requests hold is charged with their records.
+        Withdrawal { amount: self.take_unused(Some(i64::MAX), now), in_use: 0 }
     }
 
     fn activity(&self, _: Duration) -> u64 {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::meter::{SubjectCounts, SubjectMeter};
-use crate::shared_pool::{LocalPool, Phase, PoolState, Shortages};
+use crate::shared_pool::{LocalPool, Phase, PoolState, Shortages, Withdrawal};
 use domain::allocation::{self, Allocation, AllocationRequest, LimitSubject, Pool};
 use domain::limit::LimitKind;
 
@@ -223,6 +223,17 @@ impl LocalPool for LimitPool {
         };
         share.granted -= u64::try_from(amount).unwrap_or_default();
         amount
+    }
+
+    fn withdraw(&self, now: Duration) -> Withdrawal {
+        if self.kind == LimitKind::MonthlyTokens {
+            // The store subtracts what was used from the quota, with the records.
+            return Withdrawal { amount: self.take_unused(Some(i64::MAX), now), in_use: 0 };
+        }
+        let mut counts = self.meter.lock();
+        let used = counts.used(self.kind, now);
+        let granted = counts.share_mut(self.kind).map_or(0, |it| std::mem::take(&mut it.granted));
+        Withdrawal { amount: saturated(granted), in_use: saturated(granted.min(used)) }
     }
 
     fn activity(&self, now: Duration) -> u64 {

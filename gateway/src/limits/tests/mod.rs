@@ -4,6 +4,8 @@ mod properties;
 mod tokens;
 
 use super::*;
+use crate::shared_pool::{LocalPool, Phase, Withdrawal};
+use domain::allocation::Allocation;
 use domain::hold::HoldPolicy;
 use domain::limit::LimitState;
 
@@ -218,4 +220,36 @@ fn uses_say_what_is_limited_how_much_is_used_and_when_it_is_free() {
     let unknown = ModelId::new("never asked");
     let unused = limiter.limits_in_use(LimitOwner::Model(&unknown), &limits, moment(700));
     assert!(unused.iter().all(|limit| limit.used == 0) && unused.len() == 4);
+}
+
+/// Grants `amount` to the only limit that lacks something, and returns it.
+async fn grant(shortages: &Shortages, amount: i64) -> Arc<dyn LocalPool> {
+    let pool = shortages.take().await.remove(0);
+    assert!(pool.take_request().is_some());
+    pool.add(Allocation { granted: amount, ..Allocation::default() }, Phase::Open);
+    pool
+}
+
+#[tokio::test]
+async fn a_withdrawn_limit_admits_nothing_until_what_is_in_use_is_granted_again() {
+    let per_minute = Limits { rpm: Some(10), ..NONE };
+    let at_once = Limits { concurrency: Some(10), ..NONE };
+    for limits in [per_minute, at_once] {
+        let shortages = Arc::new(Shortages::default());
+        let fixture = Fixture::over(Limiter::sharing(shortages.clone()));
+        let admit = |millis| fixture.admit([limits, NONE, NONE], millis);
+        assert_eq!(admit(0).unwrap_err().cause, ExceededCause::Requested);
+        let pool = grant(&shortages, 4).await;
+        let permits = [admit(0).unwrap(), admit(0).unwrap()];
+        let withdrawn = pool.withdraw(moment(0).monotonic);
+        assert_eq!(withdrawn, Withdrawal { amount: 4, in_use: 2 });
+        assert_eq!(pool.take_unused(Some(i64::MAX), moment(0).monotonic), 0);
+        // Another one needs what the two use, too.
+        for (granted, is_admitted) in [(2, false), (1, true)] {
+            assert_eq!(admit(0).unwrap_err().cause, ExceededCause::Requested);
+            grant(&shortages, granted).await;
+            assert_eq!(admit(0).is_ok(), is_admitted);
+        }
+        drop(permits);
+    }
 }
