@@ -61,9 +61,8 @@ async fn upstreams_are_listed_with_their_problems_and_removed() {
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     assert!(narrow.contains("PROBLEM") && !narrow.contains("CREDENTIAL NAME"), "{narrow}");
     let result = user.ctl("upstream reset example").await;
-    assert_eq!((result.code, &*result.out), (0, ""));
     assert_eq!(result.err, "requests go to upstream example again, on this gateway\n");
-    assert_eq!(fake.last().message, r#"ResetUpstreamRequest { name: "example" }"#);
+    assert!(result.ok().starts_with("name                      example\n"));
     let result = user.ctl("upstream remove example").await;
     assert_eq!((result.code, &*result.out, &*result.err), (0, "", "removed upstream example\n"));
     assert_eq!(fake.last().message, r#"RemoveUpstreamRequest { name: "example" }"#);

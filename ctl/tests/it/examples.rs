@@ -28,9 +28,10 @@ fn prepare(dir: &Path) -> PathBuf {
     };
     write("password.txt", "a long password\n");
     write("key.txt", "sk-upstream\n");
-    write("ca.pem", "");
-    let issued = rcgen::generate_simple_self_signed(["internal-ca".to_owned()]).unwrap();
-    write("internal-ca.pem", &issued.cert.pem());
+    for name in ["ca", "internal-ca"] {
+        let issued = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        write(&format!("{name}.pem"), &issued.cert.pem());
+    }
     write("catalogue.toml", "[plans.free]\ntrial_credit_usd = '5'\n");
     for subdir in [".codex", ".config/fish/completions", ".zfunc"] {
         std::fs::create_dir_all(dir.join(subdir)).unwrap();
