@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tests::http::raw;
 use tests::http2::{
     END_HEADERS, END_STREAM, GET_ROOT, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame, frames,
@@ -108,4 +109,31 @@ async fn the_limits_of_streams_apply_to_each_connection() {
     let goaway = answer.iter().find(|frame| frame.kind == GOAWAY).expect("the flood ends");
     // ENHANCE_YOUR_CALM
     assert_eq!(goaway.error_code(), Some(11), "{goaway:?}");
+}
+
+#[tokio::test]
+async fn a_body_nested_too_deeply_is_refused_and_not_sent_upstream() {
+    let product = Product::with(|setup| setup.config.edge.max_json_depth = 50).await;
+    let member = product.member("alice").await;
+    let key = member.key().await.secret;
+    // The request is the first level and `metadata` the second. Brackets in strings do not count.
+    let send = |path, field: &str, depth: usize| {
+        let (open, close) = ("[".repeat(depth - 2), "]".repeat(depth - 2));
+        let text = "[".repeat(100);
+        let body =
+            format!(r#"{{"model":"sim-chat","metadata":{{"a":{open}{close}}},{field}:{text:?}}}"#);
+        product.post(path).bearer(&key).body(body).answer()
+    };
+    let (chat, responses) = ("/v1/chat/completions", "/v1/responses");
+    let messages = r#""messages":[{"role":"user","content":"hi"}],"user""#;
+    assert_eq!(send(chat, messages, 50).await.status, 200);
+    for (path, field) in [(chat, messages), (responses, r#""input""#)] {
+        let refused = send(path, field, 51).await;
+        assert_eq!((refused.status, &refused.error()["code"]), (400, &json!("invalid_json")));
+        let message = refused.error()["message"].to_string();
+        assert!(message.contains("nested deeper than 50 levels"), "{message}");
+    }
+    let records = member.records(3).await;
+    let sent = records.iter().filter(|record| record.deployment.is_some()).count();
+    assert_eq!(sent, 1, "{records:?}");
 }

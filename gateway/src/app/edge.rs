@@ -14,6 +14,7 @@ use crate::broadcast::Broadcast;
 use crate::cancellation::Cancellations;
 use crate::capture::Captures;
 use crate::connections::{Acceptor, ConnectionSlots, TrustedProxies, descriptors};
+use crate::http::BodyLimits;
 use crate::http::handler::{EdgeState, Handler};
 use crate::http::listen::{Port, Stop};
 use crate::http::receive::BodyReceiver;
@@ -58,7 +59,11 @@ impl Edge {
         let purging = purge_captures(captures.clone(), storage.clock.clone());
         startup.lifecycle.background.spawn_until_stop(purging);
         let (pace, cors) = (config.edge.body_pace, config.cors.clone());
-        let bodies = BodyReceiver::new(config.max_body_bytes, body_memory.clone(), pace);
+        let body_limits = BodyLimits {
+            max_bytes: config.max_body_bytes,
+            max_json_depth: config.edge.max_json_depth,
+        };
+        let bodies = BodyReceiver::new(body_limits, body_memory.clone(), pace);
         let state = EdgeState::new(bodies, cors, health::verbose(storage.schema), broadcast);
         Self {
             state: Arc::new(state),

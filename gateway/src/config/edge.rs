@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::MAX_WAIT_SECONDS;
 use super::settings::merge;
 use crate::connections::{RequestTimeouts, TrustedProxies};
-use crate::http::{BodyPace, HttpLimits};
+use crate::http::{BodyLimits, BodyPace, HttpLimits};
 
 /// The smallest accepted `max_head_bytes`: hyper needs a read buffer of this size.
 const MIN_HEAD_BYTES: u32 = 8 * 1024;
@@ -97,6 +97,14 @@ pub struct EdgeSettings {
         env = "TOLLGATE_EDGE_MAX_RESETS"
     )]
     pub max_resets: Option<NonZeroU32>,
+    /// Maximum nesting depth of the arrays and objects of a request body [default: 1024]
+    #[arg(
+        id = "edge_max_json_depth",
+        long = "edge-max-json-depth",
+        value_name = "N",
+        env = "TOLLGATE_EDGE_MAX_JSON_DEPTH"
+    )]
+    pub max_json_depth: Option<NonZeroU32>,
     /// Addresses of proxies in front of the gateway, such as `10.1.2.3` or `10.0.0.0/8`; repeatable. Their clients'
     /// addresses are taken from the PROXY protocol, or on the admin plane from `X-Forwarded-For` [default: none]
     #[arg(
@@ -127,6 +135,8 @@ pub struct EdgeConfig {
     pub timeouts: RequestTimeouts,
     /// How slow request bodies may be.
     pub body_pace: BodyPace,
+    /// The deepest nesting of the JSON of a request body.
+    pub max_json_depth: usize,
     /// The limits of the protocols.
     pub limits: HttpLimits,
     /// The proxies in front of the gateway.
@@ -140,7 +150,7 @@ impl EdgeSettings {
         merge! { self or lower:
             first_request_seconds, next_request_seconds, idle_seconds, body_seconds,
             body_bytes_per_second, max_head_bytes, max_headers, max_streams, max_resets,
-            trusted_proxies, proxy_protocol,
+            max_json_depth, trusted_proxies, proxy_protocol,
         }
     }
 
@@ -169,6 +179,10 @@ impl EdgeSettings {
             max_headers <= MAX_HEADERS,
             "`edge.max_headers` is {max_headers}; the maximum is {MAX_HEADERS}"
         );
+        let max_json_depth = match self.max_json_depth {
+            Some(depth) => usize::try_from(depth.get())?,
+            None => BodyLimits::DEFAULT_MAX_JSON_DEPTH,
+        };
         let networks = self.trusted_proxies.unwrap_or_default();
         let networks = networks.iter().filter(|network| !network.is_empty());
         let proxies = TrustedProxies {
@@ -197,6 +211,7 @@ impl EdgeSettings {
                 timeout: duration("body_seconds", self.body_seconds, pace.timeout)?,
                 bytes_per_second: self.body_bytes_per_second.unwrap_or(pace.bytes_per_second),
             },
+            max_json_depth,
             limits: HttpLimits {
                 max_head_bytes,
                 max_headers,

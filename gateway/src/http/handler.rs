@@ -279,6 +279,7 @@ impl Handler {
             .bodies
             .receive(&head.headers, incoming, principal.account.id, take_place)
             .await;
+        let body = body.and_then(|body| self.edge.bodies.check_depth(&body).map(|()| body));
         match body {
             Ok(body) => {
                 if let Some(capture) = open.capture() {

@@ -17,6 +17,20 @@ pub struct HttpLimits {
     pub max_resets: u32,
 }
 
+/// The limits on a request body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyLimits {
+    /// The longest body, in bytes.
+    pub max_bytes: usize,
+    /// The deepest nesting of the arrays and objects of its JSON.
+    pub max_json_depth: usize,
+}
+
+impl BodyLimits {
+    /// The depth at which simdjson stops, too; other parsers allow from 128 to 10,000 levels.
+    pub const DEFAULT_MAX_JSON_DEPTH: usize = 1_024;
+}
+
 /// How slow a request body may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyPace {

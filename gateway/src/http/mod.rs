@@ -25,4 +25,4 @@ mod target;
 pub mod worker;
 
 pub use cors::CorsOrigins;
-pub use limits::{BodyPace, HttpLimits};
+pub use limits::{BodyLimits, BodyPace, HttpLimits};

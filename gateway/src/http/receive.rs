@@ -15,10 +15,11 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
-use super::limits::BodyPace;
+use super::limits::{BodyLimits, BodyPace};
 use crate::memory_budget::{MemoryBudget, MemoryGuard};
 use domain::id::AccountId;
-use domain::refusal::Refusal;
+use domain::refusal::{Refusal, RequestFault};
+use domain::wire::depth;
 
 /// How long a body may be slower than the minimum rate, counted from its head.
 const RATE_GRACE: Duration = Duration::from_secs(10);
@@ -38,8 +39,7 @@ const MULTIPART: &str = "multipart/";
 
 /// Receives request bodies. One for the whole gateway.
 pub struct BodyReceiver {
-    /// The longest body that is accepted, in bytes.
-    max_body_bytes: usize,
+    limits: BodyLimits,
     pace: BodyPace,
     budget: Arc<MemoryBudget>,
 }
@@ -47,15 +47,30 @@ pub struct BodyReceiver {
 // === impl BodyReceiver ===
 
 impl BodyReceiver {
-    /// Creates a receiver of bodies of up to `max_body_bytes`, which count against `budget` and are at least as fast
-    /// as `pace`.
-    pub fn new(max_body_bytes: usize, budget: Arc<MemoryBudget>, pace: BodyPace) -> Self {
-        Self { max_body_bytes, pace, budget }
+    /// Creates a receiver of bodies within `limits`, which count against `budget` and are at least as fast as `pace`.
+    pub fn new(limits: BodyLimits, budget: Arc<MemoryBudget>, pace: BodyPace) -> Self {
+        Self { limits, pace, budget }
     }
 
     /// Returns the budget that bodies count against.
     pub(super) fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
+    }
+
+    /// Checks that the JSON of a received body is not nested too deeply.
+    ///
+    /// # Errors
+    /// It is.
+    pub(super) fn check_depth(&self, body: &[u8]) -> Result<(), Refusal> {
+        let limit = self.limits.max_json_depth;
+        if depth::is_deeper_than(body, limit) {
+            let message = format!(
+                "the arrays and objects of the request body are nested deeper than {limit} levels, the limit of this \
+                 gateway"
+            );
+            return Err(Refusal::invalid(RequestFault::InvalidJson, None, message));
+        }
+        Ok(())
     }
 
     /// Receives a JSON body whole. `take_place` is called if the body arrives in several frames; its guard is
@@ -73,7 +88,7 @@ impl BodyReceiver {
     ) -> Result<Bytes, Refusal> {
         check_kind(headers)?;
         // The announced length is known before the body is sent.
-        if body.size_hint().lower() > self.max_body_bytes as u64 {
+        if body.size_hint().lower() > self.limits.max_bytes as u64 {
             return Err(self.too_large());
         }
         let began = Instant::now();
@@ -96,7 +111,7 @@ impl BodyReceiver {
 
     /// Returns a body that arrived in one frame.
     async fn whole(&self, bytes: Bytes, account: AccountId) -> Result<Bytes, Refusal> {
-        if bytes.len() > self.max_body_bytes {
+        if bytes.len() > self.limits.max_bytes {
             return Err(self.too_large());
         }
         if bytes.len() <= UNCOUNTED_BYTES {
@@ -121,7 +136,7 @@ impl BodyReceiver {
             let received: usize = pieces.iter().map(Bytes::len).sum();
             received.saturating_add(usize::try_from(rest).unwrap_or(usize::MAX))
         });
-        let max_capacity = announced.unwrap_or(usize::MAX).min(self.max_body_bytes);
+        let max_capacity = announced.unwrap_or(usize::MAX).min(self.limits.max_bytes);
         let first_capacity = announced.map_or(0, |_| max_capacity.min(MAX_FIRST_CAPACITY));
         let mut bytes = Vec::with_capacity(first_capacity);
         for piece in pieces {
@@ -148,7 +163,7 @@ impl BodyReceiver {
         max_capacity: usize,
     ) -> Result<(), Refusal> {
         let needed = bytes.len() + piece.len();
-        if needed > self.max_body_bytes {
+        if needed > self.limits.max_bytes {
             return Err(self.too_large());
         }
         if needed > memory.bytes() {
@@ -163,7 +178,7 @@ impl BodyReceiver {
     }
 
     fn too_large(&self) -> Refusal {
-        Refusal::RequestTooLarge { limit_bytes: self.max_body_bytes as u64 }
+        Refusal::RequestTooLarge { limit_bytes: self.limits.max_bytes as u64 }
     }
 }
 
@@ -222,6 +237,7 @@ mod tests {
     use super::*;
 
     const LIMIT: usize = 100 * 1024;
+    const LIMITS: BodyLimits = BodyLimits { max_bytes: LIMIT, max_json_depth: 100 };
     const MEMORY: usize = LIMIT;
 
     /// Receives a body from a client that announces `length` bytes and sends `pieces`: the first with the
@@ -232,7 +248,7 @@ mod tests {
         let service = service_fn(async |request: hyper::Request<Incoming>| {
             let (head, body) = request.into_parts();
             let receiver =
-                BodyReceiver::new(LIMIT, MemoryBudget::new(MEMORY, LIMIT), BodyPace::default());
+                BodyReceiver::new(LIMITS, MemoryBudget::new(MEMORY, LIMIT), BodyPace::default());
             let place = || Ok(());
             let account = AccountId(uuid::Uuid::nil());
             outcomes.send(receiver.receive(&head.headers, body, account, place).await).unwrap();

@@ -8,6 +8,7 @@ pub mod chat;
 pub mod chunk;
 pub mod content;
 pub mod conversation;
+pub mod depth;
 pub mod error;
 pub mod fields;
 pub mod finish;
