@@ -1,9 +1,14 @@
 //! Requests in flight are listed, and can be cancelled one by one.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use proto::v1::{self, RequestStatus};
 use serde_json::{Value, json};
 use tests::http::Request;
-use tests::{Call, NewKey, Product, RawUpstream, Session, chunk, question, stream_head};
+use tests::{
+    Call, ManualClock, NewKey, Product, RawUpstream, Session, chunk, question, stream_head,
+};
 use tonic::Code;
 
 const PIECE: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n";
@@ -18,7 +23,10 @@ struct TestContext {
 
 impl TestContext {
     async fn start() -> Self {
-        let product = Product::start().await;
+        Self::on(Product::start().await).await
+    }
+
+    async fn on(product: Product) -> Self {
         let upstream = RawUpstream::start().await;
         let operator = product.operator().await;
         operator.add_model_on("asked", &[&upstream.url]).await;
@@ -222,4 +230,26 @@ async fn a_request_that_continues_without_its_client_is_cancelled() {
 /// Waits until the gateway has ended its request to the upstream.
 async fn closed(mut call: Call) {
     call.closed().await;
+}
+
+/// Regression test: a slow stream showed its first piece only, until it had 2 KiB of text.
+#[tokio::test]
+async fn the_output_of_a_slow_stream_is_seen_while_it_grows() {
+    let clock = ManualClock::at("2026-11-20T12:00:00Z");
+    let product = Product::with(|setup| setup.clock = Arc::new(clock.clone())).await;
+    let context = TestContext::on(product).await;
+    let begin = async {
+        let mut call = context.upstream.call().await;
+        call.send(format!("{}{}", stream_head(), chunk(PIECE))).await;
+        call
+    };
+    let (mut answer, mut call) =
+        tokio::join!(context.request("/v1/chat/completions", true).send(), begin);
+    answer.event().await.unwrap();
+    for pieces in 2..5 {
+        clock.advance(Duration::from_secs(2));
+        call.send(chunk(PIECE)).await;
+        answer.event().await.unwrap();
+        assert_eq!(context.in_flight(&context.alice).await.output_bytes, 2 * pieces);
+    }
 }

@@ -32,7 +32,7 @@ pub struct RequestInFlight {
     pub age: Duration,
     /// The length of the text that was sent upstream, in bytes.
     pub input_bytes: u64,
-    /// The length of the text received so far, in bytes; updated in steps of about 2 KiB.
+    /// The length of the text received so far, in bytes; updated every two seconds, and each 2 KiB.
     pub output_bytes: u64,
 }
 

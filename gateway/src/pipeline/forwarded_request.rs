@@ -27,8 +27,11 @@ use domain::refusal::Refusal;
 use domain::usage::{Usage, UsageBasis};
 use domain::wire::usage::AnswerUsage;
 
-/// The text after which the journal is updated, in bytes: what a crash leaves uncharged of a stream.
+/// The text after which the journal is updated, in bytes. A crash leaves at most that much of a stream uncharged.
 const JOURNAL_INTERVAL_BYTES: u64 = 2 * 1024;
+/// The time after which the journal is updated if there is any more text. The list of requests in flight shows what the
+/// journal knows.
+const JOURNAL_INTERVAL: Duration = Duration::from_secs(2);
 /// The error of a transmission that an idle connection lost.
 const CONNECTION_LOST: &str = "connection_lost";
 
@@ -45,6 +48,8 @@ pub struct ForwardedRequest {
     pub(super) input_bytes: u64,
     /// The part of the answer's text that the journal knows of, in bytes.
     journalled_bytes: u64,
+    /// The monotonic time of the last update of the journal.
+    journalled_at: Duration,
     /// Whether the request has left the gateway in the attempt that the record names, or in any before.
     pub(super) send_status: SendStatus,
     /// The attempt beside which, or after which, that attempt was begun because it was slow to be answered.
@@ -79,6 +84,7 @@ impl ForwardedRequest {
             counted: None,
             input_bytes: 0,
             journalled_bytes: 0,
+            journalled_at: Duration::ZERO,
             send_status: SendStatus::default(),
             other_attempt: None,
             answer_begun: false,
@@ -232,9 +238,11 @@ impl ForwardedRequest {
         self.journal_progress();
     }
 
-    /// Updates the progress of a stream in the journal, once enough text has arrived.
+    /// Updates the progress of a stream in the journal, once enough text has arrived, or some text after enough time.
     pub(super) fn update_progress(&mut self) {
-        if self.output_bytes() >= self.journalled_bytes + JOURNAL_INTERVAL_BYTES {
+        let more = self.output_bytes().saturating_sub(self.journalled_bytes);
+        let is_late = || self.open.app.clock.monotonic() >= self.journalled_at + JOURNAL_INTERVAL;
+        if more >= JOURNAL_INTERVAL_BYTES || (more > 0 && is_late()) {
             self.journal_progress();
         }
     }
@@ -243,6 +251,7 @@ impl ForwardedRequest {
     fn journal_progress(&mut self) {
         let output_bytes = self.output_bytes();
         self.journalled_bytes = output_bytes;
+        self.journalled_at = self.open.app.clock.monotonic();
         let (http_status, ttft) = (self.open.http_status(), self.open.time_to_first_token());
         self.open.app.ledger.update(self.open.id(), |open| {
             open.record.http_status = http_status;

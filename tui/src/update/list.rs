@@ -209,14 +209,19 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     if let Action::Back = action {
         if model.is_detail_open {
             model.is_detail_open = false;
-        } else if !clear_marks(model) && !trail::back(model) {
+        } else if !clear_marks(model) && !trail::back(model) && !filter(model).is_empty() {
             set_filter(model, "");
         }
         return true;
     }
     let Some(rows) = rows(model) else { return false };
     let row = match action {
-        Action::Sort(_) | Action::Reverse | Action::Sideways(_) | Action::Mark => {
+        Action::Sort(_) | Action::Reverse => {
+            rows.arrange(action);
+            // What comes first in this order is what it was chosen for.
+            0
+        }
+        Action::Sideways(_) | Action::Mark => {
             rows.arrange(action);
             return true;
         }

@@ -272,6 +272,23 @@ fn operators_credit_suspend_and_resume() {
     assert_eq!(change(&press(&mut model, KeyCode::Char('y'))), "Resume { account: \"bob\" }");
 }
 
+/// Regression test: the first row was selected, and the next form was about it.
+#[test]
+fn escape_with_nothing_to_close_keeps_the_selected_row() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('6'));
+    let accounts = ["alice", "bob"].map(|name| account(name, Role::Member));
+    load(&mut model, Loaded::Accounts(accounts.into()));
+    press(&mut model, KeyCode::Down);
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Char('c'));
+    write(&mut model, "2");
+    press(&mut model, KeyCode::Tab);
+    write(&mut model, "gift");
+    let requested = change(&press(&mut model, KeyCode::Enter));
+    assert_eq!(requested, "Credit { account: \"bob\", amount_usd: \"2\", reason: \"gift\" }");
+}
+
 #[test]
 fn each_screen_subscribes_to_its_data() {
     let mut model = model();

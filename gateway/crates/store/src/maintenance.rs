@@ -109,7 +109,16 @@ pub struct RetentionCutoff {
     pub ended_before: Timestamp,
 }
 
+/// How far ahead of the clock the time of a record can be without being wrong.
+const MAX_AHEAD: Duration = Duration::from_hours(1);
+
 impl RetentionCutoff {
+    /// Returns the time after which the clock of a record was wrong. Such a record is deleted with those behind it in the
+    /// log, which were written after it; by its own time, it would keep all of them.
+    pub(crate) fn ahead(&self) -> Timestamp {
+        self.ended_before.saturating_add(MAX_AHEAD).unwrap_or(Timestamp::MAX)
+    }
+
     /// Returns the cursor of the last record that is beyond the kept number, if `newest` is the last one; zero for none.
     pub(crate) fn surplus(&self, newest: Cursor) -> i64 {
         let beyond = self.beyond.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));

@@ -146,7 +146,7 @@ impl StoreMaintenance for PostgresStore {
     }
 }
 
-/// Returns up to `limit` of the oldest records that may be deleted.
+/// Returns the oldest records that may be deleted: up to `limit`, and between them those of a clock that was wrong.
 async fn oldest(
     tx: &Transaction<'_>,
     cutoff: &RetentionCutoff,
@@ -154,10 +154,20 @@ async fn oldest(
 ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
     let newest = tx.query_one("log_end", "SELECT seq FROM log_end", &[]).await?;
     let newest = Cursor(newest.column(0)?);
-    let sql = format!("SELECT {REQUEST} FROM requests WHERE seq < $1 ORDER BY seq LIMIT $2");
-    let found = tx.query(&sql, parameters![newest.0, rows(limit)]).await?;
-    let mut old = found.iter().map(records::request).collect::<Result<Vec<_>, _>>()?;
-    let kept = old.iter().position(|(cursor, record)| !cutoff.selects(*cursor, record, newest));
-    old.truncate(kept.unwrap_or(old.len()));
-    Ok(old)
+    let sql = format!(
+        "SELECT {REQUEST} FROM requests WHERE seq < $1 AND started_at <= $2 ORDER BY seq LIMIT $3"
+    );
+    let found = tx.query(&sql, parameters![newest.0, At(cutoff.ahead()), rows(limit)]).await?;
+    let mut last = None;
+    for row in &found {
+        let (cursor, record) = records::request(row)?;
+        if !cutoff.selects(cursor, &record, newest) {
+            break;
+        }
+        last = Some(cursor);
+    }
+    let Some(last) = last else { return Ok(Vec::new()) };
+    let sql = format!("SELECT {REQUEST} FROM requests WHERE seq <= $1 ORDER BY seq");
+    let found = tx.query(&sql, parameters![last.0]).await?;
+    found.iter().map(records::request).collect()
 }

@@ -139,7 +139,7 @@ fn delete_oldest(
     Ok(old.len() as u64)
 }
 
-/// Returns up to `limit` of the oldest records that may be deleted.
+/// Returns the oldest records that may be deleted: up to `limit`, and between them those of a clock that was wrong.
 fn oldest(
     tx: &Connection,
     cutoff: &RetentionCutoff,
@@ -147,16 +147,21 @@ fn oldest(
 ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
     let newest = commit::newest(tx)?;
     let mut select = tx.prepare_cached(&format!(
-        "SELECT {REQUEST} FROM requests WHERE seq < ? ORDER BY seq LIMIT ?"
+        "SELECT {REQUEST} FROM requests WHERE seq < ? AND started_at <= ? ORDER BY seq LIMIT ?"
     ))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut old = Vec::new();
-    for row in select.query_map(parameters![newest.0, limit], |row| records::request(row))? {
-        let row = row?;
-        if !cutoff.selects(row.0, &row.1, newest) {
+    let parameters = parameters![newest.0, At(cutoff.ahead()), limit];
+    let mut last = None;
+    for row in select.query_map(parameters, |row| records::request(row))? {
+        let (cursor, record) = row?;
+        if !cutoff.selects(cursor, &record, newest) {
             break;
         }
-        old.push(row);
+        last = Some(cursor);
     }
-    Ok(old)
+    let Some(last) = last else { return Ok(Vec::new()) };
+    let sql = format!("SELECT {REQUEST} FROM requests WHERE seq <= ? ORDER BY seq");
+    let mut select = tx.prepare_cached(&sql)?;
+    let rows = select.query_map(parameters![last.0], |row| records::request(row))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -291,3 +291,19 @@ async fn records_of_an_earlier_version_stay_in_their_partition() {
     verify(&store).await;
     database.remove(store).await;
 }
+
+/// Regression test: a record of a clock that was ahead kept all those behind it.
+#[tokio::test]
+async fn a_record_of_the_future_does_not_keep_old_ones() {
+    let Some(database) = Database::create("ahead").await else { return };
+    let store = database.open(1).await.unwrap();
+    let mut records = records_of(4, 0);
+    for index in [0, 5] {
+        records[index].started_at += SignedDuration::from_hours(24 * 3_650);
+    }
+    store.commit(Arc::new(records)).await.unwrap();
+    let deleted = store.delete_old_requests(older_than(2), 100).await.unwrap();
+    assert_eq!(deleted, 9, "the newest record stays");
+    verify(&store).await;
+    database.remove(store).await;
+}

@@ -37,6 +37,23 @@ fn beyond(count: u64) -> RetentionCutoff {
     RetentionCutoff { before: None, beyond: Some(count), ended_before }
 }
 
+/// Regression test: a record of a clock that was ahead kept all those behind it.
+#[tokio::test]
+async fn a_record_of_the_future_does_not_keep_old_ones() {
+    let (_dir, path) = temp_database();
+    let store = SqliteStore::open(&path).unwrap();
+    let mut records = batch(0..50);
+    for index in [0, 3] {
+        records[index].started_at = "2110-01-01T00:00Z".parse().unwrap();
+    }
+    store.commit(Arc::new(records)).await.unwrap();
+    let old =
+        RetentionCutoff { before: "2099-01-01T00:00Z".parse().ok(), beyond: None, ..beyond(0) };
+    assert_eq!(store.delete_old_requests(old, 10).await.unwrap(), 12, "with the two between them");
+    assert_eq!(store.delete_old_requests(old, 100).await.unwrap(), 37, "the newest record stays");
+    assert!(store.verify_ledger().await.unwrap().is_consistent());
+}
+
 /// Returns the kinds of the differences, sorted.
 fn kinds(report: &VerificationReport) -> Vec<String> {
     let kind = |it: &Difference| format!("{it:?}").split(' ').next().unwrap().to_owned();
