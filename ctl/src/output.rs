@@ -183,10 +183,13 @@ impl<'a> Output<'a> {
         self.flush()
     }
 
-    /// Prints a value that is not a record as one JSON document.
+    /// Prints a value as one JSON document, on one line if the format is lines of JSON.
     pub(crate) fn document<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
-        let text =
-            serde_json::to_string_pretty(value).map_err(|error| serialization_failure(&error))?;
+        let text = match self.format() {
+            Format::Jsonl => serde_json::to_string(value),
+            Format::Table | Format::Json | Format::Csv => serde_json::to_string_pretty(value),
+        };
+        let text = text.map_err(|error| serialization_failure(&error))?;
         self.text(&format!("{text}\n"))
     }
 

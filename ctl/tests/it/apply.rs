@@ -39,6 +39,8 @@ async fn applying_an_exported_catalogue_changes_nothing() {
     let (fake, user) = signed_in().await;
     let exported = user.ctl("export").await.ok();
     insta::assert_snapshot!("export", exported);
+    let line = user.ctl("export -o jsonl").await.ok();
+    assert_eq!(line.lines().count(), 1, "{line}");
     for flags in ["", "--dry-run", "--prune --yes"] {
         let result = apply(&user, flags, &exported).await;
         assert_eq!((result.code, &*result.out, &*result.err), (0, "", "no changes\n"), "{flags}");
