@@ -102,6 +102,8 @@ pub struct Runner {
     /// The operations that were started, some of which may have ended.
     operations: Vec<(OperationKind, AbortHandle)>,
     tasks: JoinSet<()>,
+    /// The calls that end sessions on the gateway. The exit waits for them.
+    sign_outs: JoinSet<()>,
 }
 
 /// The current session.
@@ -151,6 +153,7 @@ impl Runner {
             trial: None,
             operations: Vec::new(),
             tasks: JoinSet::new(),
+            sign_outs: JoinSet::new(),
         }
     }
 
@@ -213,21 +216,30 @@ impl Runner {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn next_panic(&mut self) -> JoinError {
-        while let Some(ended) = self.tasks.join_next().await {
+        loop {
+            let ended = tokio::select! {
+                Some(ended) = self.tasks.join_next() => ended,
+                Some(ended) = self.sign_outs.join_next() => ended,
+                else => return std::future::pending().await,
+            };
             match ended {
                 Err(error) if error.is_panic() => return error,
                 _ => {}
             }
         }
-        std::future::pending().await
     }
 
-    /// Revokes the key for trying models before the program exits. Gives up after [`END_TIMEOUT`],
-    /// after which the key ends by itself.
-    pub async fn end(self) {
-        if let Some(Session { token, trial_key, .. }) = &self.session {
-            let _ = timeout(END_TIMEOUT, trial_key.end(&self.gateway, token)).await;
-        }
+    /// Revokes the key for trying models, and waits until the sessions of which the user signed out
+    /// have ended on the gateway, before the program exits. Gives up after [`END_TIMEOUT`], after
+    /// which the key and the sessions end by themselves.
+    pub async fn end(mut self) {
+        let key = async {
+            if let Some(Session { token, trial_key, .. }) = &self.session {
+                trial_key.end(&self.gateway, token).await;
+            }
+        };
+        let sign_outs = async { while self.sign_outs.join_next().await.is_some() {} };
+        let _ = timeout(END_TIMEOUT, async { tokio::join!(key, sign_outs) }).await;
     }
 
     fn spawn_sign_in(
@@ -318,7 +330,7 @@ impl Runner {
                 // a session that is kept there though it has ended is found out when it is used
                 let _ = self.environment.remove_session(gateway.server());
             }
-            self.tasks.spawn(async move {
+            self.sign_outs.spawn(async move {
                 trial_key.end(&gateway, &token).await;
                 connection::sign_out(&gateway, &token).await;
             });

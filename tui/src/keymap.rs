@@ -20,8 +20,8 @@ pub fn bindings(focus: Focus) -> impl Iterator<Item = &'static Binding> {
 }
 
 /// Returns the commands of the open screen that `typed` finds: that of this name, then those whose
-/// names start with it, then, from two letters on, those whose names, descriptions or synonyms
-/// contain it. Ignores case and surrounding spaces.
+/// names start with it, then, from two letters on, those whose names or descriptions contain it, and
+/// those of which each word typed begins a synonym. Ignores case and surrounding spaces.
 pub fn commands(model: &Model, typed: &str) -> Vec<&'static Binding> {
     let typed = typed.trim().to_lowercase();
     let rank = |name: &str, row: &Binding| match () {
@@ -30,7 +30,7 @@ pub fn commands(model: &Model, typed: &str) -> Vec<&'static Binding> {
         () if typed.chars().count() < 2 => None,
         () if name.contains(&typed) => Some(2),
         () if row.help.to_lowercase().contains(&typed) => Some(3),
-        () => row.synonyms.contains(&typed).then_some(4),
+        () => typed.split_whitespace().all(|word| row.has_synonym(word)).then_some(4),
     };
     let mut found: Vec<_> = bindings(model.focus_below())
         .filter(|row| model.allows(row.action))

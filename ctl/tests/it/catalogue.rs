@@ -63,6 +63,13 @@ async fn upstreams_are_listed_with_their_problems_and_removed() {
     let result = user.ctl("upstream reset example").await;
     assert_eq!(result.err, "requests go to upstream example again, on this gateway\n");
     assert!(result.ok().starts_with("name                      example\n"));
+    let reset = user.ctl("upstream reset example -o json").await.ok();
+    let upstream: serde_json::Value = serde_json::from_str(&reset).unwrap();
+    assert_eq!(upstream["name"], "example");
+    let sent: Vec<_> = fake.calls().into_iter().filter(|it| it.method == "ResetUpstream").collect();
+    assert!(
+        matches!(&sent[..], [call] if call.message == r#"ResetUpstreamRequest { name: "example" }"#)
+    );
     let result = user.ctl("upstream remove example").await;
     assert_eq!((result.code, &*result.out, &*result.err), (0, "", "removed upstream example\n"));
     assert_eq!(fake.last().message, r#"RemoveUpstreamRequest { name: "example" }"#);

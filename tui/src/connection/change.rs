@@ -20,8 +20,9 @@ use tonic::{Code, Status};
 use super::call::{SessionError, with_timeout, within_timeout};
 use super::{convert, problem};
 use crate::clock;
+use crate::model::Screen;
 use crate::model::change::{
-    Change, ChangeOutcome, CredentialDraft, IssuedSecret, SecretKind, UpstreamDraft,
+    AddedRow, Change, ChangeOutcome, CredentialDraft, IssuedSecret, SecretKind, UpstreamDraft,
 };
 
 /// Performs a change.
@@ -74,12 +75,13 @@ async fn call(channel: client::Connection, change: Change) -> Result<ChangeOutco
         | Change::UpdateKey { .. }
         | Change::RotateKey { .. }
         | Change::RevokeKey { .. }) => key(KeyServiceClient::new(channel), change).await,
-        Change::PutPlan(plan) => {
+        Change::PutPlan { plan, is_new } => {
             let name = plan.name.clone();
             let notice = format!("plan `{name}` is saved");
             let request = v1::PutPlanRequest { plan: Some(convert::to_plan(plan)) };
             with_timeout(PlanServiceClient::new(channel).put_plan(request)).await?;
-            Ok(ChangeOutcome { added: Some(name), ..notice_only(notice) })
+            let added = is_new.then(|| added(Screen::Plans, name));
+            Ok(ChangeOutcome { added, ..notice_only(notice) })
         }
         change
         @ (Change::AddModel(_) | Change::UpdateModel { .. } | Change::RemoveModel { .. }) => {
@@ -194,7 +196,8 @@ async fn key(
     let v1::Key { id, label, models, .. } = key.unwrap_or_default();
     let notice = format!("key `{label}` {notice}");
     let issued = IssuedSecret { models, ..issued(SecretKind::Key, label, secret) };
-    Ok(ChangeOutcome { secret: Some(issued), added: Some(id), ..notice_only(notice) })
+    let added = Some(added(Screen::Keys, id));
+    Ok(ChangeOutcome { secret: Some(issued), added, ..notice_only(notice) })
 }
 
 async fn account(
@@ -272,7 +275,8 @@ async fn model(
             let notice = format!("model `{id}` is in the catalogue");
             let request = v1::AddModelRequest { model: Some(convert::to_model(*entry)) };
             with_timeout(models.add_model(request)).await?;
-            return Ok(ChangeOutcome { added: Some(id), ..notice_only(notice) });
+            let added = Some(added(Screen::Models, id));
+            return Ok(ChangeOutcome { added, ..notice_only(notice) });
         }
         Change::UpdateModel { before, after } => {
             let notice = format!("model `{}` is changed", after.id);
@@ -298,7 +302,7 @@ async fn upstream(
             let notice =
                 format!("upstream `{}` is added: `3`, then `n` puts a model on it", draft.name);
             let UpstreamDraft { name, url, profile, credential } = draft;
-            let added = Some(name.clone());
+            let added = Some(added(Screen::Upstreams, name.clone()));
             let upstream = v1::Upstream {
                 name,
                 url,
@@ -343,6 +347,10 @@ fn issued(kind: SecretKind, label: String, secret: String) -> IssuedSecret {
 
 fn notice_only(notice: String) -> ChangeOutcome {
     ChangeOutcome { notice, ..ChangeOutcome::default() }
+}
+
+fn added(screen: Screen, id: String) -> AddedRow {
+    AddedRow { screen, id }
 }
 
 fn to_credential(draft: CredentialDraft) -> v1::Credential {

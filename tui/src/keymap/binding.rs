@@ -52,6 +52,11 @@ impl Binding {
         Self { synonyms, ..self }
     }
 
+    /// Returns whether a synonym begins with `word`, which is in lower case.
+    pub(super) fn has_synonym(&self, word: &str) -> bool {
+        self.synonyms.split_whitespace().any(|synonym| synonym.starts_with(word))
+    }
+
     /// Returns whether the binding is active on every screen.
     pub(super) fn is_global(&self) -> bool {
         Screen::openable().all(|screen| self.focus.contains(&Focus::Screen(screen)))

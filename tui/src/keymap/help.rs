@@ -33,9 +33,7 @@ pub fn help(model: &Model, open: &Help) -> Vec<HelpRow> {
     let mut rows = all(model, below);
     rows.retain(|row| {
         let text = row.text().to_lowercase();
-        let synonyms = || row.binding.synonyms.split_whitespace();
-        let is_synonym = |word: &str| synonyms().any(|synonym| synonym.starts_with(word));
-        words.iter().all(|word| text.contains(word) || is_synonym(word))
+        words.iter().all(|word| text.contains(word) || row.binding.has_synonym(word))
     });
     if !query.is_empty() {
         rows.sort_by_key(|row| !row.is_named(query));

@@ -310,7 +310,7 @@ pub const TABLE: &[Binding] = &[
     row(SCREENS, &[(NONE, Char('?')), (NONE, F(1))], Action::Help, "help").hint("help").command("help"),
     row(FORMS, &[(NONE, F(1))], Action::Help, "help").hint("help"),
     row(EVERYWHERE, &[(CTRL, Char('z'))], Suspend, "suspend until `fg`"),
-    row(SCREENS, &[(NONE, Char('q'))], Quit, "leave").hint("leave").command("quit").also("quit exit close"),
+    row(SCREENS, &[(NONE, Char('q'))], Quit, "leave").hint("leave").command("quit").also("exit close"),
     row(&[SIGN_IN], &[(NONE, Esc)], Quit, "leave").hint("leave"),
     row(EVERYWHERE, &[(CTRL, Char('c'))], Quit, "leave from anywhere"),
 ];

@@ -62,6 +62,8 @@ fn every_binding_is_reachable_and_documented() {
         );
         assert!(!row.focus.is_empty() && !row.help.is_empty());
         assert!(row.hint.is_none() || !row.keys.is_empty(), "`{}` hints at no key", row.help);
+        let repeated = row.command.is_some_and(|it| row.synonyms.split(' ').any(|word| word == it));
+        assert!(!repeated, "`{}` has its command as a synonym", row.help);
     }
 }
 

@@ -4,6 +4,7 @@ use secrecy::SecretString;
 
 use std::fmt;
 
+use super::Screen;
 use super::accounts::Role;
 use super::catalogue::CatalogueModel;
 use super::keys::Key;
@@ -157,7 +158,12 @@ pub enum Change {
         role: Role,
     },
     /// Creates or replaces a plan.
-    PutPlan(Plan),
+    PutPlan {
+        /// The plan.
+        plan: Plan,
+        /// Whether it was entered as a new one.
+        is_new: bool,
+    },
     /// Adds a model to the catalogue.
     AddModel(Box<CatalogueModel>),
     /// Updates a model in the catalogue.
@@ -247,8 +253,17 @@ pub struct ChangeOutcome {
     pub secret: Option<IssuedSecret>,
     /// Whether it was a batch, after which no row is marked.
     pub is_batch: bool,
-    /// The id of the row that the change added to the list of the open screen.
-    pub added: Option<String>,
+    /// The row that the change added, if any.
+    pub added: Option<AddedRow>,
+}
+
+/// A row that a change added to a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedRow {
+    /// The screen of the list, which may no longer be the open one.
+    pub screen: Screen,
+    /// The id of the row.
+    pub id: String,
 }
 
 /// The end of a key.

@@ -79,7 +79,7 @@ pub fn arguments(change: &Change) -> Option<Vec<String>> {
             line.words(&["account", "grant", account, role.as_str()]);
         }
         Change::ChangePassword { .. } => line.words(&["account", "password"]),
-        Change::PutPlan(plan) => line.plan(plan),
+        Change::PutPlan { plan, .. } => line.plan(plan),
         Change::AddModel(model) => {
             line.words(&["model", "add", &model.id]);
             line.model(&CatalogueModel::default(), model)?;

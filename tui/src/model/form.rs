@@ -73,7 +73,10 @@ pub enum FormKind {
     /// Gives the account with this name another role.
     GrantRole(String),
     /// Creates or replaces a plan.
-    PutPlan,
+    PutPlan {
+        /// Whether it is a new one.
+        is_new: bool,
+    },
     /// Adds a model to the catalogue.
     AddModel,
     /// Updates this catalogue entry.

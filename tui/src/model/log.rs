@@ -234,9 +234,8 @@ impl RequestLog {
     pub fn select(&mut self, row: usize) {
         self.selected = row.min(self.records.len().saturating_sub(1));
         self.following = self.selected == 0;
-        if self.following {
-            self.arrived_above = 0;
-        }
+        // Records that the cursor passes are no longer above it.
+        self.arrived_above = self.arrived_above.min(self.selected as u64);
         self.prefetch();
     }
 

@@ -242,13 +242,16 @@ fn effect(form: &Form) -> Result<Effect, FieldError> {
             let unknown = || ("role", "choose a role".to_owned());
             Change::GrantRole { account, role: Role::parse(form.text("role")).ok_or_else(unknown)? }
         }
-        FormKind::PutPlan => Change::PutPlan(Plan {
-            name: required(form, "name", "type its name")?,
-            trial_credit_usd: Some(amount(form, "trial credit")?),
-            limits: limits(form)?,
-            max_keys: max_keys(form)?,
-            models: form.parts("models"),
-        }),
+        FormKind::PutPlan { is_new } => {
+            let plan = Plan {
+                name: required(form, "name", "type its name")?,
+                trial_credit_usd: Some(amount(form, "trial credit")?),
+                limits: limits(form)?,
+                max_keys: max_keys(form)?,
+                models: form.parts("models"),
+            };
+            Change::PutPlan { plan, is_new }
+        }
         FormKind::AddModel => {
             Change::AddModel(Box::new(catalogue_model(form, CatalogueModel::default())?))
         }

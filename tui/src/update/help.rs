@@ -26,7 +26,7 @@ pub(super) fn act(model: &mut Model, mut open: Help, action: Action) -> Vec<Effe
                     return super::act(model, rows[open.selected].binding.action);
                 }
                 Some((false, Some(_))) if is_above_form => {
-                    model.set_problem("that leaves the form: Esc, then Esc once more, closes it");
+                    model.set_problem("that leaves the form: close the help and the form first");
                 }
                 Some((false, Some(screen))) => return super::act(model, Action::Open(screen)),
                 Some((false, None)) => {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::effect::Effect;
 use crate::message::{Loaded, Message};
-use crate::model::change::{ChangeOutcome, IssuedSecret};
+use crate::model::change::{AddedRow, ChangeOutcome, IssuedSecret};
 use crate::model::fetched::FetchState;
 use crate::model::overlay::{Overlay, Secret, SecretState};
 use crate::model::recent::by_name;
@@ -86,7 +86,9 @@ pub(super) fn handle(model: &mut Model, message: Message) -> Vec<Effect> {
 /// only once.
 fn changed(model: &mut Model, outcome: ChangeOutcome) {
     let ChangeOutcome { notice, secret, is_batch, added } = outcome;
-    if let Some((rows, id)) = list::rows(model).zip(added) {
+    if let Some(AddedRow { screen, id }) = added
+        && let Some(rows) = list::rows_of(&mut model.data, screen)
+    {
         rows.await_row(id);
     }
     if is_batch {

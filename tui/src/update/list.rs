@@ -10,7 +10,7 @@ use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
 use crate::model::record::Record;
 use crate::model::table::{TableState, Tabular, to_csv, to_json};
-use crate::model::{Action, Model, RowFormat, Screen};
+use crate::model::{Action, Data, Model, RowFormat, Screen};
 
 use super::trail;
 
@@ -249,9 +249,8 @@ pub(super) fn missing_row(model: &mut Model, action: Action) -> Option<String> {
     }
     Some(match rows.fetch() {
         FetchState::Loading => "the rows are being fetched: try again in a moment".to_owned(),
-        FetchState::Failed(_) | FetchState::Unsupported => {
-            "the rows could not be fetched: r tries again".to_owned()
-        }
+        FetchState::Failed(_) => "the rows could not be fetched: r tries again".to_owned(),
+        FetchState::Unsupported => format!("`{name}` is not available on this gateway"),
         FetchState::Ready if is_filtered => "no row passes the filter: Esc clears it".to_owned(),
         FetchState::Ready => format!("there is no row in `{name}` yet"),
     })
@@ -373,8 +372,12 @@ pub(super) fn table(model: &mut Model) -> Option<&mut TableState> {
 
 /// Returns the list of the open screen.
 pub(super) fn rows(model: &mut Model) -> Option<&mut dyn Selectable> {
-    let data = &mut model.data;
-    match model.screen {
+    rows_of(&mut model.data, model.screen)
+}
+
+/// Returns the list of a screen.
+pub(super) fn rows_of(data: &mut Data, screen: Screen) -> Option<&mut dyn Selectable> {
+    match screen {
         Screen::Keys => Some(&mut data.keys),
         Screen::Models => Some(&mut data.models),
         Screen::Usage => Some(&mut data.log),

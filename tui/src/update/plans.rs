@@ -49,7 +49,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Field::text("models", "ids with commas between; empty for all", plan.models.join(", "))
             .offering(Known::Models),
     ];
-    let form = Form::new(title, FormKind::PutPlan, fields);
+    let is_new = action == Action::New;
+    let form = Form::new(title, FormKind::PutPlan { is_new }, fields);
     model.overlay = Some(Overlay::Form(Box::new(form)));
     Vec::new()
 }

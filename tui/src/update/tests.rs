@@ -221,6 +221,13 @@ fn editing_a_plan_keeps_unchanged_values() {
     use crate::model::plans::Plan;
     let mut model = signed_in(Role::Operator);
     press(&mut model, KeyCode::Char('8'));
+    press(&mut model, KeyCode::Char('n'));
+    write(&mut model, "new");
+    press(&mut model, KeyCode::Tab);
+    write(&mut model, "5");
+    let requested = change(&press(&mut model, KeyCode::Enter));
+    assert!(requested.ends_with("is_new: true }"), "{requested}");
+    model.overlay = None;
     let limits = Limits { monthly_tokens: Some(5), observe: true, ..Limits::default() };
     let plan = Plan { name: "team".to_owned(), limits, ..Plan::default() };
     let plan = Plan { trial_credit_usd: Some("5".to_owned()), max_keys: Some(7), ..plan };
@@ -230,7 +237,8 @@ fn editing_a_plan_keeps_unchanged_values() {
     write(&mut model, "60");
     let requested = change(&press(&mut model, KeyCode::Enter));
     let limits = Limits { rpm: Some(60), ..limits };
-    assert_eq!(requested, format!("PutPlan({:?})", Plan { limits, ..plan }));
+    let changed = Plan { limits, ..plan };
+    assert_eq!(requested, format!("PutPlan {{ plan: {changed:?}, is_new: false }}"));
 }
 
 #[test]

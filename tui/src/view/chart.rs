@@ -43,7 +43,9 @@ pub(super) fn render(model: &Model, view: ChartView, buffer: &mut Buffer, area: 
         _ => return empty(theme, &screen.sums.fetch, "nothing used", buffer, inside),
     };
     if is_empty(model, view.measure, usage) {
-        return empty(theme, &FetchState::Ready, NOTHING, buffer, inside);
+        let is_of_log = view.measure == Measure::Latency;
+        let fetch = if is_of_log { &model.data.log.fetch } else { &FetchState::Ready };
+        return empty(theme, fetch, NOTHING, buffer, inside);
     }
     let [above, below, reading] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1), Constraint::Length(1)])
@@ -69,10 +71,10 @@ pub(super) fn render(model: &Model, view: ChartView, buffer: &mut Buffer, area: 
     }
 }
 
-/// Returns whether there is nothing to draw in the range and in the one before.
+/// Returns whether there is nothing to draw: in the range and in the one before, or of durations in the log.
 fn is_empty(model: &Model, measure: Measure, usage: &Usage) -> bool {
     if measure == Measure::Latency {
-        return model.data.log.records.is_empty();
+        return model.data.log.newest().0.is_empty();
     }
     let before = model.data.usage.before.value.iter().flat_map(|it| measure.values(&it.series));
     measure.values(&usage.series).into_iter().chain(before).all(|value| value == 0)

@@ -7,6 +7,8 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
+use std::ops::RangeInclusive;
+
 use crate::keymap;
 use crate::model::accounts::{Account, AccountStatus};
 use crate::model::first_steps::{Step, step};
@@ -18,9 +20,8 @@ use super::widget::text::{dollars, fit, hour_and_zone, wrap};
 /// The maximum number of rows of a notice.
 const MAX_NOTICE_ROWS: u16 = 3;
 
-/// The least number of letters of the name of a tab, and one more than the greatest that is cut.
-const MIN_TAB_LETTERS: usize = 5;
-const MAX_TAB_LETTERS: usize = 9;
+/// The lengths to which names of tabs are cut, if not all fit.
+const TAB_LETTERS: RangeInclusive<usize> = 5..=8;
 
 /// The banner on every screen of a suspended account.
 const SUSPENDED: &str = " this account is suspended";
@@ -159,9 +160,8 @@ fn tabs(model: &Model, row: Rect) -> Vec<(Screen, String, Rect)> {
         let needed: usize = model.tabs().map(|it| Span::raw(label(it)).width() + 1).sum();
         width + 1 >= needed
     };
-    let letters =
-        (MIN_TAB_LETTERS..MAX_TAB_LETTERS).rev().find(|it| fits(&|tab| shortened(tab, *it)));
-    let short = |it: Screen| shortened(it, letters.unwrap_or(MIN_TAB_LETTERS));
+    let letters = TAB_LETTERS.rev().find(|it| fits(&|tab| shortened(tab, *it)));
+    let short = |it: Screen| shortened(it, letters.unwrap_or(*TAB_LETTERS.start()));
     let (label, gap): (&dyn Fn(Screen) -> String, u16) = if fits(&padded) {
         (&padded, 0)
     } else if fits(&compact) {

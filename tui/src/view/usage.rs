@@ -262,9 +262,10 @@ fn title(model: &Model) -> String {
             let searched = count(u64::try_from(log.searched()).ok());
             format!("following · {} in {searched} searched", count(loaded))
         }
-        (false, true) => match log.matching.max(loaded) {
-            Some(known) if log.matching.is_some() => {
-                format!("following · {} in 30 days", count(Some(known)))
+        // The log may contain more than was counted last, and requests from before the 30 days.
+        (false, true) => match log.matching {
+            Some(matching) if Some(matching) >= loaded => {
+                format!("following · {} in 30 days", count(Some(matching)))
             }
             _ => "following".to_owned(),
         },

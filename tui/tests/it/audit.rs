@@ -88,13 +88,14 @@ const CHANGES: &[fn(&Ids) -> Change] = &[
     |_| Change::Suspend { account: text("ada"), reason: text("it's late") },
     |_| Change::Resume { account: text("ada") },
     |_| {
-        Change::PutPlan(Plan {
+        let plan = Plan {
             name: text("team"),
             trial_credit_usd: Some(text("5")),
             limits: Limits { concurrency: Some(4), observe: true, ..Limits::default() },
             max_keys: Some(10),
             models: vec![text("sim-chat")],
-        })
+        };
+        Change::PutPlan { plan, is_new: true }
     },
     |_| Change::SetPlan { account: text("ada"), plan: text("team") },
     |_| Change::GrantRole { account: text("ada"), role: Role::Support },

@@ -99,8 +99,11 @@ fn changes() -> Vec<Change> {
         Change::Resume { account: text("ada") },
         Change::SetPlan { account: text("ada"), plan: text("team") },
         Change::GrantRole { account: text("ada"), role: Role::Support },
-        Change::PutPlan(plan.clone()),
-        Change::PutPlan(Plan { models: Vec::new(), max_keys: None, ..plan }),
+        Change::PutPlan { plan: plan.clone(), is_new: true },
+        Change::PutPlan {
+            plan: Plan { models: Vec::new(), max_keys: None, ..plan },
+            is_new: false,
+        },
         Change::AddModel(Box::new(model.clone())),
         Change::UpdateModel {
             before: Box::new(model.clone()),

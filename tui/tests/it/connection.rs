@@ -1,11 +1,13 @@
 //! Tests of the connection against a gateway that stops and restarts.
 
+use ctl::profile::{Environment, TokenSource};
 use proto::v1::Role;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tui::connection::{self, Address, Connection};
+use tui::effect::{Effect, Runner};
 use tui::message::{Loaded, Message};
 use tui::model::ConnectionState;
 use tui::model::change::{Change, ChangeOutcome};
@@ -384,5 +386,23 @@ fn registers_and_signs_in_or_reports_a_taken_name() {
     assert_eq!(problem.text, "that name is taken: choose another, or sign in");
     assert_eq!(problem.field, Some("name"));
     runtime.block_on(connection::sign_out(&Address::new(gateway.url()), &token));
+    assert_eq!(backend.read(|state| state.signed_out), 1);
+}
+
+#[test]
+fn leaving_waits_for_the_end_of_a_session_that_was_signed_out_of() {
+    let backend = Backend::new();
+    let gateway = Gateway::start(&backend);
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (sender, _messages) = mpsc::channel(64);
+        let environment = Environment::for_home(home.path());
+        let address = Address::new(gateway.url());
+        let mut runner = Runner::new(address, TokenSource::Missing, environment, sender);
+        runner.run(Effect::Connect { token: TOKEN.into(), is_kept: false });
+        runner.run(Effect::SignOut);
+        runner.end().await;
+    });
     assert_eq!(backend.read(|state| state.signed_out), 1);
 }

@@ -134,6 +134,20 @@ fn choices_of_columns_values_and_themes() {
     check("filter_recalled", &mut model);
 }
 
+#[test]
+fn only_a_count_of_30_days_is_called_one() {
+    let mut model = open(Screen::Usage, Sample::Normal);
+    let loaded = model.data.log.records.len() as u64;
+    for (matching, is_shown) in
+        [(None, false), (Some(loaded - 1), false), (Some(loaded), true), (Some(loaded + 1), true)]
+    {
+        model.data.log.matching = matching;
+        let drawn = draw(&model, (160, 50)).to_string();
+        assert!(drawn.contains("following"), "{drawn}");
+        assert_eq!(drawn.contains("in 30 days"), is_shown, "{matching:?}: {drawn}");
+    }
+}
+
 /// Every column that a table shows can be chosen.
 #[test]
 fn tables_show_the_columns_that_can_be_chosen() {

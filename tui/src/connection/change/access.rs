@@ -8,7 +8,8 @@ use tonic::Status;
 
 use super::super::call::with_timeout;
 use super::super::convert;
-use super::{issued, notice_only};
+use super::{added, issued, notice_only};
+use crate::model::Screen;
 use crate::model::change::{Change, ChangeOutcome, SecretKind};
 
 /// Changes codes and sessions.
@@ -31,7 +32,7 @@ pub(super) async fn account(
             let answer = with_timeout(accounts.create_invite(request)).await?;
             let notice = "the invite is created".to_owned();
             let secret = Some(issued(SecretKind::Invite, String::new(), answer.code));
-            let added = answer.invite.map(|invite| invite.id);
+            let added = answer.invite.map(|invite| added(Screen::Invites, invite.id));
             return Ok(ChangeOutcome { secret, added, ..notice_only(notice) });
         }
         Change::RevokeInvite { id } => {
@@ -67,7 +68,8 @@ pub(super) async fn people(
             let v1::Person { id, name, .. } = answer.person.unwrap_or_default();
             let notice = format!("`{name}` is added, and signs in with the code");
             let secret = Some(issued(SecretKind::Person, name, answer.code));
-            return Ok(ChangeOutcome { secret, added: Some(id), ..notice_only(notice) });
+            let added = Some(added(Screen::People, id));
+            return Ok(ChangeOutcome { secret, added, ..notice_only(notice) });
         }
         Change::SetPersonRole { name, role } => {
             let notice = format!("`{name}` is now {}", role.as_str());

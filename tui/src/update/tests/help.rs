@@ -161,8 +161,13 @@ fn other_words_find_what_does_it() {
         let rows = help(&operator, words);
         assert!(rows.iter().any(|row| row.binding.command == Some(command)), "{words}: {rows:?}");
     }
+    let found = crate::keymap::commands(&operator, "ledger doctor");
+    assert!(found.iter().any(|row| row.command == Some("operations")), "{found:?}");
     let found = crate::keymap::commands(&operator, "backup");
     assert_eq!(found.first().and_then(|row| row.command), Some("operations"));
+    // A synonym is found only by its beginning.
+    let found = crate::keymap::commands(&operator, "ickup");
+    assert!(found.is_empty() && help(&operator, "ickup").is_empty(), "{found:?}");
 }
 
 #[test]

@@ -35,6 +35,9 @@ fn the_cursor_follows_on_the_newest_row_and_otherwise_keeps_its_record() {
     assert_eq!(selected(&model), "b");
     tail(&mut model, &["d", "e"], false, 0);
     assert_eq!((selected(&model), model.data.log.arrived_above), ("b", 2));
+    press(&mut model, KeyCode::Char('k'));
+    press(&mut model, KeyCode::Char('k'));
+    assert_eq!((selected(&model), model.data.log.arrived_above), ("d", 1), "one was passed");
     press(&mut model, KeyCode::Char('G'));
     press(&mut model, KeyCode::Down);
     assert_eq!(selected(&model), "a");

@@ -64,6 +64,9 @@ fn there_is_a_tab_if_there_are_nodes() {
     let effects = press(&mut model, KeyCode::Char('0'));
     assert_eq!(subscribed(&effects).topics, [Topic::Account, Topic::Nodes]);
     assert!(model.tabs().any(|it| it == Screen::Nodes), "it is open, and says why it is empty");
+    press(&mut model, KeyCode::Char('d'));
+    let Some(Notice::Problem(problem)) = &model.notice else { panic!("{:?}", model.notice) };
+    assert_eq!(problem, "`nodes` is not available on this gateway");
 
     assert!(on_nodes().tabs().any(|it| it == Screen::Nodes));
     let mut member = signed_in(Role::Member);

@@ -3,6 +3,8 @@
 use secrecy::ExposeSecret;
 
 use super::*;
+use crate::model::catalogue::CatalogueModel;
+use crate::model::change::AddedRow;
 
 fn accounts() -> Model {
     let mut model = signed_in(Role::Operator);
@@ -342,7 +344,10 @@ fn the_cursor_goes_to_an_added_row_once_it_is_fetched() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('2'));
     load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
-    let added = || ChangeOutcome { added: Some("c".to_owned()), ..ChangeOutcome::default() };
+    let added = || {
+        let added = Some(AddedRow { screen: Screen::Keys, id: "c".to_owned() });
+        ChangeOutcome { added, ..ChangeOutcome::default() }
+    };
     let selected = |model: &Model| model.data.keys.current().map(|key| key.id.clone());
     update(&mut model, Message::Changed(Ok(added())));
     // A fetch that began before the change, and the clock, do not end the wait.
@@ -358,6 +363,16 @@ fn the_cursor_goes_to_an_added_row_once_it_is_fetched() {
     press(&mut model, KeyCode::Down);
     load(&mut model, Loaded::Keys(vec![key("a"), key("b"), key("c")]));
     assert_eq!(selected(&model).as_deref(), Some("b"), "the user moved the cursor before");
+    // The answer arrives on another screen, which has an entry with this id, too.
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b")]));
+    press(&mut model, KeyCode::Char('3'));
+    update(&mut model, Message::Changed(Ok(added())));
+    let entry = |id: &str| CatalogueModel { id: id.to_owned(), ..CatalogueModel::default() };
+    load(&mut model, Loaded::Models(vec![entry("a"), entry("c")]));
+    assert_eq!(model.data.models.current().unwrap().id, "a");
+    press(&mut model, KeyCode::Char('2'));
+    load(&mut model, Loaded::Keys(vec![key("a"), key("b"), key("c")]));
+    assert_eq!(selected(&model).as_deref(), Some("c"));
 }
 
 #[test]
