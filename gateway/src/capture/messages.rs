@@ -16,7 +16,7 @@ const MAX_REQUEST_BYTES: usize = 256 * 1024;
 const MAX_MESSAGES: usize = 12;
 
 /// The messages of one request, bounded in number and bytes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Messages {
     all: Vec<Message>,
     /// The memory of all heads and bodies, in bytes.
@@ -25,6 +25,7 @@ pub(super) struct Messages {
     secrets: Vec<SecretString>,
 }
 
+#[derive(Clone)]
 struct Message {
     kind: MessageKind,
     /// The upstream that it was sent to or came from.
