@@ -1,11 +1,12 @@
 //! Removes secrets from captured messages and from traced text.
 //!
 //! Bodies are searched as they are, in JSON or percent-encoding: characters may be escaped, also several times over where
-//! JSON contains JSON as a string ([`escapes`]). [`formats`] knows what looks like a secret, and [`split`] finds those
-//! that a stream splits over its events.
+//! JSON contains JSON as a string ([`escapes`]). [`formats`] knows what looks like a secret, [`split`] finds those that a
+//! stream splits over its events, and [`logprobs`] finds the tokens that would give a removed secret away.
 
 mod escapes;
 mod formats;
+mod logprobs;
 mod split;
 
 use std::ops::Range;
@@ -78,6 +79,7 @@ pub(super) fn body_without_secrets(body: &str, secrets: &[SecretString]) -> Stri
     let marked = |range| Removal { range, is_marked: true };
     let mut removals: Vec<_> = find_all(body, secrets, search).into_iter().map(marked).collect();
     removals.extend(split::removals(body, |text| find_all(text, secrets, search)));
+    removals.extend(logprobs::removals(body));
     without(body, removals)
 }
 
