@@ -153,7 +153,8 @@ impl CapturedRequest {
 
     /// Returns the messages so far, without secrets.
     pub fn messages(&self) -> Vec<WireMessage> {
-        let messages = self.lock();
+        // Searched without the lock, which a request in progress takes for each piece of a body.
+        let messages = self.lock().clone();
         messages.shown().collect()
     }
 
@@ -161,7 +162,8 @@ impl CapturedRequest {
     /// for its export.
     pub fn take_content(&self) -> Option<TracedContent> {
         let content = lock(self.content()?).take()?;
-        content.finish(self.lock().secrets())
+        let secrets = self.lock().secrets().to_vec();
+        content.finish(&secrets)
     }
 
     fn content(&self) -> Option<&ContentSlot> {

@@ -16,7 +16,7 @@ const MAX_REQUEST_BYTES: usize = 256 * 1024;
 const MAX_MESSAGES: usize = 12;
 
 /// The messages of one request, bounded in number and bytes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Messages {
     all: Vec<Message>,
     /// The memory of all heads and bodies, in bytes.
@@ -25,6 +25,7 @@ pub(super) struct Messages {
     secrets: Vec<SecretString>,
 }
 
+#[derive(Clone)]
 struct Message {
     kind: MessageKind,
     /// The upstream that it was sent to or came from.
@@ -57,16 +58,14 @@ impl Messages {
 
     /// Returns the messages without secrets.
     pub(super) fn shown(&self) -> impl Iterator<Item = WireMessage> {
-        let without_secrets =
-            |text: &str, is_cut| redaction::without_secrets(text, &self.secrets, is_cut);
+        let without_secrets = |line: &String| redaction::without_secrets(line, &self.secrets, true);
         self.all.iter().map(move |message| WireMessage {
             kind: message.kind,
             upstream: message.upstream.as_ref().map(ToString::to_string),
-            head: message.head.iter().map(|line| without_secrets(line, true)).collect(),
+            head: message.head.iter().map(without_secrets).collect(),
             body: redaction::body_without_secrets(
                 &String::from_utf8_lossy(&message.body),
                 &self.secrets,
-                message.body_bytes > message.body.len() as u64,
             ),
             body_bytes: message.body_bytes,
             kept_bytes: message.body.len() as u64,

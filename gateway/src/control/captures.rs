@@ -76,12 +76,14 @@ impl Control {
         if let Some(owner) = self.directory.find_account(request.account()) {
             caller.require_on(&owner, Permission::CaptureRequests)?;
         }
+        let (id, account) = (request.id().0.to_string(), request.account());
         self.write(Some(caller), move |control| async move {
-            let (action, id) = (AuditAction::RequestWire, request.id().0.to_string());
-            let audit = control.audit_entry(action, id, Some(request.account()), "");
+            let audit = control.audit_entry(AuditAction::RequestWire, id, Some(account), "");
             control.store.add_audit(&audit).await?;
-            Ok(request.messages())
+            Ok(())
         })
-        .await
+        .await?;
+        // Removing secrets takes a while; no other change waits for it.
+        Ok(request.messages())
     }
 }

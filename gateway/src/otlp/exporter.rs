@@ -63,15 +63,15 @@ pub struct Settings {
 /// A span that waits for the collector.
 struct WaitingSpan {
     span: Span,
-    /// What is known of the text in the span; `None` if it has none.
-    text: Option<SpanText>,
+    /// `None` if the span has no text of a prompt or an answer.
+    content: Option<ContentGuard>,
 }
 
-/// What is known of a text besides itself.
-struct SpanText {
+/// The key that opted in, and the budget that the span's text occupies.
+struct ContentGuard {
     /// The key that had opted in when the request arrived.
     key: KeyDigest,
-    /// What the text takes of its budget.
+    /// Returns the bytes to the budget when it is dropped.
     _permit: Arc<ContentPermit>,
 }
 
@@ -137,12 +137,12 @@ impl Exporter {
             Some(found.id.to_string())
         };
         let spans = traced().flat_map(|(record, trace)| {
-            let mut of_text = trace
+            let mut guard = trace
                 .content
                 .as_ref()
-                .map(|content| SpanText { key: content.key, _permit: content.permit.clone() });
+                .map(|content| ContentGuard { key: content.key, _permit: content.permit.clone() });
             let spans = spans::of(record, trace, model(record)).into_iter();
-            spans.map(move |span| WaitingSpan { span, text: of_text.take() })
+            spans.map(move |span| WaitingSpan { span, content: guard.take() })
         });
         // Made before the queue is locked.
         let spans: Vec<_> = spans.collect();
@@ -193,8 +193,8 @@ impl Exporter {
         while let Some(waiting) = self.spans.next(stop).await {
             let count = waiting.len();
             // Kept until the batch is delivered or dropped.
-            let (spans, texts): (_, Vec<_>) =
-                waiting.into_iter().map(|it| (it.span, it.text)).unzip();
+            let (spans, guards): (_, Vec<_>) =
+                waiting.into_iter().map(|it| (it.span, it.content)).unzip();
             let scope_spans =
                 vec![ScopeSpans { scope: Some(scope()), spans, schema_url: SCHEMA_URL.to_owned() }];
             let resource_spans = vec![ResourceSpans {
@@ -208,9 +208,9 @@ impl Exporter {
                 let of_scope = of_resource.flat_map(|it| &mut it.scope_spans);
                 let spans = of_scope.flat_map(|it| &mut it.spans);
                 let with_text =
-                    spans.zip(&texts).filter_map(|(span, it)| Some((span, it.as_ref()?)));
-                for (span, text) in with_text {
-                    if !directory.find_key(&text.key).is_some_and(|key| key.trace_content) {
+                    spans.zip(&guards).filter_map(|(span, it)| Some((span, it.as_ref()?)));
+                for (span, guard) in with_text {
+                    if !directory.find_key(&guard.key).is_some_and(|key| key.trace_content) {
                         spans::remove_text(span);
                     }
                 }

@@ -156,7 +156,8 @@ pub async fn forward(
     let tried = {
         let mut trying = pin!(forwarding.try_targets(Targets { app, order, outgoing }));
         poll_fn(|context| {
-            // The end of a stream that the client has begun to read says what is charged, which the request knows.
+            // Returns the request instead of being dropped, so that the last event of a Responses stream can report the
+            // usage that is charged.
             if stream && app.cancellations.is_cancelled(id) {
                 return Poll::Ready(Err(Refusal::RequestCancelled.into()));
             }

@@ -437,7 +437,7 @@ impl Relay {
             return Poll::Ready(());
         }
         if let Source::Waiting(pending) = &mut self.source {
-            // It ends because it is cancelled, too, and returns the request.
+            // `forward` also ends on cancellation, and returns the request.
             let forwarded = ready!(pending.forwarding.as_mut().poll(context));
             self.forwarded(forwarded);
             self.failure = Some(Refusal::RequestCancelled.into());

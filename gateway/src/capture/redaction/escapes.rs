@@ -29,6 +29,10 @@ pub(super) fn decode_escape(text: &str) -> Option<(char, &str)> {
         }
         None => return None,
     };
+    // `from_str_radix` also takes a sign.
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
     let code = u32::from_str_radix(digits, 16).ok()?;
     Some((char::from_u32(code)?, after))
 }
@@ -48,4 +52,50 @@ pub(super) fn skip_text<'a>(text: &'a str, expected: &str) -> Option<&'a str> {
 pub(super) fn next_char(text: &str) -> Option<(char, &str)> {
     let plain = || Some((text.chars().next()?, &text[text.chars().next()?.len_utf8()..]));
     decode_escape(text).or_else(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_undone_if_they_have_hexadecimal_digits() {
+        for (text, expected) in [
+            ("%2Dx", Some(('-', "x"))),
+            ("\\u00e9x", Some(('é', "x"))),
+            ("\\\\\\u002D", Some(('-', ""))),
+            ("%+f", None),
+            ("\\u+02d", None),
+            ("\\u-02d", None),
+            ("%2", None),
+            ("%é", None),
+            ("\\u00é", None),
+            // One half of a pair.
+            ("\\ud83d", None),
+            ("\\n", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(decode_escape(text), expected, "{text}");
+        }
+        // Every cut of a text with escapes is passed to its end.
+        let text = "a\\\\\\\\u00e9%C3é\\\"\\ud83d\\u0022%%2\\";
+        for (end, _) in text.char_indices() {
+            let cut = &text[..end];
+            assert_eq!(skip_while(cut, |_| true), "", "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_character_is_found_in_each_form() {
+        for text in ["\"x", "\\\"x", "\\\\\\\"x", "\\u0022x", "%22x"] {
+            assert_eq!(skip_char(text, '"'), Some("x"));
+        }
+        assert_eq!(skip_text("%2d\\u002d-x", "---"), Some("x"));
+        for text in ["", "\\", "x", "%2", "\\u002"] {
+            assert_eq!(skip_char(text, '"'), None, "{text}");
+        }
+        let many = "\\".repeat(MAX_BACKSLASHES + 1) + "\"";
+        assert_eq!(skip_char(&many, '"'), None);
+    }
 }

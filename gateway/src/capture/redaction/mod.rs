@@ -1,11 +1,12 @@
 //! Removes secrets from captured messages and from traced text.
 //!
 //! Bodies are searched as they are, in JSON or percent-encoding: characters may be escaped, also several times over where
-//! JSON contains JSON as a string ([`escapes`]). [`formats`] knows what looks like a secret, and [`split`] finds those
-//! that a stream splits over its events.
+//! JSON contains JSON as a string ([`escapes`]). [`formats`] knows what looks like a secret, [`split`] finds those that a
+//! stream splits over its events, and [`logprobs`] finds the tokens that would give a removed secret away.
 
 mod escapes;
 mod formats;
+mod logprobs;
 mod split;
 
 use std::ops::Range;
@@ -36,6 +37,15 @@ const MIN_CUT_CHARS: usize = 4;
 /// The length of the longest escape without repeated backslashes, in bytes.
 const MAX_ESCAPE_BYTES: usize = "\\u002d".len();
 
+/// How a text is searched.
+#[derive(Clone, Copy)]
+struct Search {
+    /// Whether it is JSON, where a quote that is not escaped ends a string.
+    is_json: bool,
+    /// Whether it is the beginning of a longer text; then it may end in the beginning of a secret.
+    is_cut: bool,
+}
+
 /// A part of a text that is not shown.
 struct Removal {
     /// Its bytes.
@@ -57,15 +67,19 @@ pub(super) fn shown_headers(headers: &HeaderMap) -> impl Iterator<Item = String>
 /// a longer one; then it may end in the beginning of a secret.
 pub(super) fn without_secrets(text: &str, secrets: &[SecretString], is_cut: bool) -> String {
     let marked = |range| Removal { range, is_marked: true };
-    without(text, find_all(text, secrets, is_cut).into_iter().map(marked).collect())
+    let search = Search { is_json: false, is_cut };
+    without(text, find_all(text, secrets, search).into_iter().map(marked).collect())
 }
 
 /// Like [`without_secrets`], for the body of a message. If it is an event stream, secrets that are split over events are
-/// removed, too, and so is an incomplete event at its end, which may have the rest of one.
-pub(super) fn body_without_secrets(body: &str, secrets: &[SecretString], is_cut: bool) -> String {
+/// removed, too, and so is an incomplete event at its end, which may have the rest of one. The body and the texts of a
+/// stream may end in the beginning of a secret: a stream may be in progress, break off, or reach a limit of tokens.
+pub(super) fn body_without_secrets(body: &str, secrets: &[SecretString]) -> String {
+    let search = Search { is_json: true, is_cut: true };
     let marked = |range| Removal { range, is_marked: true };
-    let mut removals: Vec<_> = find_all(body, secrets, is_cut).into_iter().map(marked).collect();
-    removals.extend(split::removals(body, |text| find_all(text, secrets, is_cut)));
+    let mut removals: Vec<_> = find_all(body, secrets, search).into_iter().map(marked).collect();
+    removals.extend(split::removals(body, |text| find_all(text, secrets, search)));
+    removals.extend(logprobs::removals(body));
     without(body, removals)
 }
 
@@ -89,7 +103,7 @@ fn without(text: &str, mut removals: Vec<Removal>) -> String {
 }
 
 /// Returns where `secrets` are in a text, and what looks like one, in ascending order.
-fn find_all(text: &str, secrets: &[SecretString], is_cut: bool) -> Vec<Range<usize>> {
+fn find_all(text: &str, secrets: &[SecretString], search: Search) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut rest = text;
     let mut boundary = Boundary::default();
@@ -97,11 +111,11 @@ fn find_all(text: &str, secrets: &[SecretString], is_cut: bool) -> Vec<Range<usi
         // Of two secrets, one may be the beginning of the other.
         let after_secret = secrets
             .iter()
-            .filter_map(|secret| skip_secret(rest, secret.expose_secret(), is_cut))
+            .filter_map(|secret| skip_secret(rest, secret.expose_secret(), search.is_cut))
             .min_by_key(|after| after.len());
         let secret = after_secret.map(|after| (rest, after));
         if let Some((secret, after)) =
-            secret.or_else(|| formats::find(rest, boundary.is_here(), is_cut))
+            secret.or_else(|| formats::find(rest, boundary.is_here(), search))
         {
             found.push(text.len() - secret.len()..text.len() - after.len());
             rest = after;
@@ -156,6 +170,8 @@ fn skip_secret<'a>(text: &'a str, secret: &str, is_cut: bool) -> Option<&'a str>
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -220,5 +236,27 @@ mod tests {
         }
         assert_eq!(without_secrets("a pas", &secrets, true), "a pas");
         assert_eq!(without_secrets("none", &[String::new().into()], true), "none");
+    }
+    proptest! {
+        #[test]
+        fn no_text_is_refused(
+            pieces in prop::collection::vec(prop_oneof![
+                prop::sample::select(&[
+                    "\\", "\\\\", "%", "\\u", "\\u00", "%2", "%+f", "\"", "\n", "data: {\"index\":", "\"delta\":\"", "\"}\n",
+                    "\"logprobs\":[", "]", "{", "}", "://", ":", "@h", "%3A%2F%2F", "-----BEGIN PRIVATE KEY-----",
+                    "-----END ", "Bearer ", "sk-", "secret_key=", "pass/", "é",
+                ][..]).prop_map(str::to_owned),
+                "[A-Za-z0-9+/]{0,20}",
+                any::<String>(),
+            ], 0..24),
+        ) {
+            let secrets = ["pass/é\\".into()];
+            let text = pieces.concat();
+            for is_cut in [false, true] {
+                prop_assert!(without_secrets(&text, &secrets, is_cut).len() <= 4 * text.len());
+            }
+            let shown = body_without_secrets(&text, &secrets);
+            prop_assert!(shown.len() <= 4 * text.len(), "{shown}");
+        }
     }
 }

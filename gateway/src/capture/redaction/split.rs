@@ -3,10 +3,11 @@
 //! An event has a piece of text as a string at some place of its JSON, such as `choices[0].delta.content`. The pieces
 //! at one place are searched as one text.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::ops::Range;
 
+use foldhash::fast::RandomState;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -15,12 +16,20 @@ use super::Removal;
 
 /// The depth to which strings are looked for.
 const MAX_DEPTH: usize = 16;
+/// The length of the longest index, in bytes.
+const MAX_INDEX_BYTES: usize = 10;
+/// The length of the longest type of an event that is looked at, in bytes.
+const MAX_TYPE_BYTES: usize = 128;
 
-/// The strings of the events of a body, by their place. Ranges are those of the escaped text in the body.
+/// The strings of the events of a body, each with its place. Ranges are those of the escaped text in the body.
 struct Pieces<'a> {
     body: &'a str,
-    by_place: BTreeMap<String, Vec<Range<usize>>>,
+    all: Vec<(Place, Range<usize>)>,
+    hasher: RandomState,
 }
+
+/// The hash of the names and the indices that lead to a value, which may be long and deep.
+type Place = u64;
 
 /// The members of an object, in their order.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
@@ -28,7 +37,7 @@ struct Members<'a>(Vec<(String, &'a RawValue)>);
 /// Returns what is to be removed from a body because `find` finds it in the joined pieces, and the incomplete event at
 /// the end; nothing if the body is no event stream.
 pub(super) fn removals(body: &str, find: impl Fn(&str) -> Vec<Range<usize>>) -> Vec<Removal> {
-    let mut pieces = Pieces { body, by_place: BTreeMap::new() };
+    let mut pieces = Pieces { body, all: Vec::new(), hasher: RandomState::default() };
     let mut removals = Vec::new();
     let mut at = 0;
     for line in body.split_inclusive(['\n', '\r']) {
@@ -36,7 +45,7 @@ pub(super) fn removals(body: &str, find: impl Fn(&str) -> Vec<Range<usize>>) -> 
         at = range.end;
         let Some(data) = line.strip_prefix("data:") else { continue };
         match serde_json::from_str::<&RawValue>(data) {
-            Ok(json) => pieces.read(json, &mut String::new(), 0),
+            Ok(json) => pieces.read(json, 0, 0),
             Err(_) if line.ends_with(['\n', '\r']) || "[DONE]".starts_with(data.trim()) => {}
             Err(_) => {
                 let data = range.end - data.trim_start().len()..range.end;
@@ -44,16 +53,21 @@ pub(super) fn removals(body: &str, find: impl Fn(&str) -> Vec<Range<usize>>) -> 
             }
         }
     }
-    for ranges in pieces.by_place.values() {
+    // Stable: the pieces of a place stay in their order.
+    pieces.all.sort_by_key(|(place, _)| *place);
+    for ranges in pieces.all.chunk_by(|(one, _), (other, _)| one == other) {
+        let ranges = || ranges.iter().map(|(_, range)| range);
         // What each event repeats, such as its id, is no piece of a text.
-        if ranges.iter().all(|range| body[range.clone()] == body[ranges[0].clone()]) {
+        let mut texts = ranges().map(|range| &body[range.clone()]);
+        let first = texts.next();
+        if texts.all(|text| Some(text) == first) {
             continue;
         }
-        let text: String = ranges.iter().map(|range| &body[range.clone()]).collect();
+        let text: String = ranges().map(|range| &body[range.clone()]).collect();
         for found in find(&text) {
             let mut at = 0;
             let mut is_marked = true;
-            for range in ranges {
+            for range in ranges() {
                 let length = range.len();
                 let start = found.start.clamp(at, at + length) - at;
                 let end = found.end.clamp(at, at + length) - at;
@@ -73,44 +87,44 @@ pub(super) fn removals(body: &str, find: impl Fn(&str) -> Vec<Range<usize>>) -> 
 
 impl<'a> Pieces<'a> {
     /// Reads the strings of a value at `place`.
-    fn read(&mut self, json: &'a RawValue, place: &mut String, depth: usize) {
+    fn read(&mut self, json: &'a RawValue, place: Place, depth: usize) {
         let text = json.get();
         match text.as_bytes()[0] {
             b'"' => {
                 let start = text.as_ptr().addr() - self.body.as_ptr().addr();
                 let range = start + 1..start + text.len() - 1;
-                self.by_place.entry(place.clone()).or_default().push(range);
+                self.all.push((place, range));
             }
             b'{' if depth < MAX_DEPTH => {
                 let Ok(Members(members)) = serde_json::from_str(text) else { return };
-                let before = place.len();
-                // Which of several texts it is. The type is that of an event, such as of a difference.
+                let mut place = place;
                 for (name, value) in &members {
-                    if name.ends_with("index") || (depth == 0 && name == "type") {
-                        place.push_str(value.get());
+                    // Indices tell parallel texts apart, as does the event type, e.g. `response.output_text.delta`.
+                    if name.ends_with("index") && is_index(value.get())
+                        || depth == 0 && name == "type" && value.get().len() <= MAX_TYPE_BYTES
+                    {
+                        place = self.hasher.hash_one((place, value.get()));
                     }
                 }
-                let with_index = place.len();
                 for (name, value) in members {
-                    place.push('.');
-                    place.push_str(&name);
-                    self.read(value, place, depth + 1);
-                    place.truncate(with_index);
+                    self.read(value, self.hasher.hash_one((place, name)), depth + 1);
                 }
-                place.truncate(before);
             }
             b'[' if depth < MAX_DEPTH => {
                 let elements: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
-                let before = place.len();
-                place.push_str("[]");
+                let place = self.hasher.hash_one((place, "[]"));
                 for element in elements {
                     self.read(element, place, depth + 1);
                 }
-                place.truncate(before);
             }
             _ => {}
         }
     }
+}
+
+/// Returns whether a JSON text is a number that may be an index.
+fn is_index(json: &str) -> bool {
+    json.len() <= MAX_INDEX_BYTES && json.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 // === impl Members ===
@@ -140,9 +154,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::body_without_secrets;
+    use super::*;
 
     fn shown(body: &str) -> String {
-        body_without_secrets(body, &["upstream/secret".into()], false)
+        body_without_secrets(body, &["upstream/secret".into()])
     }
 
     fn chat(index: u32, text: &str) -> String {
@@ -205,6 +220,38 @@ mod tests {
         let expected =
             responses(text, "[redacted]") + &responses(summary, ", ") + &responses(text, "");
         assert_eq!(shown(&body), expected);
+    }
+
+    #[test]
+    fn places_have_a_constant_size() {
+        let members: Vec<_> = (0..3_000).map(|name| format!(",\"{name}\":\"\"")).collect();
+        let members = members.concat();
+        let long = "x".repeat(32 * 1024);
+        let body = format!("data: {{\"index\":\"{long}\",\"type\":\"{long}\"{members}}}\n");
+        let mut pieces = Pieces { body: &body, all: Vec::new(), hasher: RandomState::default() };
+        let json = serde_json::from_str(&body["data:".len()..]).unwrap();
+        pieces.read(json, 0, 0);
+        assert_eq!(pieces.all.len(), 3_002);
+        // An index that is none, and a long type, tell no texts apart.
+        let event = |index: &str, kind: &str, text: &str| {
+            format!("data: {{\"index\":{index},\"type\":\"{kind}\",\"text\":\"{text}\"}}\n")
+        };
+        let stream = |texts: [&str; 2]| {
+            let kinds = ["y", "z"].map(|end| long.clone() + end);
+            event("\"1\"", &kinds[0], texts[0]) + &event("12345678901", &kinds[1], texts[1])
+        };
+        assert_eq!(shown(&stream(["upstream", "/secret"])), stream(["[redacted]", ""]));
+    }
+
+    #[test]
+    fn a_stream_may_end_in_the_beginning_of_a_secret() {
+        let stream = |texts: [&str; 2]| texts.map(|text| chat(0, text)).concat();
+        for (texts, expected) in [
+            (["it is upst", "ream/"], ["it is [redacted]", ""]),
+            (["at postgres://u", ":pas"], ["at postgres://u", ":[redacted]"]),
+        ] {
+            assert_eq!(shown(&stream(texts)), stream(expected));
+        }
     }
 
     #[test]
