@@ -232,8 +232,8 @@ impl RetentionTask {
     }
 }
 
-/// Prepares the store for the records of the next days. Must be called before the first record is written; sweeps
-/// repeat it.
+/// Prepares the store for the records of the next days. Should be called before the first record is written; without
+/// it, records go to the default partition. Sweeps repeat it.
 pub async fn prepare_days(store: &dyn Store, keep: RecordRetention) {
     if let Err(error) = store.prepare_days(keep.keep_for).await {
         let error: &dyn std::error::Error = &error;

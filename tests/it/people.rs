@@ -137,6 +137,37 @@ async fn reads_of_other_peoples_content_are_audited() {
     assert!(own.iter().any(|it| it.action == "responses.export" && it.actor == "operator"));
 }
 
+/// Regression test: support could read the prompts and answers of accounts with greater roles.
+#[tokio::test]
+async fn stored_responses_of_greater_roles_are_not_exported() {
+    let product = Product::start().await;
+    let operator = product.operator().await;
+    let (sue, deputy) = (product.member("sue").await, product.member("deputy").await);
+    product.member("alice").await;
+    for (account, role) in [("sue", v1::Role::Support), ("deputy", v1::Role::Operator)] {
+        let request = v1::GrantRoleRequest { account: account.to_owned(), role: role.into() };
+        operator.accounts().grant_role(request).await.unwrap();
+    }
+    let export = async |by: &Session, account: &str| {
+        let request = v1::ExportResponsesRequest { account: account.to_owned() };
+        by.usage().export_responses(request).await.map(drop)
+    };
+    for (by, account, above) in
+        [(&sue, "deputy", "operator"), (&sue, "operator", "owner"), (&deputy, "operator", "owner")]
+    {
+        let refused = export(by, account).await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+        let role = format!("the account `{account}` has the role `{above}`, which is above");
+        assert!(refused.message().contains(&role), "{refused}");
+    }
+    for (by, account) in [(&sue, "alice"), (&sue, "sue"), (&deputy, "sue"), (&operator, "deputy")] {
+        export(by, account).await.unwrap();
+    }
+    let made = log(&operator, "").await.into_iter().filter(|it| it.action == "responses.export");
+    let objects: Vec<_> = made.map(|it| it.object).collect();
+    assert_eq!(objects, ["deputy", "sue", "alice"]);
+}
+
 #[tokio::test]
 async fn a_removed_person_loses_its_sessions_and_keeps_its_keys_and_its_name_in_the_log() {
     let product = Product::start().await;

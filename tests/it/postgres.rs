@@ -74,6 +74,11 @@ async fn backups_are_left_to_the_tools_of_postgres() {
         Ok(answer) => answer.into_inner().message().await.unwrap_err(),
     };
     assert!(refused.message().contains("pg_dump"), "{refused}");
+    // Nothing was copied, so the audit log does not say so.
+    let log = operator.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap();
+    let entries = log.into_inner().entries;
+    assert!(!entries.is_empty());
+    assert!(entries.iter().all(|entry| entry.action != "database.backup"), "{entries:?}");
     gateway.stop().await;
     database.remove().await;
 }

@@ -6,6 +6,7 @@ mod proxy;
 
 use std::path::Path;
 
+use proto::client::Connection;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::{
     AddUpstreamRequest, ClientCertificate, CredentialList, Deadlines, ListUpstreamsRequest,
@@ -65,7 +66,7 @@ struct UpstreamRecord {
 pub(super) async fn run(shell: &mut Shell<'_>, command: UpstreamCommand) -> Result<(), Failure> {
     match command {
         UpstreamCommand::List => {
-            let upstreams = fetch(shell).await?;
+            let upstreams = fetch(shell.connect().await?).await?;
             shell.output.many(&upstreams)
         }
         UpstreamCommand::Show(input) => show(shell, input).await,
@@ -78,8 +79,7 @@ pub(super) async fn run(shell: &mut Shell<'_>, command: UpstreamCommand) -> Resu
 }
 
 /// Fetches all upstreams with their health.
-async fn fetch(shell: &mut Shell<'_>) -> Result<Vec<UpstreamRecord>, Failure> {
-    let connection = shell.connect().await?;
+async fn fetch(connection: Connection) -> Result<Vec<UpstreamRecord>, Failure> {
     let mut client = UpstreamServiceClient::new(connection.clone());
     let answer = client.list_upstreams(ListUpstreamsRequest {}).await?.into_inner();
     // Upstreams are listed even if the gateway does not report their health.
@@ -98,7 +98,8 @@ async fn fetch(shell: &mut Shell<'_>) -> Result<Vec<UpstreamRecord>, Failure> {
 }
 
 async fn show(shell: &mut Shell<'_>, input: Show) -> Result<(), Failure> {
-    let found = fetch(shell).await?.into_iter().find(|upstream| upstream.name == input.name);
+    let upstreams = fetch(shell.connect().await?).await?;
+    let found = upstreams.into_iter().find(|upstream| upstream.name == input.name);
     shell.output.one(&require_listed(found, "upstream", &input.name)?)
 }
 
@@ -195,11 +196,14 @@ async fn remove(shell: &mut Shell<'_>, input: Remove) -> Result<(), Failure> {
 }
 
 async fn reset(shell: &mut Shell<'_>, Reset { name }: Reset) -> Result<(), Failure> {
-    let mut client = UpstreamServiceClient::new(shell.connect().await?);
+    let connection = shell.connect().await?;
+    let mut client = UpstreamServiceClient::new(connection.clone());
     client.reset_upstream(ResetUpstreamRequest { name: name.clone() }).await?;
     shell.output.note(&format!("requests go to upstream {name} again, on this gateway"));
-    // Another operator may have removed it meanwhile.
-    let found = fetch(shell).await?.into_iter().find(|upstream| upstream.name == name);
+    // Read over the same connection, so that it is the state on the gateway that was reset. The reset has succeeded,
+    // whatever the outcome; another operator may have removed the upstream meanwhile.
+    let upstreams = fetch(connection).await.unwrap_or_default();
+    let found = upstreams.into_iter().find(|upstream| upstream.name == name);
     found.map_or(Ok(()), |upstream| shell.output.one(&upstream))
 }
 

@@ -1,5 +1,7 @@
 //! Tests of `ctl upstream …`, `ctl model …` and `ctl plan …`.
 
+use tonic::Code;
+
 use crate::harness::signed_in;
 
 #[tokio::test]
@@ -73,6 +75,21 @@ async fn upstreams_are_listed_with_their_problems_and_removed() {
     let result = user.ctl("upstream remove example").await;
     assert_eq!((result.code, &*result.out, &*result.err), (0, "", "removed upstream example\n"));
     assert_eq!(fake.last().message, r#"RemoveUpstreamRequest { name: "example" }"#);
+}
+
+/// Regression test: the command failed although the upstream was reset.
+#[tokio::test]
+async fn a_reset_succeeds_even_if_the_upstream_cannot_be_read_afterwards() {
+    let (fake, user) = signed_in().await;
+    let reset = user.ctl("upstream reset example -o json").await.ok();
+    assert!(
+        reset.contains(r#""name":"example""#) || reset.contains(r#""name": "example""#),
+        "{reset}"
+    );
+    fake.refuse("ListUpstreams", Code::Unavailable, "shutting down");
+    let result = user.ctl("upstream reset example -o json").await;
+    assert_eq!((result.code, &*result.out), (0, ""));
+    assert_eq!(result.err, "requests go to upstream example again, on this gateway\n");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use super::background::reload_on_hangup;
 use super::monitoring::Monitoring;
 use super::{Core, Startup};
 use crate::config::{RereadSettings, SettingsInUse};
-use crate::control::reload::{ChangedSettings, ReadSettings};
+use crate::control::reload::{CurrentSettings, SettingsReader};
 use crate::control::{ApiAddress, Control, Parts};
 use crate::fleet::Follower;
 use crate::http::handler::EdgeState;
@@ -87,13 +87,13 @@ fn settings_reader(
     in_use: SettingsInUse,
     edge: Arc<EdgeState>,
     retention: Arc<ArcSwap<RetentionSettings>>,
-) -> ReadSettings {
+) -> SettingsReader {
     let in_use = Arc::new(ArcSwap::from_pointee(in_use));
     Arc::new(move || {
         let RereadSettings { live, changed, need_restart, in_use: new } =
             in_use.load_full().read_again()?;
         let (edge, retention, in_use) = (edge.clone(), retention.clone(), in_use.clone());
-        Ok(ChangedSettings {
+        Ok(CurrentSettings {
             registration: live.registration,
             registrations_per_hour: live.registrations_per_hour,
             trial_daily: live.trial_daily,

@@ -206,6 +206,7 @@ impl EdgeSettings {
                 )?,
                 next: duration("next_request_seconds", self.next_request_seconds, timeouts.next)?,
                 idle: duration("idle_seconds", self.idle_seconds, timeouts.idle)?,
+                hang_up: timeouts.hang_up,
             },
             body_pace: BodyPace {
                 timeout: duration("body_seconds", self.body_seconds, pace.timeout)?,

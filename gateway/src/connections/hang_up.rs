@@ -2,6 +2,9 @@
 //!
 //! hyper reads during a request only while it has nothing of the next one. If the client has sent some of that, its end
 //! would stay unnoticed behind these bytes until an answer is written, and the upstream would go on in vain.
+//!
+//! Only Linux reports a client that has closed its sending side; other systems report one that has reset the connection
+//! or whose both directions are closed.
 
 use std::os::fd::AsFd;
 
@@ -38,6 +41,7 @@ mod tests {
         let (client, server) = connect();
         assert!(!has_hung_up(&server));
         client.shutdown(Shutdown::Write).unwrap();
+        #[cfg(target_os = "linux")]
         assert!(has_hung_up(&server));
         let (client, server) = connect();
         rustix::net::sockopt::set_socket_linger(&client, Some(std::time::Duration::ZERO)).unwrap();

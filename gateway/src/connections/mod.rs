@@ -23,7 +23,7 @@ pub use stall::StallTimer;
 
 use std::time::Duration;
 
-/// How long a client may take to send a request.
+/// How long a client may take to send a request, and how soon its end is noticed during one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTimeouts {
     /// From its connection to its first request, TLS handshake included.
@@ -33,6 +33,9 @@ pub struct RequestTimeouts {
     /// How long an HTTP/2 connection may be without requests. It may take twice as long, because it is checked
     /// once per interval.
     pub idle: Duration,
+    /// The interval in which a connection of HTTP/1 is checked during a request for a client that has hung up behind bytes that
+    /// it had sent. Not a setting.
+    pub hang_up: Duration,
 }
 
 impl Default for RequestTimeouts {
@@ -41,6 +44,7 @@ impl Default for RequestTimeouts {
             first: Duration::from_secs(20),
             next: Duration::from_secs(30),
             idle: Duration::from_mins(5),
+            hang_up: Duration::from_secs(5),
         }
     }
 }

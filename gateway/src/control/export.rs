@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures_util::{Stream, stream};
 use tokio_util::sync::CancellationToken;
 
+use super::access::Permission;
 use super::usage::{RecordView, RequestQuery};
 use super::{Caller, Control, ControlError};
 use domain::audit::AuditAction;
@@ -64,12 +65,13 @@ impl Control {
 
 impl Control {
     /// Streams the stored responses of an account (a name or id), oldest first, without the ids of
-    /// their items. An error is the last item, as in [`Self::export_requests`]. The audit log has the export of an account
-    /// that is not the caller's.
+    /// their items. An error is the last item, as in [`Self::export_requests`]. Exports of an account that is not the
+    /// caller's are recorded in the audit log.
     ///
     /// # Errors
     /// [`ControlError::NotFound`] if the account does not exist or the caller may not see it,
-    /// [`ControlError::Forbidden`] for people that are not admins: it has what the others asked and were answered;
+    /// [`ControlError::Forbidden`] for people that are not admins, because it has what the others asked and were answered, and
+    /// for an account with a greater role than the caller's;
     /// [`ControlError::Store`] if the audit log cannot be written.
     pub async fn export_responses(
         self: &Arc<Self>,
@@ -82,6 +84,7 @@ impl Control {
         let (account, name) = (found.id, found.name.clone());
         caller.require_admin("export stored responses")?;
         if account != caller.account.id {
+            caller.require_on(&found, Permission::ReadAll)?;
             self.write(Some(caller), move |control| async move {
                 let action = AuditAction::ResponsesExport;
                 let audit = control.audit_entry(action, name, Some(account), "");

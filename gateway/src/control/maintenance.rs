@@ -14,12 +14,15 @@ impl Control {
     }
 
     /// Copies the store and checks the copy. Contains the requests that ended before the call,
-    /// unless the store fails to write them. The audit log has it, also in the copy.
+    /// unless the store fails to write them. The copy is recorded in the audit log before it is made, so that the copy
+    /// contains the entry, and so that nothing leaves the gateway unrecorded: a store that cannot be written is not copied.
     ///
     /// # Errors
-    /// [`ControlError::Forbidden`] for members, [`ControlError::Store`] if the store fails.
+    /// [`ControlError::Forbidden`] for members, [`ControlError::Store`] if the store fails, and without an entry in the audit log
+    /// if it cannot be copied by the gateway.
     pub async fn backup(self: &Arc<Self>, caller: &Caller) -> Result<StoreCopy, ControlError> {
         caller.require(Permission::CopyStore)?;
+        self.store.check_copyable()?;
         self.write(Some(caller), |control| async move {
             let audit = control.audit_entry(AuditAction::DatabaseBackup, "database", None, "");
             Ok(control.store.add_audit(&audit).await?)

@@ -89,7 +89,7 @@ pub use identity::Identity;
 
 use passwords::Passwords;
 use registration_limiter::RegistrationLimiter;
-use reload::ReadSettings;
+use reload::SettingsReader;
 use sign_in::SignInTracker;
 use traffic::{InFlightCache, Traffic};
 
@@ -122,7 +122,7 @@ pub struct Control {
     data_dir: PathBuf,
     seal_key: SealKeySource,
     tls: Option<Arc<ServerTls>>,
-    read_settings: Option<ReadSettings>,
+    read_settings: Option<SettingsReader>,
     api: ApiAddress,
     upstream_clients: Arc<UpstreamClients>,
     limiter: Arc<Limiter>,
@@ -179,7 +179,7 @@ pub struct Parts {
     /// The TLS of the gateway's listeners.
     pub tls: Option<Arc<ServerTls>>,
     /// Reads the settings for a reload; `None` if they cannot be read again.
-    pub read_settings: Option<ReadSettings>,
+    pub read_settings: Option<SettingsReader>,
     /// The address of the API.
     pub api: ApiAddress,
     /// The HTTP clients of the upstreams.

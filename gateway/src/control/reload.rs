@@ -9,10 +9,10 @@ use domain::id::UpstreamName;
 use domain::money::Nanos;
 
 /// Reads the settings as they are now, validates them, and compares them with those in use. May block.
-pub type ReadSettings = Arc<dyn Fn() -> anyhow::Result<ChangedSettings> + Send + Sync>;
+pub type SettingsReader = Arc<dyn Fn() -> anyhow::Result<CurrentSettings> + Send + Sync>;
 
 /// The settings as they are now.
-pub struct ChangedSettings {
+pub struct CurrentSettings {
     /// The registration mode.
     pub registration: Registration,
     /// The registrations per hour from one client address; zero means no limit.
@@ -139,7 +139,7 @@ impl Control {
     }
 
     /// Applies the settings that need no restart. Returns the names of the changed ones, and of those that need one.
-    fn apply(&self, settings: ChangedSettings) -> (Vec<String>, Vec<String>) {
+    fn apply(&self, settings: CurrentSettings) -> (Vec<String>, Vec<String>) {
         self.registration.store(Arc::new(settings.registration));
         self.registration_limiter.set_limit(settings.registrations_per_hour);
         self.trial_daily.store(Arc::new(settings.trial_daily));

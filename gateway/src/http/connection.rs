@@ -22,15 +22,12 @@ use tokio_util::task::TaskTracker;
 use super::body::Reply;
 use super::shutdown::{Phase, PhaseWatch, Shutdown};
 use crate::cancellation::Cancellations;
-use crate::connections::{Activity, ActivityGuard, StallTimer};
+use crate::connections::{Activity, ActivityGuard, RequestTimeouts, StallTimer};
 use crate::timers::IdleTimeout;
 use domain::refusal::Refusal;
 
 /// How long an idle connection may take to end after it was asked to.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How often it is checked during a request of HTTP/1 whether its client has hung up. Usually hyper notices at once.
-const HANG_UP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// An answer over HTTP/2 up to this length, in bytes, counts as sent once hyper has it: it fits into the smallest window
 /// that clients have.
@@ -108,15 +105,16 @@ pub(super) struct ClientBody {
 // === impl ServedConnection ===
 
 impl<C> ServedConnection<C> {
-    /// Creates a connection that ends when it has had no request for `idle_timeout` to twice that.
+    /// Creates a connection that ends when it has had no request for `idle` of `timeouts` to twice that.
     pub(super) fn new(
         connection: C,
         activity: Arc<Activity>,
         shutdown: &Shutdown,
-        idle_timeout: Duration,
+        timeouts: RequestTimeouts,
     ) -> Self {
         let (connection, phase) = (Box::pin(connection), shutdown.watch());
-        let (idle, hang_up) = (IdleWatch::Off, IdleTimeout::new(HANG_UP_INTERVAL));
+        let (idle, hang_up) = (IdleWatch::Off, IdleTimeout::new(timeouts.hang_up));
+        let idle_timeout = timeouts.idle;
         let awaits_last_request = false;
         Self { connection, activity, phase, awaits_last_request, idle_timeout, idle, hang_up }
     }
@@ -320,6 +318,10 @@ mod tests {
     use super::*;
     use crate::http::protocol_io::ProtocolIo;
 
+    fn never_idle() -> RequestTimeouts {
+        RequestTimeouts { idle: Duration::MAX, ..RequestTimeouts::default() }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_connection_ends_gracefully_when_nobody_is_waited_for() {
         let (_client, server) = tokio::io::duplex(1_024);
@@ -329,8 +331,7 @@ mod tests {
         let builder = auto::Builder::new(TokioExecutor::new());
         let connection = builder.serve_connection(TokioIo::new(server), service).into_owned();
         let shutdown = Shutdown::new(Arc::default());
-        let connection =
-            ServedConnection::new(connection, Arc::default(), &shutdown, Duration::MAX);
+        let connection = ServedConnection::new(connection, Arc::default(), &shutdown, never_idle());
         shutdown.enter(Phase::Draining);
         shutdown.enter(Phase::Ending);
         let ended = tokio::time::timeout(Duration::from_mins(1), connection).await;
@@ -361,7 +362,7 @@ mod tests {
         let builder = auto::Builder::new(TokioExecutor::new());
         let connection = builder.serve_connection(TokioIo::new(io), service).into_owned();
         let request = activity.begin();
-        let connection = ServedConnection::new(connection, activity, &shutdown, Duration::MAX);
+        let connection = ServedConnection::new(connection, activity, &shutdown, never_idle());
         let mut connection = std::pin::pin!(connection);
         let mut waiting = async |time| tokio::time::timeout(time, connection.as_mut()).await;
         assert!(waiting(Duration::from_secs(10)).await.is_err());

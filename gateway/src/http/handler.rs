@@ -125,7 +125,7 @@ impl Handler {
         head: &Parts,
         incoming: Incoming,
     ) -> Response<Reply> {
-        if let Some(response) = self.answer_without_key(head) {
+        if let Some(response) = self.answer_before_authentication(head) {
             return response;
         }
         let path = head.uri.path();
@@ -173,8 +173,8 @@ impl Handler {
         response
     }
 
-    /// Answers a request that needs no key: an ambiguous one, a preflight request, or a health check.
-    fn answer_without_key(&self, head: &Parts) -> Option<Response<Reply>> {
+    /// Answers what is decided before authentication: an ambiguous request, a preflight request, or a health check.
+    fn answer_before_authentication(&self, head: &Parts) -> Option<Response<Reply>> {
         if let Some(message) = ambiguity(head) {
             let refusal = Refusal::invalid(RequestFault::InvalidValue, None, message);
             let mut response = respond::error(ErrorReply::from(&refusal));

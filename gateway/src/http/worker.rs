@@ -218,12 +218,11 @@ impl Server {
         let (handler, requests, load) = (self.handler, self.activity.clone(), self.load);
         let answering = handler.clone();
         let render = move |status| answering.protocol_error(status);
-        let RequestTimeouts { next, idle, .. } = self.timeouts;
         let stream = ProtocolIo::new(
             stream,
             self.activity.clone(),
             shutdown.clone(),
-            next,
+            self.timeouts.next,
             self.max_head_bytes,
             render,
         );
@@ -250,7 +249,7 @@ impl Server {
                 })
             });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = ServedConnection::new(connection, self.activity, &shutdown, idle);
+        let connection = ServedConnection::new(connection, self.activity, &shutdown, self.timeouts);
         async move {
             let ended = connection.await;
             drop(load);

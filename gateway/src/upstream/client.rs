@@ -218,8 +218,9 @@ impl UpstreamClient {
         at: Timestamp,
         now: Duration,
     ) {
-        if !self.stats.credentials().record_failure(credential, error, now) {
-            self.opened(self.stats.record_failure(request.generation(), error, at, now));
+        let generation = request.generation();
+        if !self.stats.record_credential_failure(generation, credential, error, now) {
+            self.opened(self.stats.record_failure(generation, error, at, now));
             return;
         }
         let (upstream, number) = (&self.upstream.name, credential.number());

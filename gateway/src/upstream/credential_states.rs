@@ -112,12 +112,47 @@ impl CredentialStates {
         error: &UpstreamError,
         now: Duration,
     ) -> bool {
+        self.count_failure(index, error);
+        self.pause_after(index, error, now)
+    }
+
+    /// Like [`record_failure`](Self::record_failure), for a request that was sent before the pauses were ended: it begins
+    /// no new one.
+    pub(super) fn record_earlier_failure(
+        &self,
+        index: CredentialIndex,
+        error: &UpstreamError,
+        now: Duration,
+    ) -> bool {
+        self.count_failure(index, error);
+        self.set_last_refusal(index, error);
+        self.is_credentials_own(error, now)
+    }
+
+    fn count_failure(&self, index: CredentialIndex, error: &UpstreamError) {
         let state = self.state(index);
         state.requests.fetch_add(1, Ordering::Relaxed);
         if error.refuses_credential() {
             state.refusals.fetch_add(1, Ordering::Relaxed);
         }
-        self.pause_after(index, error, now)
+    }
+
+    fn set_last_refusal(&self, index: CredentialIndex, error: &UpstreamError) {
+        if error.refuses_credential()
+            && let UpstreamError::Refused { status, .. } = error
+        {
+            self.state(index).last_refusal.store(*status, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether a failure is that of a credential and not of the upstream: other credentials are free.
+    fn is_credentials_own(&self, error: &UpstreamError, now: Duration) -> bool {
+        error.refuses_credential() && self.has_others() && self.pause_left(now).is_none()
+    }
+
+    /// Returns whether the upstream has several usable credentials.
+    fn has_others(&self) -> bool {
+        self.usable().nth(1).is_some()
     }
 
     /// Pauses what `error` says should get no requests for a while, without counting it: the failure of a request, or
@@ -128,11 +163,8 @@ impl CredentialStates {
         error: &UpstreamError,
         now: Duration,
     ) -> bool {
-        let (state, has_others) = (self.state(index), self.usable().nth(1).is_some());
-        let refuses_credential = error.refuses_credential();
-        if refuses_credential && let UpstreamError::Refused { status, .. } = error {
-            state.last_refusal.store(*status, Ordering::Relaxed);
-        }
+        self.set_last_refusal(index, error);
+        let (state, has_others) = (self.state(index), self.has_others());
         let requested = error.retry_after().map(|pause| pause.min(MAX_REQUESTED_PAUSE));
         match error {
             UpstreamError::Refused { status: 401 | 402, .. } if has_others => {
@@ -148,7 +180,7 @@ impl CredentialStates {
                 }
             }
         }
-        refuses_credential && has_others && self.pause_left(now).is_none()
+        self.is_credentials_own(error, now)
     }
 
     /// Ends all pauses. Requests and refusals stay counted.

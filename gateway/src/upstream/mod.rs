@@ -21,6 +21,7 @@ mod error;
 mod head_limit;
 mod health_check;
 mod hedge_budget;
+mod minutes;
 mod outbound;
 mod pool;
 mod pool_stats;

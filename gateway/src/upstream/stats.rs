@@ -1,7 +1,6 @@
 //! Results of the requests to one upstream over the last minutes.
 //!
-//! The counters are atomics, one set per minute. At the turn of a minute, the result of a concurrent request
-//! may be counted in either minute or be lost.
+//! They decide whether requests go to it: its breaker, its credentials, its health checks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -15,11 +14,12 @@ use super::check_results::CheckResults;
 use super::credential_states::CredentialStates;
 use super::error::UpstreamError;
 use super::hedge_budget::HedgeBudget;
+use super::minutes::{self, MINUTES, Minutes};
 use super::pool_stats::PoolStats;
 use domain::health::{CheckState, Health, LastError};
-use domain::latency::{self, BUCKETS, Percentiles};
+use domain::latency::{self, Percentiles};
+use domain::upstream::CredentialIndex;
 
-const MINUTES: usize = 5;
 /// The breaker opens if half of at least this many requests failed in the last [`FAILURE_RATE_MINUTES`].
 const MIN_REQUESTS: u64 = 20;
 const FAILURE_RATE_MINUTES: u64 = 2;
@@ -33,7 +33,7 @@ pub(super) struct UpstreamStats {
     /// Whether the last complete answer reported its usage.
     reports_usage: AtomicBool,
     breaker: Breaker,
-    minutes: [Minute; MINUTES],
+    minutes: Minutes,
     last_error: ArcSwapOption<LastError>,
     credentials: CredentialStates,
     checks: CheckResults,
@@ -80,33 +80,9 @@ pub struct InFlight {
 }
 
 /// The number of resets before a request was sent. Results of requests of an earlier generation are counted, but they
-/// neither open nor close the breaker: an operator has decided that what was before does not matter any more.
+/// neither open nor close the breaker, and pause no credential: an operator has decided that what was before does not matter any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Generation(u32);
-
-struct Minute {
-    /// The number of the minute plus one; zero for none.
-    number: AtomicU64,
-    requests: AtomicU32,
-    failures: AtomicU32,
-    /// The failures among them of requests that were sent before the last reset.
-    earlier_failures: AtomicU32,
-    implausible: AtomicU32,
-    latency: [AtomicU32; BUCKETS],
-}
-
-impl Default for Minute {
-    fn default() -> Self {
-        Self {
-            number: AtomicU64::default(),
-            requests: AtomicU32::default(),
-            failures: AtomicU32::default(),
-            earlier_failures: AtomicU32::default(),
-            implausible: AtomicU32::default(),
-            latency: [const { AtomicU32::new(0) }; BUCKETS],
-        }
-    }
-}
 
 // === impl UpstreamStats ===
 
@@ -192,12 +168,19 @@ impl UpstreamStats {
         latency: Duration,
         now: Duration,
     ) -> bool {
-        let minute = self.minute(now);
-        minute.requests.fetch_add(1, Ordering::Relaxed);
-        self.attempts.fetch_add(1, Ordering::Relaxed);
-        minute.latency[latency::bucket(latency)].fetch_add(1, Ordering::Relaxed);
+        self.count_request(generation, now);
+        self.minutes.current(now).latency[latency::bucket(latency)].fetch_add(1, Ordering::Relaxed);
         self.update_latency(latency, now);
         generation == self.generation() && self.breaker.record_success()
+    }
+
+    fn count_request(&self, generation: Generation, now: Duration) {
+        let minute = self.minutes.current(now);
+        minute.requests.fetch_add(1, Ordering::Relaxed);
+        if generation != self.generation() {
+            minute.earlier_requests.fetch_add(1, Ordering::Relaxed);
+        }
+        self.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
     fn update_latency(&self, latency: Duration, now: Duration) {
@@ -227,6 +210,22 @@ impl UpstreamStats {
         &self.hedge_budget
     }
 
+    /// Records a failure of a request of this generation with a credential. Returns whether it is the credential's and not
+    /// the upstream's.
+    pub(super) fn record_credential_failure(
+        &self,
+        generation: Generation,
+        credential: CredentialIndex,
+        error: &UpstreamError,
+        now: Duration,
+    ) -> bool {
+        if generation == self.generation() {
+            self.credentials.record_failure(credential, error, now)
+        } else {
+            self.credentials.record_earlier_failure(credential, error, now)
+        }
+    }
+
     /// Records a failure of a request of this generation before its answer began. Returns the time for which the breaker
     /// opens, if it opens now.
     pub(super) fn record_failure(
@@ -236,8 +235,7 @@ impl UpstreamStats {
         at: Timestamp,
         now: Duration,
     ) -> Option<Duration> {
-        self.minute(now).requests.fetch_add(1, Ordering::Relaxed);
-        self.attempts.fetch_add(1, Ordering::Relaxed);
+        self.count_request(generation, now);
         self.record_broken_answer(generation, error, at, now)
     }
 
@@ -249,21 +247,23 @@ impl UpstreamStats {
         at: Timestamp,
         now: Duration,
     ) -> Option<Duration> {
-        self.minute(now).failures.fetch_add(1, Ordering::Relaxed);
+        self.minutes.current(now).failures.fetch_add(1, Ordering::Relaxed);
         self.failures.fetch_add(1, Ordering::Relaxed);
         let text = error.for_operators();
         self.last_error.store(Some(LastError { text, at }.into()));
         if generation != self.generation() {
-            self.minute(now).earlier_failures.fetch_add(1, Ordering::Relaxed);
+            self.minutes.current(now).earlier_failures.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         self.breaker.record_failure(now, || {
             let since_reset =
-                (number(now) + 1).saturating_sub(self.rate_since.load(Ordering::Relaxed));
+                (minutes::number(now) + 1).saturating_sub(self.rate_since.load(Ordering::Relaxed));
             let minutes = since_reset.min(FAILURE_RATE_MINUTES);
             let (requests, failures) = self.counts(now, minutes);
-            let failures =
-                failures.saturating_sub(self.sum(now, minutes, |minute| &minute.earlier_failures));
+            let earlier = self.minutes.sum(now, minutes, |minute| &minute.earlier_requests);
+            let requests = requests.saturating_sub(earlier);
+            let earlier = self.minutes.sum(now, minutes, |minute| &minute.earlier_failures);
+            let failures = failures.saturating_sub(earlier);
             requests >= MIN_REQUESTS && failures * 2 >= requests
         })
     }
@@ -284,11 +284,11 @@ impl UpstreamStats {
     }
 
     /// Ends what keeps requests away at `now`: an open breaker, pauses of credentials, failed health checks. The
-    /// statistics stay, but failures of this minute and earlier ones do not open the breaker again, and neither do those of
-    /// requests that are in flight.
+    /// statistics stay, but failures of this minute and earlier ones do not open the breaker again; those of requests that
+    /// are in flight neither open it nor pause a credential.
     pub(super) fn reset(&self, now: Duration) {
         self.generation.fetch_add(1, Ordering::Relaxed);
-        self.rate_since.store(number(now) + 1, Ordering::Relaxed);
+        self.rate_since.store(minutes::number(now) + 1, Ordering::Relaxed);
         self.breaker.record_success();
         self.credentials.end_pauses();
         self.checks.clear();
@@ -296,25 +296,19 @@ impl UpstreamStats {
 
     /// Records an answer with implausible usage; `complaint` describes it.
     pub(super) fn record_implausible_usage(&self, complaint: String, at: Timestamp, now: Duration) {
-        self.minute(now).implausible.fetch_add(1, Ordering::Relaxed);
+        self.minutes.current(now).implausible.fetch_add(1, Ordering::Relaxed);
         self.last_error.store(Some(LastError { text: complaint, at }.into()));
     }
 
     /// Returns the health as of `now`.
     pub(super) fn health(&self, now: Duration) -> Health {
-        let (requests, failures) = self.counts(now, MINUTES as u64);
-        let mut latency = [0; BUCKETS];
-        for minute in self.since(now, MINUTES as u64) {
-            for (sum, cases) in latency.iter_mut().zip(&minute.latency) {
-                *sum += u64::from(cases.load(Ordering::Relaxed));
-            }
-        }
+        let (requests, failures) = self.counts(now, MINUTES);
         Health {
             breaker: self.breaker.state(now),
             requests,
             failures,
-            miscounts: self.sum(now, MINUTES as u64, |minute| &minute.implausible),
-            latency: Percentiles::of(&latency),
+            miscounts: self.minutes.sum(now, MINUTES, |minute| &minute.implausible),
+            latency: Percentiles::of(&self.minutes.latency(now)),
             last_error: self.last_error.load().as_deref().cloned(),
             check: self.checks.state(),
             credentials: self.credentials.health(now),
@@ -323,39 +317,8 @@ impl UpstreamStats {
 
     /// Returns the requests and failures of the last `minutes`.
     fn counts(&self, now: Duration, minutes: u64) -> (u64, u64) {
-        let sum = |of| self.sum(now, minutes, of);
+        let sum = |of| self.minutes.sum(now, minutes, of);
         (sum(|minute| &minute.requests), sum(|minute| &minute.failures))
-    }
-
-    fn sum(&self, now: Duration, minutes: u64, of: fn(&Minute) -> &AtomicU32) -> u64 {
-        let counts = self.since(now, minutes).map(of);
-        counts.map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
-    }
-
-    fn since(&self, now: Duration, minutes: u64) -> impl Iterator<Item = &Minute> {
-        let number = number(now);
-        self.minutes.iter().filter(move |minute| {
-            let of = minute.number.load(Ordering::Relaxed);
-            of != 0 && of <= number && number - of < minutes
-        })
-    }
-
-    /// Returns the current minute, reset if it has just begun.
-    fn minute(&self, now: Duration) -> &Minute {
-        let number = number(now);
-        let minute = &self.minutes[usize::try_from(number).unwrap_or_default() % MINUTES];
-        let before = minute.number.load(Ordering::Relaxed);
-        let relaxed = Ordering::Relaxed;
-        if before < number
-            && minute.number.compare_exchange(before, number, relaxed, relaxed).is_ok()
-        {
-            minute.requests.store(0, relaxed);
-            minute.failures.store(0, relaxed);
-            minute.earlier_failures.store(0, relaxed);
-            minute.implausible.store(0, relaxed);
-            minute.latency.iter().for_each(|cases| cases.store(0, relaxed));
-        }
-        minute
     }
 }
 
@@ -377,16 +340,12 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn number(now: Duration) -> u64 {
-    now.as_secs() / 60 + 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::check_results::MAX_FAILED_CHECKS;
     use super::*;
     use domain::health::BreakerState;
-    use domain::upstream::CredentialIndex;
+    use domain::wire::error::ReportedError;
 
     fn at(seconds: u64) -> (Timestamp, Duration) {
         (Timestamp::from_second(seconds.cast_signed()).unwrap(), Duration::from_secs(seconds))
@@ -462,6 +421,14 @@ mod tests {
         assert_eq!(granted, [true, false, true]);
     }
 
+    fn refused(status: u16, retry_after: Option<&'static str>) -> UpstreamError {
+        let mut headers = Box::<hyper::HeaderMap>::default();
+        if let Some(value) = retry_after {
+            headers.insert("retry-after", value.parse().unwrap());
+        }
+        UpstreamError::Refused { status, body: ReportedError::default(), headers }
+    }
+
     #[test]
     fn a_reset_lets_requests_through_and_keeps_the_statistics() {
         let stats = UpstreamStats::new(2);
@@ -473,12 +440,7 @@ mod tests {
         for _ in 0..MAX_FAILED_CHECKS {
             stats.record_check(false);
         }
-        let refused = |status| UpstreamError::Refused {
-            status,
-            body: domain::wire::error::ReportedError::default(),
-            headers: Box::default(),
-        };
-        stats.credentials().record_failure(CredentialIndex(1), &refused(401), now);
+        stats.credentials().record_failure(CredentialIndex(1), &refused(401, None), now);
         stats.reset(now);
         let health = stats.health(now);
         assert_eq!((health.breaker, health.check), (BreakerState::Closed, None));
@@ -519,6 +481,60 @@ mod tests {
         // It is open, which an answer to an earlier request does not change.
         assert!(!stats.record_answer(before, Duration::from_millis(40), at(126).1));
         assert!(matches!(stats.health(at(126).1).breaker, BreakerState::Open { .. }));
+    }
+
+    /// Regression test: results from before a reset were counted among the requests, so that half of the later ones could fail
+    /// without opening the breaker.
+    #[test]
+    fn results_of_requests_from_before_a_reset_do_not_lower_the_failure_rate() {
+        let stats = Arc::new(UpstreamStats::default());
+        let before = stats.begin().generation();
+        stats.reset(at(70).1);
+        let (time, now) = at(125);
+        for _ in 0..15 {
+            stats.record_answer(before, Duration::from_millis(40), now);
+            stats.record_failure(before, &UpstreamError::CutOff, time, now);
+        }
+        let opened: Vec<_> = (0..10)
+            .map(|_| {
+                stats.record_answer(stats.generation(), Duration::from_millis(40), now);
+                fail(&stats, 125).is_some()
+            })
+            .collect();
+        assert_eq!(opened, (1..=10).map(|pair| pair == 10).collect::<Vec<_>>());
+    }
+
+    /// Regression test: a refusal of a request that was sent before a reset paused the credentials again.
+    #[test]
+    fn refusals_of_requests_from_before_a_reset_are_counted_and_pause_no_credential() {
+        let first = CredentialIndex(0);
+        for (credentials, status, retry_after) in [
+            (0, 429, Some("30")),
+            (1, 429, Some("30")),
+            (2, 429, Some("30")),
+            (2, 503, Some("30")),
+            (2, 401, None),
+            (2, 402, None),
+            (2, 403, None),
+        ] {
+            let stats = Arc::new(UpstreamStats::new(credentials));
+            let (before, now) = (stats.begin().generation(), at(70).1);
+            stats.reset(now);
+            let error = refused(status, retry_after);
+            let is_its_own = stats.record_credential_failure(before, first, &error, now);
+            assert_eq!(is_its_own, credentials == 2 && status != 503, "{status}");
+            assert_eq!(stats.permit(now), Permission::Granted, "{status}");
+            let health = stats.credentials().health(now);
+            let refusals = u64::from(status != 503);
+            for (index, it) in health.iter().enumerate() {
+                let counted = if index == 0 { (1, refusals) } else { (0, 0) };
+                assert_eq!((it.pause_left, it.requests, it.refusals), (None, counted.0, counted.1));
+            }
+            // One that was sent after the reset pauses it.
+            let now_sent = stats.begin().generation();
+            stats.record_credential_failure(now_sent, first, &error, now);
+            assert!(credentials == 0 || stats.credentials().health(now)[0].pause_left.is_some());
+        }
     }
 
     #[test]

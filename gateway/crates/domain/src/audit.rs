@@ -33,19 +33,30 @@ pub struct AuditEntry {
 macro_rules! actions {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)+) => {
         /// An audited action, named by a noun and a verb.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum AuditAction {
             $($(#[$doc])* $variant,)+
+            /// One that this version does not know: a gateway of a later version on the same database has written it.
+            Unknown(Box<str>),
         }
 
         impl AuditAction {
-            /// Every action.
+            /// Every action that this version knows.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// Returns the name in the log.
-            pub fn as_str(self) -> &'static str {
+            pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $text,)+
+                    Self::Unknown(name) => name,
+                }
+            }
+
+            /// Returns the action with this name in the log.
+            pub fn from_name(name: &str) -> Self {
+                match name {
+                    $($text => Self::$variant,)+
+                    _ => Self::Unknown(name.into()),
                 }
             }
         }
@@ -135,7 +146,8 @@ actions! {
     UpstreamReset = "upstream.reset",
     /// The settings, the certificate and the credentials were read again.
     GatewayReload = "gateway.reload",
-    /// The database was copied for a backup, with all that it contains.
+    /// A copy of the database for a backup was requested. It contains everything. Written before the copy is made, which may
+    /// fail; the copy contains the entry.
     DatabaseBackup = "database.backup",
     /// The key of stored secrets was replaced.
     SealRotate = "seal.rotate",

@@ -118,11 +118,7 @@ columns! {
     Nanos: |amount| amount.0, |value| value.as_i64().map(Self);
     Count: |count| saturated(count.0), |value| narrowed(&value, "count").map(Self);
     Tokens: |tokens| saturated(tokens.0), |value| Count::decode(value).map(|n| Self(n.0));
-    AuditAction: |action| action.as_str(), |value| {
-        let text = value.as_str()?;
-        let found = Self::ALL.iter().find(|action| action.as_str() == text);
-        found.copied().ok_or_else(|| invalid_value(&text, "AuditAction"))
-    };
+    AuditAction: |action| action.as_str(), |value| value.as_str().map(Self::from_name);
     CallAddress: |address| address.to_string(), |value| {
         let text = value.as_str()?;
         text.parse().map_err(|_| invalid_value(&text, "address"))

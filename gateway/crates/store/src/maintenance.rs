@@ -38,6 +38,8 @@ pub struct RetentionTime {
 /// Maintains the stored data.
 #[async_trait]
 pub trait StoreMaintenance: Send + Sync {
+    /// Returns why the store can never be copied, if that is so: then [`copy`](Self::copy) fails with the same error.
+    fn check_copyable(&self) -> Result<(), StoreError>;
     /// Copies everything that was written before the call, concurrently with all other work, and
     /// checks the copy. At most one copy or [verification](super::LedgerEntries::verify_ledger)
     /// runs at a time.

@@ -135,7 +135,8 @@ async fn the_token_is_enabled_with_access_to_the_data_directory() {
     assert_eq!(path, dir.join(bootstrap::TOKEN_FILE));
     assert!(is_accepted(&bench, &bench.operator_token).await);
     let log = bench.control.list_audit(&ann, AuditQuery::default(), 1, "").await.unwrap().items;
-    assert_eq!((log[0].entry.action, &*log[0].actor), (AuditAction::OperatorTokenEnable, ""));
+    let entry = (&log[0].entry.action, &*log[0].actor);
+    assert_eq!(entry, (&AuditAction::OperatorTokenEnable, ""));
 }
 
 /// Regression test: with the digest of an empty file, everyone could use the empty token.

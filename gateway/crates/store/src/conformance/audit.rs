@@ -38,8 +38,11 @@ async fn entries_are_filtered_and_paginated(store: &dyn Store) {
         }),
         ..audit_entry("k1")
     };
-    let entries =
+    let mut entries =
         [entry(500, ALICE, Some(ALICE)), entry(510, BOB, Some(ALICE)), entry(520, BOB, None)];
+    // A gateway of a later version has actions that this one does not know.
+    entries[2].action = AuditAction::from_name("later.action");
+    assert_eq!(entries[2].action, AuditAction::Unknown("later.action".into()));
     for (number, entry) in (0_u8..).zip(&entries[..2]) {
         store.add_invite(&invite(number), 99, entry).await.unwrap();
     }

@@ -19,10 +19,12 @@ pub(super) async fn run(store: &dyn Store) {
     ledger_is_consistent(store).await;
 
     assert_eq!(store.check_integrity(at(5_000)).await.unwrap(), [""; 0]);
-    let mut copy = match store.copy().await {
-        Err(StoreError::Unsupported(_)) => return,
-        copied => copied.unwrap(),
-    };
+    if let Err(error) = store.check_copyable() {
+        assert!(matches!(error, StoreError::Unsupported(_)), "{error}");
+        assert_eq!(store.copy().await.unwrap_err().to_string(), error.to_string());
+        return;
+    }
+    let mut copy = store.copy().await.unwrap();
     let mut bytes = Vec::new();
     copy.file.read_to_end(&mut bytes).unwrap();
     assert_eq!(bytes.len() as u64, copy.bytes);

@@ -17,13 +17,20 @@ use crate::summary::DAY;
 use crate::{Cursor, RetentionCutoff, StoreCopy, StoreError, StoreMaintenance};
 use domain::record::RequestRecord;
 
+/// A server has tools for copies, which also work without the gateway.
+const NO_COPIES: StoreError = StoreError::Unsupported(
+    "the gateway stores its data in PostgreSQL; back it up with PostgreSQL's own tools, such as `pg_dump` or \
+     `pg_basebackup`",
+);
+
 #[async_trait]
 impl StoreMaintenance for PostgresStore {
+    fn check_copyable(&self) -> Result<(), StoreError> {
+        Err(NO_COPIES)
+    }
+
     async fn copy(&self) -> Result<StoreCopy, StoreError> {
-        Err(StoreError::Unsupported(
-            "the gateway stores its data in PostgreSQL; back it up with PostgreSQL's own tools, \
-             such as `pg_dump` or `pg_basebackup`",
-        ))
+        Err(NO_COPIES)
     }
 
     async fn check_integrity(&self, at: Timestamp) -> Result<Vec<String>, StoreError> {

@@ -22,6 +22,10 @@ use domain::record::RequestRecord;
 
 #[async_trait]
 impl StoreMaintenance for SqliteStore {
+    fn check_copyable(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn copy(&self) -> Result<StoreCopy, StoreError> {
         let path = self.background_reads.path().to_owned();
         self.background_reads.run(move |source, cancel| copy::copy(source, &path, cancel)).await
