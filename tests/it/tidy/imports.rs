@@ -212,6 +212,7 @@ fn no_modules_depend_on_each_other() {
             .or_default()
             .extend(used.filter(|used| *used != root(module)));
     }
+    assert!(dependencies["http"].contains("pipeline"), "dependencies are not found");
     // Takes away the modules that use none of the others, from the lowest layer to the highest.
     loop {
         let left: BTreeSet<_> = dependencies.keys().cloned().collect();
