@@ -4,8 +4,8 @@
 //! the last sixty days (one million by default; ten million take 2.7 GB of temporary files), starts
 //! the real `gateway` and `tui` on it, and presses keys. For each it prints the time until the
 //! dashboard answers another key, here `?`, which must not wait for the gateway, and the time until
-//! the result is on the screen. `-- 10 /path/to/directory` makes that directory and keeps it; if it is the data
-//! directory of a gateway, the store in it is measured. No other gateway may be running on it.
+//! the result is on the screen. `-- 10 /path/to/directory` makes that directory and keeps it, once it is full; if it is the
+//! data directory of a gateway, the store in it is measured. No other gateway may be running on it.
 //!
 //! Build the binaries in the same profile before: `cargo build --release -p gateway -p tui`. To measure
 //! unoptimised programs, build without `--release`, and run the benchmark with `--profile dev`.
@@ -15,10 +15,11 @@
 mod log;
 mod screen;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use anyhow::{Context, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
 use store::Requests;
 use store::sqlite::SqliteStore;
@@ -36,21 +37,17 @@ const SIZE: (u16, u16) = (36, 120);
 #[expect(clippy::print_stdout, reason = "the benchmark prints its results")]
 #[expect(clippy::disallowed_methods, reason = "measures time and reads its arguments")]
 fn main() -> anyhow::Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let millions = arguments.iter().find_map(|it| it.parse::<u64>().ok()).unwrap_or(1);
-    let kept = arguments.iter().map(Path::new).find(|it| it.is_absolute());
+    let (millions, kept) = read(std::env::args().skip(1))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;
-    let data = kept.map_or_else(|| folder.path().join("data"), Path::to_path_buf);
+    let data = kept.unwrap_or_else(|| folder.path().join("data"));
     // The log begins sixty days ago, so that it ends now.
     let start = Timestamp::now().checked_sub(SignedDuration::from_hours(60 * 24))?;
     let log = Log { records: millions * 1_000_000, start };
     runtime.block_on(async {
-        if !data.exists() {
-            // The first start makes the operator and the default plan.
-            Gateway::start(&data, |_| {}).await.stop().await;
+        if !data.join("tollgate.db").exists() {
             let begun = Instant::now();
-            fill(&data.join("tollgate.db"), &log).await?;
+            make(&data, &log).await?;
             println!("{millions} M requests stored in {:.0} s", begun.elapsed().as_secs_f64());
         }
         let begun = Instant::now();
@@ -60,6 +57,40 @@ fn main() -> anyhow::Result<()> {
         gateway.stop().await;
         Ok(())
     })
+}
+
+/// Returns the number of millions of requests and the directory to keep, if any.
+fn read(arguments: impl Iterator<Item = String>) -> anyhow::Result<(u64, Option<PathBuf>)> {
+    let (mut millions, mut kept) = (1, None);
+    // Cargo adds `--bench`.
+    for argument in arguments.filter(|it| it != "--bench") {
+        if let Ok(number) = argument.parse() {
+            millions = number;
+        } else if Path::new(&argument).is_absolute() {
+            kept = Some(PathBuf::from(argument));
+        } else {
+            bail!("`{argument}` is neither a number of millions nor an absolute path");
+        }
+    }
+    Ok((millions, kept))
+}
+
+/// Makes a data directory with the log. It has another name until it is full.
+async fn make(data: &Path, log: &Log) -> anyhow::Result<()> {
+    if data.exists() {
+        let is_empty = std::fs::read_dir(data)?.next().is_none();
+        ensure!(is_empty, "{} is neither empty nor a data directory", data.display());
+    }
+    let mut partial = data.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    if partial.exists() {
+        std::fs::remove_dir_all(&partial)?;
+    }
+    // The first start makes the operator and the default plan.
+    Gateway::start(&partial, |_| {}).await.stop().await;
+    fill(&partial.join("tollgate.db"), log).await?;
+    std::fs::rename(&partial, data).with_context(|| format!("cannot make {}", data.display()))
 }
 
 async fn fill(path: &Path, log: &Log) -> anyhow::Result<()> {

@@ -8,9 +8,9 @@ use domain::audit::{AuditAction, AuditEntry};
 use domain::id::{AccountId, KeyId, ModelId, PlanName, UpstreamName};
 use domain::key::{ClientGone, Key, KeyDigest, Translation};
 use domain::limit::Limits;
-use domain::model::{Deployment, Model, Routing};
+use domain::model::{Deployment, Model};
 use domain::price::Price;
-use domain::upstream::{Deadlines, Profile, ProxyChoice, Upstream};
+use domain::upstream::Upstream;
 use jiff::Timestamp;
 use store::sqlite::SqliteStore;
 use store::{Catalogue, Identities, StoreError};
@@ -44,19 +44,7 @@ pub(crate) async fn fill(path: &Path, url: &str) -> Result<(), StoreError> {
         details: String::new(),
         call: None,
     };
-    let upstream = Upstream {
-        name: UpstreamName::new("measured"),
-        url: url.to_owned(),
-        proxy: ProxyChoice::default(),
-        credentials: Vec::new(),
-        profile: Profile::default(),
-        deadlines: Deadlines::default(),
-        ca_certificates: None,
-        client_certificate: None,
-        connection_bound: None,
-        health_check: None,
-        created_at: at,
-    };
+    let upstream = Upstream::new(UpstreamName::new("measured"), url, at);
     store.put_upstream(&upstream, &audit).await?;
     for number in 0..MODELS {
         let deployment = Deployment {
@@ -66,20 +54,9 @@ pub(crate) async fn fill(path: &Path, url: &str) -> Result<(), StoreError> {
             priority: 0,
         };
         let model = Model {
-            id: ModelId::new(model(number)),
-            display_name: String::new(),
-            description: String::new(),
-            context_window: None,
-            max_output_tokens: None,
-            limits: Limits::default(),
             price: Price { version: 1, ..Price::default() },
-            abilities: Vec::new(),
-            inputs: Vec::new(),
-            aliases: Vec::new(),
             deployments: vec![deployment],
-            routing: Routing::default(),
-            hedge_after: None,
-            created_at: at,
+            ..Model::new(ModelId::new(model(number)), at)
         };
         store.put_model(&model, &audit).await?;
     }

@@ -9,7 +9,7 @@ use super::scenario::{Bounds, Bug, LimitKind, Scenario};
 const BOUNDS: Bounds = Bounds {
     admissions: 4,
     allocations: 3,
-    quiet: 0,
+    unused_returns: 0,
     timeouts: 0,
     stops: 0,
     crashes: 0,
@@ -17,8 +17,8 @@ const BOUNDS: Bounds = Bounds {
     removals: 0,
 };
 
-/// What one node gives back, another one obtains.
-const MOVE: Bounds = Bounds { quiet: 1, ..BOUNDS };
+/// Also one return of an unused part, which another node can then obtain.
+const MOVE: Bounds = Bounds { unused_returns: 1, ..BOUNDS };
 const CRASH: Bounds = Bounds { crashes: 1, ..BOUNDS };
 const REMOVAL: Bounds = Bounds { silences: 1, removals: 1, ..BOUNDS };
 

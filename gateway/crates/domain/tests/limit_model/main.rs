@@ -46,7 +46,7 @@ fn check(nodes: usize, kind: LimitKind, bounds: Bounds, states: usize) {
 
 #[test]
 fn a_limit_per_minute_holds_while_its_parts_move() {
-    let bounds = Bounds { admissions: 5, allocations: 5, quiet: 1, ..Bounds::default() };
+    let bounds = Bounds { admissions: 5, allocations: 5, unused_returns: 1, ..Bounds::default() };
     check(2, LimitKind::PerMinute, bounds, 57_088);
 }
 

@@ -95,7 +95,7 @@ impl Model for Scenario {
             }
             Action::AnswerRecall(node, needed) => next.answer_recall(node, needed, self),
             Action::GiveBackUnused(node, amount) => {
-                next.left.quiet -= 1;
+                next.left.unused_returns -= 1;
                 next.give_back(node, amount, self.bug);
             }
             Action::Execute(index) => next.execute(index, self),
@@ -170,7 +170,7 @@ impl Scenario {
         }
         actions.extend(node.recalled.map(|needed| Action::AnswerRecall(index, needed)));
         let amount = node.unused(self) - used / 2;
-        if fleet.left.quiet > 0 && amount > 0 {
+        if fleet.left.unused_returns > 0 && amount > 0 {
             actions.push(Action::GiveBackUnused(index, amount));
         }
     }

@@ -41,7 +41,7 @@ pub(crate) struct Bounds {
     /// Allocations that are requested.
     pub(crate) allocations: u8,
     /// Parts that are given back because they were not used.
-    pub(crate) quiet: u8,
+    pub(crate) unused_returns: u8,
     /// Answers of the store that a node does not await to the end.
     pub(crate) timeouts: u8,
     /// Processes that stop cleanly.

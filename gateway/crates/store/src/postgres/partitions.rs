@@ -92,6 +92,9 @@ pub(super) async fn drop_old(
     for partition in old {
         // Adding up its records can take long. The server notices within a second that the connection was closed.
         let mut connection = store.connection().await?.detach();
+        // Fails if a long transaction reads the log, before the records are added up in vain. The transaction ends at once.
+        // It waits as long as the drop, since with NOWAIT it would fail on nearly every batch of a busy gateway.
+        lock(&connection.begin_unfenced().await?, lock_timeout).await?;
         let tx = connection.begin_unfenced().await?;
         tx.execute_batch("SET LOCAL client_connection_check_interval = 1000").await?;
         match drop_partition(tx, store.epoch, &partition.name, cutoff, lock_timeout).await? {
@@ -103,6 +106,13 @@ pub(super) async fn drop_old(
     Ok(None)
 }
 
+/// Keeps all partitions until the transaction ends. It must be the first statement of a transaction that reads the log
+/// and the sums of deleted records, before the one that takes its snapshot: a partition that was dropped in between
+/// would be missing from the log, and not yet be in those sums.
+pub(super) async fn keep(tx: &Transaction<'_>) -> Result<(), StoreError> {
+    tx.execute_batch("LOCK TABLE ONLY requests IN ACCESS SHARE MODE").await
+}
+
 /// Returns the day before which single records are deleted because of their age. Later days have partitions, which are
 /// dropped as a whole. `None` if all old records are deleted one by one.
 pub(super) async fn first_dropped_day(
@@ -110,11 +120,17 @@ pub(super) async fn first_dropped_day(
     cutoff: &RetentionCutoff,
 ) -> Result<Option<i64>, StoreError> {
     let Some(before) = cutoff.before else { return Ok(None) };
-    let keep_for = Duration::try_from(cutoff.ended_before.duration_since(before)).ok();
-    let partitions = list(tx).await?;
-    let longest = partition_days(&partitions, 0, keep_for.or(Some(Duration::ZERO)));
+    // Records that have just ended are kept even if all others are too old.
+    let keep_for = Duration::try_from(cutoff.ended_before.duration_since(before));
+    let longest = days_per_partition(keep_for.unwrap_or_default());
     let is_short = |(first, end): &(i64, i64)| end - first <= longest;
-    Ok(partitions.iter().filter_map(Partition::days).filter(is_short).map(|(first, _)| first).min())
+    Ok(list(tx)
+        .await?
+        .iter()
+        .filter_map(Partition::days)
+        .filter(is_short)
+        .map(|(first, _)| first)
+        .min())
 }
 
 /// Drops a partition and adds its records to the sums of deleted ones. Returns their number; `None` if it must stay.
@@ -137,8 +153,7 @@ async fn drop_partition(
     }
     // Only now, because a removal and a new start of the node wait for its fenced transactions.
     tx.fence(node).await?;
-    limit_lock_waits(&tx, lock_timeout).await?;
-    tx.execute_batch("LOCK TABLE ONLY requests IN ACCESS EXCLUSIVE MODE").await?;
+    lock(&tx, lock_timeout).await?;
     // A record that was written meanwhile has a later cursor.
     if last_cursor(&tx, name).await? != newest {
         return Ok(None);
@@ -146,6 +161,12 @@ async fn drop_partition(
     tx.execute_batch(&format!("DROP TABLE {name}")).await?;
     tx.commit().await?;
     Ok(Some(deleted))
+}
+
+/// Locks the log against everything.
+async fn lock(tx: &Transaction<'_>, lock_timeout: Duration) -> Result<(), StoreError> {
+    limit_lock_waits(tx, lock_timeout).await?;
+    tx.execute_batch("LOCK TABLE ONLY requests IN ACCESS EXCLUSIVE MODE").await
 }
 
 /// Returns the last cursor of a partition; zero if it is empty.
@@ -232,6 +253,11 @@ fn partition_days(partitions: &[Partition], today: i64, keep_for: Option<Duratio
         let logged = today.saturating_sub(first);
         return (logged / KEPT_PARTITIONS).max(MIN_UNLIMITED_DAYS);
     };
+    days_per_partition(keep_for)
+}
+
+/// Returns the number of days of a partition if records are kept for `keep_for`.
+fn days_per_partition(keep_for: Duration) -> i64 {
     let day = Duration::from_hours(24).as_secs();
     let days = i64::try_from(keep_for.as_secs().div_ceil(day)).unwrap_or(i64::MAX);
     (days / KEPT_PARTITIONS + i64::from(days % KEPT_PARTITIONS > 0)).max(1)

@@ -15,7 +15,7 @@ use super::commit::Repetition;
 use super::error::is_repetition;
 use super::filter::Selection;
 use super::transaction::Connection;
-use super::{commit, entries, summary};
+use super::{commit, entries, partitions, summary};
 use crate::codec::{At, Count};
 use crate::condition::Condition;
 use crate::records::{self, REQUEST};
@@ -144,6 +144,7 @@ impl Requests for PostgresStore {
     async fn summarize(&self, filter: &RequestFilter, by: TimeUnit) -> Result<Summary, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.view().await?;
+        partitions::keep(&tx).await?;
         let selection = Selection::of(&tx, filter).await?;
         summary::summarize(&tx, &selection, by).await
     }

@@ -14,7 +14,8 @@ use crate::{StoreError, Summary, TimeUnit, Totals};
 use domain::id::KeyId;
 use domain::record::RequestStatus;
 
-/// Returns the sums over the selected requests.
+/// Returns the sums over the selected requests. Requires that the transaction has called
+/// [`keep`](super::partitions::keep) before any other statement.
 pub(super) async fn summarize(
     tx: &Transaction<'_>,
     selection: &Selection<'_>,

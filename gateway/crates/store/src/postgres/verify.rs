@@ -7,6 +7,7 @@ use tokio_postgres::Row;
 
 use super::codec::{AnyParameter, ReadColumn, parameters};
 use super::entries;
+use super::partitions::keep;
 use super::transaction::Transaction;
 use crate::StoreError;
 use crate::codec::Count;
@@ -26,14 +27,9 @@ const BOOKED: &str = "SELECT entry.account, entry.amount, entry.request, entry.k
 
 /// Verifies the ledger.
 pub(super) async fn verify(tx: &Transaction<'_>) -> Result<VerificationReport, StoreError> {
-    // The server notices within a second that the connection was closed, and stops. The lock comes before the snapshot of
-    // the transaction: a partition that was dropped in between would be missing from the log, and not yet be in the sums
-    // of deleted records.
-    tx.execute_batch(
-        "SET LOCAL client_connection_check_interval = 1000; \
-        LOCK TABLE ONLY requests IN ACCESS SHARE MODE",
-    )
-    .await?;
+    // The server notices within a second that the connection was closed, and stops.
+    tx.execute_batch("SET LOCAL client_connection_check_interval = 1000").await?;
+    keep(tx).await?;
     let mut report = count(tx).await?;
     report.balances = entries::balances(tx).await?;
     check_balances(tx, &mut report).await?;

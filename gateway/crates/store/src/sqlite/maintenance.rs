@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
-use std::time::Duration;
 
 use super::codec::{ReadColumn, parameters};
 use super::{SqliteStore, commit, copy, filter, integrity, spans, sums};

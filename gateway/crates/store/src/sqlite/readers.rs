@@ -19,7 +19,7 @@ pub(super) struct Readers {
     // One permit per connection: the holder of a permit finds a connection.
     permits: Arc<Semaphore>,
     // One permit less than there are connections.
-    long_reads: Semaphore,
+    long_reads: Arc<Semaphore>,
 }
 
 /// A connection that returns to the pool on drop, even after a panic.
@@ -35,7 +35,7 @@ impl Readers {
     /// Creates the pool.
     pub(super) fn new(connections: Vec<Connection>) -> Self {
         let permits = Arc::new(Semaphore::new(connections.len()));
-        let long_reads = Semaphore::new(connections.len().saturating_sub(1).max(1));
+        let long_reads = Arc::new(Semaphore::new(connections.len().saturating_sub(1).max(1)));
         Self { free: Arc::new(Mutex::new(connections)), permits, long_reads }
     }
 
@@ -49,8 +49,13 @@ impl Readers {
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let closed = |_| StoreError::Unavailable(ClosedError.into());
-        let _permit = self.long_reads.acquire().await.map_err(closed)?;
-        self.read(work).await
+        let permit = Arc::clone(&self.long_reads).acquire_owned().await.map_err(closed)?;
+        self.read(move |tx| {
+            // Held until the work ends, like the connection, even if the caller stops waiting.
+            let _permit = permit;
+            work(tx)
+        })
+        .await
     }
 
     /// Runs `work` in a read transaction, that is, on a consistent view of the database.

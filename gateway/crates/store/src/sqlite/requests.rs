@@ -126,7 +126,7 @@ impl Requests for SqliteStore {
 
 impl SqliteStore {
     /// Reads a page. A page of everything, or of an account or a time range, is where an index says;
-    /// another filter may match nothing in the whole log.
+    /// another filter may match nothing in the whole log, and that of a key in all records of its account.
     async fn read_page(
         &self,
         filter: RequestFilter,
@@ -134,7 +134,10 @@ impl SqliteStore {
         direction: &'static str,
         limit: usize,
     ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
-        let is_short = filter.model.is_none() && filter.status.is_none() && filter.terms.is_empty();
+        let is_short = filter.key.is_none()
+            && filter.model.is_none()
+            && filter.status.is_none()
+            && filter.terms.is_empty();
         let work = move |tx: &Transaction<'_>| page(tx, &filter, ends, direction, limit);
         if is_short { self.read(work).await } else { self.read_long(work).await }
     }

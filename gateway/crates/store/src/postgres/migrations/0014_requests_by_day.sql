@@ -1,5 +1,6 @@
 -- Partitions of the log by day, which `partitions.rs` makes and drops. The records so far stay where they are, in the
--- partition of all earlier days. Attaching it reads it once, and the batches of other gateways wait for that.
+-- partition of all earlier days. Attaching it reads it once, and the batches of other gateways and all reads of the log
+-- wait for that.
 DO $$
 DECLARE
     today  bigint := floor(extract(epoch FROM now()) / 86400);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::timeout;
 use tokio_postgres::Client;
 
 use super::{Database, NodeId, batch};
@@ -84,7 +85,11 @@ async fn days_are_dropped_as_a_whole_and_the_ledger_stays_consistent() {
     let client = database.connect().await;
     for days_ago in (0..=4).rev() {
         prepare_at(&store, days_ago, Some(2 * ONE_DAY)).await;
-        commit_of(&store, days_ago, u64::try_from(days_ago).unwrap() * 10).await;
+        let mut records = records_of(days_ago, u64::try_from(days_ago).unwrap() * 10);
+        for record in &mut records[..5] {
+            record.started_at -= SignedDuration::from_hours(6);
+        }
+        store.commit(Arc::new(records)).await.unwrap();
     }
     let kept = [("2100_06_12", 10), ("2100_06_13", 10), ("2100_06_14", 10), ("2100_06_15", 10)];
     let before = [&[("2100_06_11", 10)], &kept[..]].concat();
@@ -103,7 +108,7 @@ async fn days_are_dropped_as_a_whole_and_the_ledger_stays_consistent() {
     let left = store.summarize(&RequestFilter::default(), TimeUnit::Day).await.unwrap();
     assert_eq!(left, all, "sums are kept");
 
-    // Records beyond a number are deleted one by one, and then the day as a whole.
+    // Of the records beyond a number, whole days are dropped, and then the others deleted one by one.
     let beyond = RetentionCutoff { before: None, beyond: Some(15), ..older_than(0) };
     assert_eq!(store.drop_old_days(beyond).await.unwrap(), 10);
     assert_eq!(store.delete_old_requests(beyond, 100).await.unwrap(), 5);
@@ -181,21 +186,22 @@ async fn a_day_that_others_read_stays_and_blocks_no_batch() {
     let reading = reader.transaction().await.unwrap();
     reading.query("SELECT count(*) FROM requests", &[]).await.unwrap();
 
+    // It does not even add up the records, which would wait for this lock.
+    let mut other = database.connect().await;
+    let blocking = other.transaction().await.unwrap();
+    blocking.batch_execute("LOCK TABLE deleted_sums IN SHARE MODE").await.unwrap();
     let cutoff = older_than(1);
-    let brief = Duration::from_millis(1);
-    let refused = drop_old(&store, &cutoff, brief).await.unwrap_err();
+    let dropping = drop_old(&store, &cutoff, Duration::from_millis(1));
+    let refused = timeout(Duration::from_secs(9), dropping).await.unwrap().unwrap_err();
     assert!(crate::postgres::error::is_lock_timeout(&refused), "{refused:?}");
+    blocking.rollback().await.unwrap();
     commit_of(&store, 0, 20).await;
     verify(&store).await;
+    reading.rollback().await.unwrap();
 
     // While it waits for a lock, a record of the day can arrive: the reader writes one.
     let mut dropping = Box::pin(drop_old(&store, &cutoff, Duration::from_mins(1)));
-    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted \
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-    while reading.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        assert!(futures_util::poll!(&mut dropping).is_pending());
-        tokio::task::yield_now().await;
-    }
+    let reading = read_before_the_lock(&client, &mut other, &mut reader, &mut dropping).await;
     let late = "INSERT INTO requests SELECT * FROM (SELECT (jsonb_populate_record(requests, \
         jsonb_build_object('seq', 21, 'id', gen_random_uuid(), 'cost', 0))).* FROM requests \
         WHERE seq = 1) AS late";
@@ -207,6 +213,63 @@ async fn a_day_that_others_read_stays_and_blocks_no_batch() {
     assert_eq!(drop_old(&store, &cutoff, LOCK_TIMEOUT).await.unwrap(), Some(10));
     verify(&store).await;
     database.remove(store).await;
+}
+
+#[tokio::test]
+async fn totals_include_a_day_that_is_dropped_meanwhile() {
+    let Some(database) = Database::create("totals_of_dropped").await else { return };
+    let store = database.open(1).await.unwrap();
+    prepare_at(&store, 4, Some(ONE_DAY)).await;
+    commit_of(&store, 4, 0).await;
+    let client = database.connect().await;
+    client.batch_execute("DROP TABLE requests_of_earlier_days").await.unwrap();
+    let (mut other, mut reader) = (database.connect().await, database.connect().await);
+    // The hour of the end is read from the log, unless records of it were deleted.
+    let until = now() - SignedDuration::from_hours(24 * 4) + SignedDuration::from_mins(30);
+    let filter = RequestFilter { until: Some(until), ..RequestFilter::default() };
+
+    let cutoff = older_than(1);
+    let mut dropping = Box::pin(drop_old(&store, &cutoff, Duration::from_mins(1)));
+    let reading = read_before_the_lock(&client, &mut other, &mut reader, &mut dropping).await;
+    let mut totals = Box::pin(store.summarize(&filter, TimeUnit::Day));
+    wait_for_locks(&client, &mut totals, "relation", 2).await;
+    reading.commit().await.unwrap();
+    let (dropped, totals) = tokio::join!(dropping, totals);
+    assert_eq!((dropped.unwrap(), totals.unwrap().totals.requests), (Some(10), 10));
+    database.remove(store).await;
+}
+
+/// Polls `future` until `number` statements wait for locks of this kind.
+async fn wait_for_locks(
+    client: &Client,
+    future: &mut (impl Future + Unpin),
+    kind: &str,
+    number: i64,
+) {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+        AND wait_event_type = 'Lock' AND wait_event = $1";
+    while client.query_one(sql, &[&kind]).await.unwrap().get::<_, i64>(0) < number {
+        assert!(futures_util::poll!(&mut *future).is_pending());
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Polls `dropping` until it has added up the records and waits for the returned transaction, which reads the log.
+async fn read_before_the_lock<'a>(
+    client: &Client,
+    other: &mut Client,
+    reader: &'a mut Client,
+    dropping: &mut (impl Future + Unpin),
+) -> tokio_postgres::Transaction<'a> {
+    // Before the lock, it looks whether the node was removed.
+    let removing = other.transaction().await.unwrap();
+    removing.query("SELECT FROM nodes FOR UPDATE", &[]).await.unwrap();
+    wait_for_locks(client, dropping, "transactionid", 1).await;
+    let reading = reader.transaction().await.unwrap();
+    reading.query("SELECT count(*) FROM requests", &[]).await.unwrap();
+    removing.rollback().await.unwrap();
+    wait_for_locks(client, dropping, "relation", 1).await;
+    reading
 }
 
 #[tokio::test]
@@ -235,44 +298,78 @@ async fn partitions_are_long_if_many_days_are_kept() {
     database.remove(store).await;
 }
 
+/// A database that was upgraded from the schema of earlier versions.
+struct Upgraded {
+    database: Database,
+    client: Client,
+    store: PostgresStore,
+    /// The time in microseconds at which the records were made.
+    micros: i64,
+    /// Ten records of each of six days, in the order of the log.
+    records: Vec<RequestRecord>,
+}
+
+/// Returns the time of the database in microseconds.
+async fn micros(client: &Client) -> i64 {
+    let sql = "SELECT (extract(epoch FROM now()) * 1000000)::bigint";
+    client.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+impl Upgraded {
+    /// Creates the database, upgrades it and makes its partitions.
+    async fn create() -> Option<Self> {
+        let database = Database::create("earlier_days").await?;
+        let client = database.connect().await;
+        client
+            .batch_execute("CREATE TABLE schema_version (version bigint NOT NULL)")
+            .await
+            .unwrap();
+        for step in &STEPS[..13] {
+            client.batch_execute(step).await.unwrap();
+        }
+        let set = "INSERT INTO schema_version (version, oldest_supported) VALUES (13, 5)";
+        client.batch_execute(set).await.unwrap();
+        let micros = micros(&client).await;
+        let of_day = |days: i64, first: u64| {
+            let mut records = batch(first..first + 10);
+            for record in &mut records {
+                record.started_at = Timestamp::from_microsecond(micros + days * DAY).unwrap();
+            }
+            records
+        };
+        let pool = create_pool(&PostgresAddress::parse(&database.url).unwrap(), 1).unwrap();
+        let mut connection = Connection::of(&pool).await.unwrap();
+        let tx = connection.begin_unfenced().await.unwrap();
+        let days: Vec<_> = [-400, -1, 0, 1, 2, 30_000].into_iter().zip((0..).step_by(10)).collect();
+        let records: Vec<_> = days.iter().flat_map(|&(days, first)| of_day(days, first)).collect();
+        let node = NodeId(Uuid::from_u128(1));
+        commit::commit(&tx, node, &records, Repetition::Unlikely).await.unwrap();
+        tx.commit().await.unwrap();
+        let store = database.open(1).await.unwrap();
+        store.prepare_days(Some(ONE_DAY)).await.unwrap();
+        Some(Self { database, client, store, micros, records })
+    }
+}
+
 /// With the schema of earlier versions, the records of all days are in one partition.
 #[tokio::test]
 async fn records_of_an_earlier_version_stay_in_their_partition() {
-    let Some(database) = Database::create("earlier_days").await else { return };
-    let client = database.connect().await;
-    client.batch_execute("CREATE TABLE schema_version (version bigint NOT NULL)").await.unwrap();
-    for step in &STEPS[..13] {
-        client.batch_execute(step).await.unwrap();
+    let Some(mut upgraded) = Upgraded::create().await else { return };
+    if day_of(Timestamp::from_microsecond(micros(&upgraded.client).await).unwrap())
+        != day_of(Timestamp::from_microsecond(upgraded.micros).unwrap())
+    {
+        // Midnight passed between the records and the partitions.
+        upgraded.database.remove(upgraded.store).await;
+        upgraded = Upgraded::create().await.unwrap();
     }
-    let set = "INSERT INTO schema_version (version, oldest_supported) VALUES (13, 5)";
-    client.batch_execute(set).await.unwrap();
-    let sql = "SELECT (extract(epoch FROM now()) * 1000000)::bigint";
-    let micros: i64 = client.query_one(sql, &[]).await.unwrap().get(0);
-    let of_day = |days: i64, first: u64| {
-        let mut records = batch(first..first + 10);
-        for record in &mut records {
-            record.started_at = Timestamp::from_microsecond(micros + days * DAY).unwrap();
-        }
-        records
-    };
-    let pool = create_pool(&PostgresAddress::parse(&database.url).unwrap(), 1).unwrap();
-    let mut connection = Connection::of(&pool).await.unwrap();
-    let tx = connection.begin_unfenced().await.unwrap();
-    let days: Vec<_> = [-400, -1, 0, 1, 2, 30_000].into_iter().zip((0..).step_by(10)).collect();
-    let old: Vec<_> = days.iter().flat_map(|&(days, first)| of_day(days, first)).collect();
-    let node = NodeId(Uuid::from_u128(1));
-    commit::commit(&tx, node, &old, Repetition::Unlikely).await.unwrap();
-    tx.commit().await.unwrap();
-
-    let store = database.open(1).await.unwrap();
+    let Upgraded { database, client, store, micros, records } = upgraded;
     let moved = [("earlier_days", 40), ("other_days", 20)];
     assert_eq!(counts(&client).await, named(&moved));
     let all = store.requests_before(&RequestFilter::default(), None, 99).await.unwrap();
     let all: Vec<_> = all.into_iter().map(|(_, record)| record).rev().collect();
-    assert_eq!(all, old);
+    assert_eq!(all, records);
     verify(&store).await;
     // The day after tomorrow has a record in the default partition.
-    store.prepare_days(Some(ONE_DAY)).await.unwrap();
     assert_eq!(partitions(&client).await, 2);
     let today = day_of(Timestamp::from_microsecond(micros).unwrap());
     let mut connection = store.connection().await.unwrap();

@@ -3,14 +3,15 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use futures_util::future::join3;
+use futures_util::future::{join, join3};
 use futures_util::poll;
 use rusqlite::Connection;
 use tokio::time::{sleep, timeout};
 
 use super::{READERS, SqliteStore, temp_database};
 use crate::sqlite::codec::ReadColumn;
-use crate::{LedgerEntries, Requests, StoreError};
+use crate::{LedgerEntries, RequestFilter, Requests, StoreError};
+use domain::id::KeyId;
 
 /// Takes a long time unless it is interrupted.
 const LONG_QUERY: &str = "WITH RECURSIVE n (i) AS \
@@ -34,13 +35,18 @@ fn job() -> (Job, impl FnOnce(&Connection) -> Result<i64, StoreError> + Send + '
 }
 
 impl Job {
+    /// Polls `future` until the query could start.
+    async fn wait_for_start(&self, future: &mut (impl Future + Unpin)) {
+        while self.started.try_recv().is_err() {
+            assert!(poll!(&mut *future).is_pending());
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     /// Drops `future` during the query, or before the query.
     async fn abandon(&self, future: impl Future, has_query_started: bool) {
         let mut future = Box::pin(future);
-        while self.started.try_recv().is_err() {
-            assert!(poll!(&mut future).is_pending());
-            sleep(Duration::from_millis(1)).await;
-        }
+        self.wait_for_start(&mut future).await;
         if has_query_started {
             self.proceed.send(()).unwrap();
             sleep(Duration::from_millis(20)).await;
@@ -89,13 +95,57 @@ async fn long_reads_leave_a_connection_to_others() {
         store.read_long(move |tx| other_query(tx)),
         store.read_long(move |tx| last_query(tx)),
     ));
-    while job.started.try_recv().is_err() || other.started.try_recv().is_err() {
-        assert!(poll!(&mut reads).is_pending());
-        sleep(Duration::from_millis(1)).await;
-    }
+    job.wait_for_start(&mut reads).await;
+    other.wait_for_start(&mut reads).await;
     timeout(Duration::from_secs(9), store.newest()).await.unwrap().unwrap();
     assert!(last.started.try_recv().is_err(), "it waits for one of the others");
     drop(reads);
+    job.proceed.send(()).unwrap();
+    other.proceed.send(()).unwrap();
+}
+
+#[tokio::test]
+async fn abandoned_long_reads_leave_a_connection_to_others() {
+    let (_folder, path) = temp_database();
+    let store = SqliteStore::open(&path).unwrap();
+    let (job, query) = job();
+    let (other, other_query) = self::job();
+    let mut reads = Box::pin(join(
+        store.read_long(move |tx| query(tx)),
+        store.read_long(move |tx| other_query(tx)),
+    ));
+    job.wait_for_start(&mut reads).await;
+    other.wait_for_start(&mut reads).await;
+    // Their work keeps its connections until it ends.
+    drop(reads);
+    let (last, last_query) = self::job();
+    let mut waiting = Box::pin(store.read_long(move |tx| last_query(tx)));
+    assert!(poll!(&mut waiting).is_pending());
+    timeout(Duration::from_secs(9), store.newest()).await.unwrap().unwrap();
+    assert!(last.started.try_recv().is_err(), "it waits for one of the others");
+    drop(waiting);
+    job.proceed.send(()).unwrap();
+    other.proceed.send(()).unwrap();
+}
+
+#[tokio::test]
+async fn a_page_of_a_key_is_a_long_read() {
+    let (_folder, path) = temp_database();
+    let store = SqliteStore::open(&path).unwrap();
+    let (job, query) = job();
+    let (other, other_query) = self::job();
+    let mut reads = Box::pin(join(
+        store.read_long(move |tx| query(tx)),
+        store.read_long(move |tx| other_query(tx)),
+    ));
+    job.wait_for_start(&mut reads).await;
+    other.wait_for_start(&mut reads).await;
+    let filter = RequestFilter { key: Some(KeyId::new("")), ..RequestFilter::default() };
+    let mut page = Box::pin(store.requests_before(&filter, None, 9));
+    assert!(poll!(&mut page).is_pending());
+    timeout(Duration::from_secs(9), store.newest()).await.unwrap().unwrap();
+    assert!(poll!(&mut page).is_pending(), "it waits for one of the others");
+    drop((page, reads));
     job.proceed.send(()).unwrap();
     other.proceed.send(()).unwrap();
 }
