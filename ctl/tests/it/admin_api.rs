@@ -144,12 +144,9 @@ async fn every_command_prints_json_or_nothing() {
                 continue;
             }
             let out = run(&user, &format!("{line} -o {format}")).await;
-            // Exports of records print each as it arrives, and the catalogue is one document.
-            let is_document = match *line {
-                "request export" | "usage export" => false,
-                "export" => true,
-                _ => format == "json",
-            };
+            // Exports of records print each as it arrives.
+            let is_document =
+                format == "json" && !["request export", "usage export"].contains(line);
             let documents: Result<Vec<Value>, _> = if is_document && !out.is_empty() {
                 serde_json::from_str(&out).map(|it| vec![it])
             } else {

@@ -62,11 +62,9 @@ async fn upstreams_are_listed_with_their_problems_and_removed() {
     let narrow = user.ctl("upstream list").await.ok();
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     assert!(narrow.contains("PROBLEM") && !narrow.contains("CREDENTIAL NAME"), "{narrow}");
-    let result = user.ctl("upstream reset example").await;
+    let result = user.ctl("upstream reset example -o json").await;
     assert_eq!(result.err, "requests go to upstream example again, on this gateway\n");
-    assert!(result.ok().starts_with("name                      example\n"));
-    let reset = user.ctl("upstream reset example -o json").await.ok();
-    let upstream: serde_json::Value = serde_json::from_str(&reset).unwrap();
+    let upstream: serde_json::Value = serde_json::from_str(&result.ok()).unwrap();
     assert_eq!(upstream["name"], "example");
     let sent: Vec<_> = fake.calls().into_iter().filter(|it| it.method == "ResetUpstream").collect();
     assert!(
