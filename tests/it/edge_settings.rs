@@ -130,10 +130,10 @@ async fn a_body_nested_too_deeply_is_refused_and_not_sent_upstream() {
     for (path, field) in [(chat, messages), (responses, r#""input""#)] {
         let refused = send(path, field, 51).await;
         assert_eq!((refused.status, &refused.error()["code"]), (400, &json!("invalid_json")));
-        let message = refused.error()["message"].to_string();
-        assert!(message.contains("nested deeper than 50 levels"), "{message}");
+        let reason = refused.error()["message"].to_string();
+        assert!(reason.contains("nested deeper than 50 levels"), "{reason}");
     }
     let records = member.records(3).await;
-    let sent = records.iter().filter(|record| record.deployment.is_some()).count();
-    assert_eq!(sent, 1, "{records:?}");
+    let forwarded = records.iter().filter(|record| record.deployment.is_some()).count();
+    assert_eq!(forwarded, 1, "{records:?}");
 }

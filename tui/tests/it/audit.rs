@@ -31,8 +31,8 @@ struct Ids {
 
 /// How a change is made.
 enum Way {
-    Dashboard(Runner, mpsc::Receiver<Message>),
-    Ctl(Environment),
+    Dashboard(Box<Runner>, mpsc::Receiver<Message>),
+    Ctl(Box<Environment>),
 }
 
 fn text(text: &str) -> String {
@@ -216,15 +216,15 @@ async fn the_shown_commands_have_the_same_audit_entries() {
         let mut runner = Runner::new(address, TokenSource::Missing, environment, sender);
         let token = product.home.operator_token().into();
         assert!(runner.run(Effect::Connect { token, is_kept: false }).is_none());
-        Way::Dashboard(runner, messages)
+        Way::Dashboard(Box::new(runner), messages)
     };
     let commands = async |product: &Product| {
         let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep();
-        Way::Ctl(Environment {
+        Way::Ctl(Box::new(Environment {
             token: Some(product.home.operator_token().into()),
             server: Some(product.admin.clone()),
             ..Environment::for_home(&home)
-        })
+        }))
     };
     let (by_dashboard, by_ctl) =
         tokio::join!(Box::pin(entries(dashboard)), Box::pin(entries(commands)));
