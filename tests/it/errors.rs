@@ -202,10 +202,10 @@ async fn a_bad_body_is_refused_with_the_name_of_the_field() {
 }
 
 #[tokio::test]
-async fn an_unread_field_may_be_nested_to_any_depth() {
+async fn an_unread_field_may_be_nested_deeper_than_the_gateway_parses() {
     let product = Product::start().await;
     let key = product.member("alice").await.key().await.secret;
-    let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
+    let (open, close) = ("[".repeat(1_000), "]".repeat(1_000));
     let body = format!(r#"{{"model":"sim-chat","messages":[{{}}],"x":{open}{close}}}"#);
     let request = product.post("/v1/chat/completions").bearer(&key).body(body);
     let answer = request.answer().await;

@@ -230,7 +230,7 @@ impl Runner {
     }
 
     /// Revokes the key for trying models, and waits until the sessions of which the user signed out
-    /// have ended on the gateway, before the program exits. Gives up after [`END_TIMEOUT`], after
+    /// have ended on the gateway, before the program exits. Gives up after a second, after
     /// which the key and the sessions end by themselves.
     pub async fn end(mut self) {
         let key = async {
