@@ -216,12 +216,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> bool {
     }
     let Some(rows) = rows(model) else { return false };
     let row = match action {
-        Action::Sort(_) | Action::Reverse => {
-            rows.arrange(action);
-            // What comes first in this order is what it was chosen for.
-            0
-        }
-        Action::Sideways(_) | Action::Mark => {
+        Action::Sort(_) | Action::Reverse | Action::Sideways(_) | Action::Mark => {
             rows.arrange(action);
             return true;
         }
