@@ -12,7 +12,7 @@ pub(crate) enum Phase {
     Starting,
     /// It serves requests.
     Serving,
-    /// It has not reached the store for so many steps of time, at most [`PATIENCE`].
+    /// It serves without the store. Contains the ticks since its last contact, at most [`PATIENCE`].
     Silent(u8),
     /// It has stopped cleanly.
     Stopped,

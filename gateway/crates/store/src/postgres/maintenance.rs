@@ -153,7 +153,7 @@ impl StoreMaintenance for PostgresStore {
     }
 }
 
-/// Returns the oldest records that may be deleted: up to `limit`, and between them those of a clock that was wrong.
+/// Returns up to `limit` of the oldest records that may be deleted, with those of a clock that was wrong between them.
 async fn oldest(
     tx: &Transaction<'_>,
     cutoff: &RetentionCutoff,
@@ -174,7 +174,7 @@ async fn oldest(
         last = Some(cursor);
     }
     let Some(last) = last else { return Ok(Vec::new()) };
-    let sql = format!("SELECT {REQUEST} FROM requests WHERE seq <= $1 ORDER BY seq");
-    let found = tx.query(&sql, parameters![last.0]).await?;
+    let sql = format!("SELECT {REQUEST} FROM requests WHERE seq <= $1 ORDER BY seq LIMIT $2");
+    let found = tx.query(&sql, parameters![last.0, rows(limit)]).await?;
     found.iter().map(records::request).collect()
 }

@@ -143,7 +143,7 @@ fn delete_oldest(
     Ok(old.len() as u64)
 }
 
-/// Returns the oldest records that may be deleted: up to `limit`, and between them those of a clock that was wrong.
+/// Returns up to `limit` of the oldest records that may be deleted, with those of a clock that was wrong between them.
 fn oldest(
     tx: &Connection,
     cutoff: &RetentionCutoff,
@@ -164,8 +164,8 @@ fn oldest(
         last = Some(cursor);
     }
     let Some(last) = last else { return Ok(Vec::new()) };
-    let sql = format!("SELECT {REQUEST} FROM requests WHERE seq <= ? ORDER BY seq");
+    let sql = format!("SELECT {REQUEST} FROM requests WHERE seq <= ? ORDER BY seq LIMIT ?");
     let mut select = tx.prepare_cached(&sql)?;
-    let rows = select.query_map(parameters![last.0], |row| records::request(row))?;
+    let rows = select.query_map(parameters![last.0, limit], |row| records::request(row))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
