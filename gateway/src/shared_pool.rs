@@ -23,21 +23,22 @@ pub trait LocalPool: Send + Sync {
     /// Removes what no request needs at the monotonic time `now`, and returns the amount: if another gateway lacks
     /// `needed`, a part of it, and otherwise what is not likely to be needed soon.
     fn take_unused(&self, needed: Option<i64>, now: Duration) -> i64;
-    /// Removes everything at the monotonic time `now`, because the store may have lost what it had granted.
-    fn withdraw(&self, now: Duration) -> Withdrawal;
+    /// Reduces the part at the monotonic time `now` to what requests use, because the store may have lost what it had
+    /// granted. Returns the change that the store must make.
+    fn reduce_to_used(&self, now: Duration) -> Correction;
     /// Returns a number that changes with the use of the pool.
     fn activity(&self, now: Duration) -> u64;
     /// Returns whether this gateway has nothing of the pool.
     fn is_empty(&self) -> bool;
 }
 
-/// What was removed from a pool.
+/// A change of what the store has allocated to this gateway, in units of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Withdrawal {
-    /// The amount to give back.
-    pub amount: i64,
-    /// The amount that is in use and must be granted again.
-    pub in_use: i64,
+pub enum Correction {
+    /// This amount is given back. The store subtracts what was used with the records.
+    GiveBack(i64),
+    /// The allocation becomes this amount, which requests use, even if the pool no longer has it.
+    Set(i64),
 }
 
 /// Whether more of a pool can be requested.

@@ -9,7 +9,8 @@
 //!
 //! A failover of the database may have lost operations whose answers arrived. After one, all that no request holds is
 //! given back, and must be granted again: what the database does not have as granted must not be used. What requests
-//! use of limits per minute and on concurrency is granted again at once, so that others cannot obtain it.
+//! use of limits per minute and on concurrency becomes the allocation of this gateway in one transaction, so that others
+//! cannot obtain it meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use tokio::time::{interval, sleep};
 use tokio_util::time::DelayQueue;
 
 use crate::clock::Clock;
-use crate::shared_pool::{LocalPool, Phase, Shortages, Withdrawal};
+use crate::shared_pool::{Correction, LocalPool, Phase, Shortages};
 use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, RecallScope};
 use store::{Allocations, StoreError};
 
@@ -134,7 +135,8 @@ impl Allocator {
                     continue;
                 }
                 Ok(()) = failovers.changed() => {
-                    self.give_back_held().await
+                    self.reduce_to_used().await;
+                    continue;
                 }
             };
             self.allocate(lacking).await;
@@ -233,19 +235,21 @@ impl Allocator {
         self.give_back(amounts).await;
     }
 
-    /// Gives back everything. Returns the pools that requests use.
-    async fn give_back_held(&mut self) -> Vec<Lacking> {
+    /// Gives back everything but what requests use.
+    async fn reduce_to_used(&mut self) {
         let now = self.clock.monotonic();
-        let (mut amounts, mut lacking) = (Vec::new(), Vec::new());
+        let (mut unused, mut used) = (Vec::new(), Vec::new());
         for (pool, held) in &self.held {
-            let Withdrawal { amount, in_use } = held.pool.withdraw(now);
-            amounts.push((pool.clone(), amount));
-            if in_use > 0 {
-                lacking.push(Lacking { pool: held.pool.clone(), needed: in_use, attempts: 0 });
+            match held.pool.reduce_to_used(now) {
+                Correction::GiveBack(amount) => unused.push((pool.clone(), amount)),
+                Correction::Set(amount) => used.push((pool.clone(), amount)),
             }
         }
-        self.give_back(amounts).await;
-        lacking
+        self.give_back(unused).await;
+        for amounts in used.chunks(MAX_BATCH) {
+            let operation = self.next_operation();
+            repeat(|| self.store.set_allocated(operation, amounts)).await;
+        }
     }
 
     async fn give_back(&mut self, mut amounts: Vec<(Pool, i64)>) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::shared_pool::{LocalPool, Phase, PoolState, Shortages, Withdrawal};
+use crate::shared_pool::{Correction, LocalPool, Phase, PoolState, Shortages};
 use domain::allocation::{self, Allocation, AllocationRequest, Pool};
 use domain::money::Nanos;
 
@@ -229,9 +229,8 @@ impl LocalPool for Balance {
         }
     }
 
-    fn withdraw(&self, now: Duration) -> Withdrawal {
-        // What requests hold is charged with their records.
-        Withdrawal { amount: self.take_unused(Some(i64::MAX), now), in_use: 0 }
+    fn reduce_to_used(&self, now: Duration) -> Correction {
+        Correction::GiveBack(self.take_unused(Some(i64::MAX), now))
     }
 
     fn activity(&self, _: Duration) -> u64 {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::meter::{SubjectCounts, SubjectMeter};
-use crate::shared_pool::{LocalPool, Phase, PoolState, Shortages, Withdrawal};
+use crate::shared_pool::{Correction, LocalPool, Phase, PoolState, Shortages};
 use domain::allocation::{self, Allocation, AllocationRequest, LimitSubject, Pool};
 use domain::limit::LimitKind;
 
@@ -225,15 +225,17 @@ impl LocalPool for LimitPool {
         amount
     }
 
-    fn withdraw(&self, now: Duration) -> Withdrawal {
+    fn reduce_to_used(&self, now: Duration) -> Correction {
         if self.kind == LimitKind::MonthlyTokens {
-            // The store subtracts what was used from the quota, with the records.
-            return Withdrawal { amount: self.take_unused(Some(i64::MAX), now), in_use: 0 };
+            return Correction::GiveBack(self.take_unused(Some(i64::MAX), now));
         }
         let mut counts = self.meter.lock();
         let used = counts.used(self.kind, now);
-        let granted = counts.share_mut(self.kind).map_or(0, |it| std::mem::take(&mut it.granted));
-        Withdrawal { amount: saturated(granted), in_use: saturated(granted.min(used)) }
+        let granted = counts.share_mut(self.kind).map_or(0, |share| {
+            share.granted = share.granted.min(used);
+            share.granted
+        });
+        Correction::Set(saturated(granted))
     }
 
     fn activity(&self, now: Duration) -> u64 {

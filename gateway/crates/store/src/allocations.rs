@@ -25,6 +25,13 @@ pub trait Allocations: Send + Sync {
     ) -> Result<Vec<Allocation>, StoreError>;
     /// Gives back amounts that this gateway no longer has in memory, in units of each pool.
     async fn give_back(&self, operation: u64, amounts: &[(Pool, i64)]) -> Result<(), StoreError>;
+    /// Sets what this process has of each pool, in units of the pool, although less may be available: after a
+    /// failover the store may not know what requests use.
+    async fn set_allocated(
+        &self,
+        operation: u64,
+        amounts: &[(Pool, i64)],
+    ) -> Result<(), StoreError>;
     /// Gives back everything that this gateway, or an earlier process with its data directory, has.
     /// All its records must have been committed. Waits for its transactions under way, also those that
     /// were abandoned. What was used of a limit per minute remains

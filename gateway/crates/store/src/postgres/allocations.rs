@@ -28,6 +28,13 @@ use domain::node::NodeId;
 /// limit per minute: a minute, and some seconds of tolerance.
 const MINUTE_SECONDS: i64 = 65;
 
+/// How amounts change the allocations of this gateway.
+#[derive(Clone, Copy)]
+enum PartChange {
+    Subtract,
+    Replace,
+}
+
 #[async_trait]
 impl Allocations for PostgresStore {
     async fn allocate(
@@ -51,18 +58,15 @@ impl Allocations for PostgresStore {
     }
 
     async fn give_back(&self, operation: u64, amounts: &[(Pool, i64)]) -> Result<(), StoreError> {
-        let mut connection = self.connection().await?;
-        let outcome = timeout(OPERATION_LIMIT, async {
-            let tx = connection.begin(self.epoch).await?;
-            if operations::find(&tx, self.epoch, operation).await?.is_none() {
-                self.reduce_parts(&tx, amounts).await?;
-                operations::record(&tx, self.epoch, operation, "").await?;
-                tx.commit().await?;
-            }
-            Ok(())
-        })
-        .await;
-        connection.check_time(outcome)
+        self.change_parts(operation, amounts, PartChange::Subtract).await
+    }
+
+    async fn set_allocated(
+        &self,
+        operation: u64,
+        amounts: &[(Pool, i64)],
+    ) -> Result<(), StoreError> {
+        self.change_parts(operation, amounts, PartChange::Replace).await
     }
 
     async fn give_back_all(&self) -> Result<(), StoreError> {
@@ -138,23 +142,59 @@ impl PostgresStore {
         Ok(found)
     }
 
-    async fn reduce_parts(
+    /// Executes an operation without an answer, unless it was executed already.
+    async fn change_parts(
+        &self,
+        operation: u64,
+        amounts: &[(Pool, i64)],
+        change: PartChange,
+    ) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let outcome = timeout(OPERATION_LIMIT, async {
+            let tx = connection.begin(self.epoch).await?;
+            if operations::find(&tx, self.epoch, operation).await?.is_none() {
+                self.write_parts(&tx, amounts, change).await?;
+                operations::record(&tx, self.epoch, operation, "").await?;
+                tx.commit().await?;
+            }
+            Ok(())
+        })
+        .await;
+        connection.check_time(outcome)
+    }
+
+    async fn write_parts(
         &self,
         tx: &Transaction<'_>,
         amounts: &[(Pool, i64)],
+        change: PartChange,
     ) -> Result<(), StoreError> {
         let mut rows: Vec<_> =
             amounts.iter().map(|(pool, amount)| (PoolRow::of(pool), *amount)).collect();
         rows.sort_unstable();
         let pools: Vec<_> = rows.iter().map(|(row, _)| row).collect();
+        let sql = match change {
+            PartChange::Subtract => {
+                "UPDATE allocations AS stored \
+                SET amount = greatest(stored.amount - returned.amount, 0) \
+                FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
+                AS returned (kind, subject, month, amount) \
+                WHERE (stored.kind, stored.subject, stored.month) \
+                = (returned.kind, returned.subject, returned.month) \
+                AND stored.node = $5 AND stored.epoch = $6"
+            }
+            PartChange::Replace => {
+                // An amount can grow, so no other gateway may compute what is available meanwhile.
+                pools::lock(tx, &pools).await?;
+                "INSERT INTO allocations (kind, subject, month, node, epoch, amount) \
+                SELECT kind, subject, month, $5, $6, amount \
+                FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
+                AS used (kind, subject, month, amount) \
+                ON CONFLICT (kind, subject, month, node, epoch) \
+                DO UPDATE SET amount = excluded.amount"
+            }
+        };
         self.lock_rows(tx, &pools).await?;
-        let sql = "UPDATE allocations AS stored \
-            SET amount = greatest(stored.amount - returned.amount, 0) \
-            FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
-            AS returned (kind, subject, month, amount) \
-            WHERE (stored.kind, stored.subject, stored.month) \
-            = (returned.kind, returned.subject, returned.month) \
-            AND stored.node = $5 AND stored.epoch = $6";
         let columns = arrays!(rows, |row| row.0.kind, row.0.subject.as_str(), row.0.month, row.1);
         let own = parameters![self.epoch.id, self.epoch.epoch];
         tx.execute(sql, &[columns, own].concat()).await?;

@@ -115,7 +115,12 @@ async fn a_repeated_operation_is_executed_once_and_answered_again() {
         assert_eq!(store.allocated(std::slice::from_ref(&pool)).await.unwrap(), [30]);
     }
     assert!(store.allocate(1, &asked).await.is_err(), "a late attempt changes nothing");
-    assert_eq!(store.allocated(std::slice::from_ref(&pool)).await.unwrap(), [30]);
+    for (operation, used) in [(3, 25), (4, 0), (5, 130), (6, 30)] {
+        for _ in 0..2 {
+            store.set_allocated(operation, &[(pool.clone(), used)]).await.unwrap();
+            assert_eq!(store.allocated(std::slice::from_ref(&pool)).await.unwrap(), [used]);
+        }
+    }
     // A later process begins with the first number.
     store.leave().await.unwrap();
     store.close();
