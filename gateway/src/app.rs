@@ -4,10 +4,12 @@
 //! made; `lifecycle` has the trackers that all tasks run on. Only this module chooses concrete types.
 
 mod accounting;
+mod adoption;
 mod backend;
 mod background;
 mod control;
 mod edge;
+mod hand_over;
 mod health;
 mod history;
 mod lifecycle;
@@ -101,7 +103,8 @@ pub async fn run(
     let storage = Storage::open(&startup, http_address, seams.clock).await?;
     let has_listener = listeners.metrics.is_some();
     let reports = Reports::new(&startup, has_listener, &seams.log_events, &storage.clock);
-    let (recovered, secrets) = recover(&startup, &storage).await?;
+    let (mut recovered, secrets) = recover(&startup, &storage).await?;
+    let ending = std::mem::take(&mut recovered.ending);
     let accounting = Accounting::start(&startup, &storage, recovered, &reports).await?;
     let history = History::start(&startup, &storage).await?;
     let sealer = secrets.sealer.clone();
@@ -109,45 +112,77 @@ pub async fn run(
         Upstreams::start(&startup, &storage, &accounting, sealer, seams.simulator).await;
     let edge = Edge::new(&startup, &storage);
     let core = Core { startup, storage, reports, secrets, accounting, history, upstreams, edge };
+    adoption::start(&core, ending)?;
     let monitoring = Monitoring::start(&core, listeners.metrics.take(), started_at)?;
     let control = control::start(&core, &monitoring, http_address)?;
     let mut workers = ApiWorkers::start(&core, seams.worker_runtime)?;
-    let handed_over = data_dir_lock.offer(config, &listeners, &lifecycle);
+    let successor = data_dir_lock.offer(config, &listeners, &lifecycle);
 
     tracing::info!(event = "serving", http = %http_address, admin = %admin_address, data_dir = %config.data_dir.display(), workers = config.workers, "serving");
     report_state(&lifecycle);
     let proxies = Arc::new(config.edge.proxies.clone());
-    // Boxed: this future would have to hold each of them.
-    let http = Box::pin(workers.serve(&core, listeners.http, proxies.clone(), handed_over));
+    let http = workers.serve(&core, listeners.http, proxies.clone(), &successor);
+    // Boxed: this future would have to hold it.
+    let mut requests = Box::pin(async {
+        http.await;
+        // What connections have left behind.
+        lifecycle.request_tasks.close();
+        lifecycle.request_tasks.wait().await;
+    });
     let settings = admin::Settings {
         tls,
         client_idle: config.client_idle,
         timeouts: config.edge.timeouts,
         proxies,
     };
-    let shutdown = lifecycle.shutdown;
+    let shutdown = &lifecycle.shutdown;
     let admin = Box::pin(admin::serve(control, listeners.admin, settings, shutdown.clone()));
-    let ((), served) = tokio::join!(http, async {
-        let outcome = admin.await;
-        // The admin plane ends by itself only if it has failed.
-        shutdown.cancel();
-        outcome
-    });
-
-    // All connections have ended. Each step ends what no later step needs: first the work that requests have left
-    // behind, then the tasks that write it to the store, and then the store.
-    let Core { storage, accounting: Accounting { ledger, .. }, .. } = core;
-    lifecycle.request_tasks.close();
-    lifecycle.request_tasks.wait().await;
-    ledger.record_merged();
-    lifecycle.background.stop().await;
-    storage.leave(ledger.waiting_records()).await;
-    storage.close().await;
+    let (are_ended, served) = tokio::join!(
+        async {
+            tokio::select! {
+                biased;
+                () = &mut requests => true,
+                () = hand_over::is_due(&successor, &lifecycle.draining) => false,
+            }
+        },
+        async {
+            let outcome = admin.await;
+            // The admin plane ends by itself only if it has failed.
+            shutdown.cancel();
+            outcome
+        }
+    );
+    let handed_over = if are_ended {
+        Err(data_dir_lock)
+    } else {
+        tokio::join!(hand_over::hand_over(&core, data_dir_lock), &mut requests).0
+    };
+    let data_dir_lock = match handed_over {
+        Ok(ending) => {
+            ending.finish(&core);
+            None
+        }
+        Err(lock) => {
+            core.close().await;
+            Some(lock)
+        }
+    };
     workers.stop().await;
     tracing::info!(event = "stopped", "stopped");
     // The next process need not wait for the collector.
     drop(data_dir_lock);
     monitoring.export.stop().await;
-    storage.ensure_not_fenced()?;
+    core.storage.ensure_not_fenced()?;
     served.context("serving the admin plane")
+}
+
+impl Core<'_> {
+    /// Ends the tasks that write to the store, and closes it. All requests must have ended.
+    async fn close(&self) {
+        let ledger = &self.accounting.ledger;
+        ledger.record_merged();
+        self.startup.lifecycle.background.stop().await;
+        self.storage.leave(ledger.waiting_records()).await;
+        self.storage.close().await;
+    }
 }

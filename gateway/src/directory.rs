@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use domain::account::Account;
 use domain::account_name::{AccountName, Appearance, normalized};
-use domain::id::{AccountId, ModelId, PlanName, UpstreamName};
+use domain::id::{AccountId, KeyId, ModelId, PlanName, UpstreamName};
 use domain::key::{Key, KeyDigest};
 use domain::model::Model;
 use domain::person::Person;
@@ -77,6 +77,13 @@ impl Directory {
     /// Returns the key with this digest, including expired and revoked keys.
     pub fn find_key(&self, digest: &KeyDigest) -> Option<Arc<Key>> {
         self.keys.pin().get(digest).cloned()
+    }
+
+    /// Returns the [origins](Key::origin) of the keys with these ids, which takes longer the more keys there are.
+    pub fn key_origins(&self, ids: &HashSet<KeyId>) -> HashMap<KeyId, KeyId> {
+        let keys = self.keys.pin();
+        let wanted = keys.values().filter(|key| ids.contains(&key.id));
+        wanted.map(|key| (key.id.clone(), key.origin.clone())).collect()
     }
 
     /// Returns an account by its id.

@@ -46,6 +46,7 @@ mod database_copies;
 pub mod demo;
 pub mod directory;
 mod fair_queue;
+mod hand_over;
 pub mod journal_barrier;
 pub mod listeners;
 pub mod memory_budget;

@@ -113,10 +113,13 @@ impl State {
         let response = Arc::new(response);
         self.pending.pin().insert(response.id, response.clone());
         self.waiting_bytes.fetch_add(response.bytes(), Ordering::Relaxed);
-        if self.queue.send(Change::Keep(response)).is_err() {
-            // The task ends only after the last request: see `app::run`.
-            tracing::error!("a response came after the state's end and is not kept");
-        }
+        // Once the task has ended, responses stay pending: see `unwritten`.
+        _ = self.queue.send(Change::Keep(response));
+    }
+
+    /// Returns the responses that are not in the store. Once the task has ended, nothing else writes them.
+    pub fn unwritten(&self) -> Vec<Arc<StoredResponse>> {
+        self.pending.pin().values().cloned().collect()
     }
 
     /// Returns the delay for response `id`, which is over at once unless another gateway may be writing it.

@@ -4,13 +4,15 @@
 //!
 //! 1. The new process connects. It is sent a [`Hello`] with the listening sockets (`SCM_RIGHTS`).
 //! 2. It validates its settings with them, reads its certificate, and checks that it supports the database.
-//! 3. It sends [`GO`]. The old process answers [`STOPPING`] and shuts down as on SIGTERM: it stops accepting, and its
-//!    requests finish. New connections wait in the queues of the sockets, which stay open in the new process.
-//! 4. The old process has closed the store and the journal and released the lock of the data directory. The end of the
-//!    connection says so, and the new process opens them.
+//! 3. It sends [`GO`], or [`GO_ADOPTING`] if it accounts for requests that the old process goes on with. The old process
+//!    answers [`STOPPING`] and shuts down as on SIGTERM: it stops accepting, and its requests finish. New connections
+//!    wait in the queues of the sockets, which stay open in the new process.
+//! 4. The old process has closed the store and released the lock of the data directory. The end of the connection says
+//!    so, and the new process opens the store. Requests that take longer than others end in the old process afterwards,
+//!    if the new one adopts them: see `hand_over`.
 //!
-//! Until step 3, the old process serves as before, whatever happens to the new one. Store and journal always have one
-//! writer.
+//! Until step 3, the old process serves as before, whatever happens to the new one. The store and each journal always
+//! have one writer.
 
 mod request;
 
@@ -37,6 +39,8 @@ const SOCKET: &str = "take-over.sock";
 const MAX_SOCKET_PATH_BYTES: usize = 107;
 /// Sent by the new process when it can start.
 const GO: u8 = b'g';
+/// Sent instead if it accounts for the requests in progress.
+const GO_ADOPTING: u8 = b'a';
 /// The answer of the old process, which stops now.
 const STOPPING: u8 = b's';
 /// How long the new process may take for its checks.
@@ -53,6 +57,9 @@ struct Hello {
     admin_path: Option<PathBuf>,
     /// Whether the file at this path belongs to the gateway, which removes it at its end.
     owns_admin_file: bool,
+    /// Whether the gateway understands [`GO_ADOPTING`]. Earlier versions do not say it.
+    #[serde(default)]
+    hands_over_requests: bool,
 }
 
 /// Returns the path of the Unix socket in the data directory `dir`.
@@ -78,29 +85,48 @@ pub(crate) struct Offer {
     socket: UnixSocket,
     listening: [OwnedFd; 2],
     admin_file: Option<Arc<SocketFile>>,
-    drain: Duration,
+    settings: OfferSettings,
+}
+
+/// What the process that takes over must know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfferSettings {
+    /// How long a shutdown takes at most.
+    pub(crate) drain: Duration,
+    /// Whether requests in progress can be handed over.
+    pub(crate) hands_over_requests: bool,
+}
+
+/// How a process takes over.
+pub(crate) struct Taken {
+    /// The connection to it, which must be closed after the lock of the data directory was released.
+    pub(crate) connection: UnixStream,
+    /// Whether it accounts for the requests in progress.
+    pub(crate) adopts_requests: bool,
 }
 
 // === impl Offer ===
 
 impl Offer {
     /// Offers the sockets of `listeners` to a process with access to the data directory `dir`, which must be locked.
-    /// `drain` is how long a shutdown takes at most.
     ///
     /// # Errors
     /// The Unix socket cannot be bound, or its path is too long.
-    pub(crate) fn new(dir: &Path, listeners: &Listeners, drain: Duration) -> io::Result<Self> {
+    pub(crate) fn new(
+        dir: &Path,
+        listeners: &Listeners,
+        settings: OfferSettings,
+    ) -> io::Result<Self> {
         Ok(Self {
             socket: UnixSocket::bind(&socket_path(dir)?)?,
             listening: listeners.duplicate()?,
             admin_file: listeners.admin.file(),
-            drain,
+            settings,
         })
     }
 
-    /// Waits until a new process takes over, and returns the connection to it, which must be closed after the lock of
-    /// the data directory was released. The caller must stop accepting.
-    pub(crate) async fn taken(self) -> UnixStream {
+    /// Waits until a new process takes over. The caller must stop accepting.
+    pub(crate) async fn taken(self) -> Taken {
         loop {
             let Ok((mut connection, _)) = self.socket.accept().await else {
                 // Without descriptors, for example. The listener stays usable.
@@ -109,28 +135,30 @@ impl Offer {
             };
             let passing = timeout(CHECK_TIMEOUT, self.pass_to(&mut connection)).await;
             match passing.unwrap_or_else(|elapsed| Err(elapsed.into())) {
-                Ok(()) => {
+                Ok(adopts_requests) => {
                     if let Some(file) = &self.admin_file {
                         file.set_ours(false);
                     }
                     tracing::info!("another process takes over: shutting down");
-                    return connection;
+                    return Taken { connection, adopts_requests };
                 }
                 Err(error) => tracing::warn!(%error, "another process did not take over"),
             }
         }
     }
 
-    /// Sends the sockets over `connection` and waits for the word of the new process.
-    async fn pass_to(&self, connection: &mut UnixStream) -> io::Result<()> {
+    /// Sends the sockets over `connection` and waits until the new process can start. Returns whether it accounts for
+    /// the requests in progress.
+    async fn pass_to(&self, connection: &mut UnixStream) -> io::Result<bool> {
         let (peer, own) = (connection.peer_cred()?.uid(), rustix::process::geteuid().as_raw());
         if peer != own && peer != 0 {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it has another user"));
         }
         let hello = Hello {
-            drain_ms: self.drain.as_millis().try_into().unwrap_or(u64::MAX),
+            drain_ms: self.settings.drain.as_millis().try_into().unwrap_or(u64::MAX),
             admin_path: self.admin_file.as_ref().map(|file| file.path().to_owned()),
             owns_admin_file: self.admin_file.as_ref().is_some_and(|file| file.is_ours()),
+            hands_over_requests: self.settings.hands_over_requests,
         };
         let hello = serde_json::to_vec(&hello)?;
         let sockets = self.listening.each_ref().map(AsFd::as_fd);
@@ -144,10 +172,16 @@ impl Offer {
         if connection.async_io(Interest::WRITABLE, send).await? != hello.len() {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        if connection.read_u8().await? != GO {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it speaks another protocol"));
-        }
-        connection.write_u8(STOPPING).await
+        let adopts_requests = match connection.read_u8().await? {
+            GO => false,
+            GO_ADOPTING if self.settings.hands_over_requests => true,
+            _ => {
+                let message = "it speaks another protocol";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+        };
+        connection.write_u8(STOPPING).await?;
+        Ok(adopts_requests)
     }
 }
 

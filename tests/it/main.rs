@@ -39,6 +39,7 @@ mod fleet_people;
 mod fleet_responses;
 mod fleet_traffic;
 mod fleet_versions;
+mod hand_over;
 mod health_check;
 mod hedging;
 mod hold_growth;

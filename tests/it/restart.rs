@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Clients that send requests, each over a new connection, until they are stopped.
-struct Clients {
+pub(crate) struct Clients {
     stop: CancellationToken,
     running: JoinSet<usize>,
 }
@@ -33,7 +33,7 @@ async fn ask(to: SocketAddr, key: &str, is_stream: bool) -> anyhow::Result<()> {
 }
 
 impl Clients {
-    fn start(count: usize, to: SocketAddr, key: &str) -> Self {
+    pub(crate) fn start(count: usize, to: SocketAddr, key: &str) -> Self {
         let (stop, mut running) = (CancellationToken::new(), JoinSet::new());
         for _ in 0..count {
             let (stop, key) = (stop.clone(), key.to_owned());
@@ -50,7 +50,7 @@ impl Clients {
     }
 
     /// Stops the clients and returns the number of requests that were served.
-    async fn stop(self) -> usize {
+    pub(crate) async fn stop(self) -> usize {
         self.stop.cancel();
         self.running.join_all().await.into_iter().sum()
     }

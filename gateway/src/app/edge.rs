@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use super::background::{drop_removed_clients, purge_captures};
 use super::reports::RequestReports;
 use super::storage::Storage;
+use super::take_over::Successor;
 use super::{Core, Startup, health};
 use crate::broadcast::Broadcast;
 use crate::cancellation::Cancellations;
@@ -117,14 +117,13 @@ impl ApiWorkers {
     }
 
     /// Serves the connections of `listener` until the shutdown, and then the requests in progress for as long as the
-    /// configuration says. `handed_over` is cancelled before the shutdown if another process accepts the next
-    /// connections. Must be called once.
+    /// configuration says. Must be called once.
     pub(super) fn serve(
         &mut self,
         core: &Core<'_>,
         listener: TcpListener,
         proxies: Arc<TrustedProxies>,
-        handed_over: CancellationToken,
+        successor: &Successor,
     ) -> impl Future<Output = ()> + use<> {
         let Startup { config, lifecycle, .. } = &core.startup;
         let acceptor = Acceptor::new(listener, "api", core.edge.slots.clone());
@@ -136,7 +135,8 @@ impl ApiWorkers {
         };
         port.serve(Stop {
             shutdown: lifecycle.shutdown.clone(),
-            handed_over,
+            handed_over: successor.accepts.clone(),
+            draining: lifecycle.draining.clone(),
             drain_delay: config.drain_delay,
             drain: config.drain,
             cut_off: lifecycle.cut_off.clone(),

@@ -10,6 +10,8 @@ pub(super) struct Lifecycle {
     pub(super) shutdown: CancellationToken,
     /// Ends the requests that are still in progress when the shutdown stops waiting for them.
     pub(super) cut_off: CancellationToken,
+    /// Cancelled during the shutdown when only requests in progress are left.
+    pub(super) draining: CancellationToken,
     /// Drops the connections that are left after requests have had time to end.
     pub(super) abort: CancellationToken,
     /// The work of requests that may continue after their connections have ended.
@@ -31,6 +33,7 @@ impl Lifecycle {
         Self {
             shutdown,
             cut_off: CancellationToken::new(),
+            draining: CancellationToken::new(),
             abort: CancellationToken::new(),
             request_tasks: TaskTracker::new(),
             background: BackgroundTasks::default(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::recovery::recover_journal;
+use super::recovery::{recover_journal, store_ended};
 use super::upgrade;
 use crate::clock::Entropy;
 use crate::config::Migration;
@@ -42,6 +42,11 @@ pub async fn migrate(
         return writeln!(out, "`{}` has {schema}", path.display()).context("writing the result");
     };
     let store = SqliteStore::open(&path)?;
+    let running = store_ended(data_dir, &store, None).await?;
+    ensure!(
+        running.is_empty(),
+        "a gateway that was replaced still finishes requests; wait until its process has ended"
+    );
     recover_journal(&data_dir.join(JOURNAL), &store)
         .await?
         .commit(&store, None)

@@ -11,10 +11,11 @@ use crate::catalogue;
 use crate::config::Config;
 use crate::control::bootstrap::{self, InitialState, Seed};
 use crate::data_dir::JOURNAL;
+use crate::hand_over::EndingDir;
 use crate::ledger::journal::{Journal, Recovered};
 use crate::secrets::seal::Sealer;
 use domain::durability::Durability;
-use store::{Cursor, Snapshot, Store};
+use store::{Allocations, Cursor, Snapshot, Store};
 
 /// The accounts, keys and balances from which a gateway continues.
 pub(super) struct RecoveredState {
@@ -24,6 +25,8 @@ pub(super) struct RecoveredState {
     pub(super) snapshot: Snapshot,
     /// The cursor of the newest request record.
     pub(super) newest: Cursor,
+    /// The directories of replaced processes that still finish their requests.
+    pub(super) ending: Vec<EndingDir>,
 }
 
 /// The secrets of a gateway itself.
@@ -46,6 +49,8 @@ pub(super) async fn recover(
     let Startup { config, entropy, .. } = startup;
     let (store, clock) = (&*storage.store, &*storage.clock);
     let seed = if config.simulator { catalogue::simulated(clock.now()) } else { Seed::default() };
+    let allocations = storage.allocations();
+    let ending = store_ended(&config.data_dir, store, allocations.as_deref()).await?;
     let journal = replay_journal(config, storage).await?;
     if let Some(claims) = &storage.idempotency_claims {
         claims.release_earlier_claims().await.context("releasing claims of idempotency keys")?;
@@ -58,7 +63,7 @@ pub(super) async fn recover(
     }
     let InitialState { snapshot, newest, sealer, operator_token } = prepared?;
     let secrets = Secrets { sealer: Arc::new(sealer), operator_token };
-    Ok((RecoveredState { journal, snapshot, newest }, secrets))
+    Ok((RecoveredState { journal, snapshot, newest, ending }, secrets))
 }
 
 /// Replays the journal of earlier processes into the store, and begins that of this process.
@@ -84,7 +89,42 @@ async fn replay_journal(config: &Config, storage: &Storage) -> Result<Journal> {
 /// Reads what an earlier process left in the journal in `dir`, and checks that it belongs to `store`.
 pub(super) async fn recover_journal(dir: &Path, store: &dyn Store) -> Result<Recovered> {
     let opening = || format!("opening the journal in `{}`", dir.display());
-    let recovered = Journal::recover(dir).with_context(opening)?;
+    let recovered = read_journal(dir)?;
     recovered.check_accounts(store).await.with_context(opening)?;
     Ok(recovered)
+}
+
+/// Reads the journal in `dir`.
+pub(super) fn read_journal(dir: &Path) -> Result<Recovered> {
+    Journal::recover(dir).with_context(|| format!("opening the journal in `{}`", dir.display()))
+}
+
+/// Stores what replaced processes have left in the data directory `data` that have ended, and removes it. Returns the
+/// directories of those that still run.
+pub(super) async fn store_ended(
+    data: &Path,
+    store: &dyn Store,
+    allocations: Option<&dyn Allocations>,
+) -> Result<Vec<EndingDir>> {
+    let mut running = Vec::new();
+    for dir in EndingDir::find_all(data).context("reading the data directory")? {
+        let path = dir.path().to_owned();
+        let storing =
+            || format!("storing what a replaced gateway has left in `{}`", path.display());
+        let Some(lock) = dir.try_lock().with_context(storing)? else {
+            running.push(dir);
+            continue;
+        };
+        let recovered = recover_journal(&path, store).await?;
+        let has_damage = recovered.has_damage();
+        recovered.commit(store, allocations).await.with_context(storing)?;
+        let responses = dir.read_responses().with_context(storing)?;
+        store.keep_responses(responses, u64::MAX).await.with_context(storing)?;
+        if has_damage {
+            dir.set_aside(lock).with_context(storing)?;
+        } else {
+            dir.remove(lock).with_context(storing)?;
+        }
+    }
+    Ok(running)
 }

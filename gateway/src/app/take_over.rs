@@ -13,15 +13,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::backend::check_state;
 use super::lifecycle::Lifecycle;
-use crate::config::{AdminAddress, Config, SettingsSource};
+use crate::config::{AdminAddress, Config, SettingsSource, StoreConfig};
 use crate::data_dir;
 use crate::listeners::Listeners;
-use crate::take_over::{Offer, RunningGateway};
+use crate::take_over::{Offer, OfferSettings, RunningGateway, Taken};
 use crate::tls::ServerTls;
 
 /// How often the address of the metrics is tried, and the pause between two attempts.
 const METRICS_ATTEMPTS: u32 = 20;
 const METRICS_PAUSE: Duration = Duration::from_millis(100);
+
+/// What becomes of this process if another one replaces it.
+#[derive(Clone, Default)]
+pub(super) struct Successor {
+    /// Cancelled before the shutdown begins if another process accepts the next connections.
+    pub(super) accepts: CancellationToken,
+    /// Cancelled if it also accounts for the requests in progress.
+    pub(super) adopts: CancellationToken,
+}
 
 /// The lock of the data directory, and the connection to the process that waits for it in a take-over.
 pub(super) struct DataDirLock {
@@ -30,12 +39,13 @@ pub(super) struct DataDirLock {
     successor: Arc<OnceLock<UnixStream>>,
 }
 
-/// Takes the listening sockets of the gateway that uses the data directory of `source`, and returns when it has ended.
+/// Takes the listening sockets of the gateway that uses the data directory of `source`, and returns when it has released
+/// that directory.
 /// Without one, binds the addresses of the settings.
 ///
 /// # Errors
 /// The settings, the certificate, the secrets or the database are not usable, or the running gateway listens on other
-/// addresses than those of the settings: then it serves as before. The running gateway has not ended in time.
+/// addresses than those of the settings: then it serves as before. The running gateway has not released the directory in time.
 pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)> {
     let config = source.clone().resolve()?;
     let Some((running, sockets)) = RunningGateway::find(&config.data_dir).await? else {
@@ -51,7 +61,8 @@ pub async fn take_over(mut source: SettingsSource) -> Result<(Config, Listeners)
     tls.map(|files| ServerTls::read(files, admin_client_ca)).transpose()?;
     check_state(&taken).await?;
     let listeners = Listeners::bind_rest(sockets, taken.listen, taken.admin_listen.clone())?;
-    let owns_admin_file = running.stop().await?;
+    let adopts_requests = matches!(taken.store, StoreConfig::Sqlite);
+    let owns_admin_file = running.stop(adopts_requests).await?;
     if let Some(file) = listeners.admin.file() {
         file.set_ours(owns_admin_file);
     }
@@ -111,24 +122,31 @@ impl DataDirLock {
     }
 
     /// Offers the listening sockets to the process that is to replace this one, which shuts down as soon as they are
-    /// taken. Returns a token that is cancelled before the shutdown begins for this reason.
+    /// taken.
     pub(super) fn offer(
         &self,
         config: &Config,
         listeners: &Listeners,
         lifecycle: &Lifecycle,
-    ) -> CancellationToken {
-        let handed_over = CancellationToken::new();
-        match Offer::new(&config.data_dir, listeners, config.drain) {
+    ) -> Successor {
+        let successor = Successor::default();
+        let settings = OfferSettings {
+            drain: config.drain,
+            hands_over_requests: matches!(config.store, StoreConfig::Sqlite),
+        };
+        match Offer::new(&config.data_dir, listeners, settings) {
             Ok(offer) => {
-                let (successor, handed_over) = (self.successor.clone(), handed_over.clone());
+                let (connection, successor) = (self.successor.clone(), successor.clone());
                 let shutdown = lifecycle.shutdown.clone();
                 // Ends with the shutdown, so that the offer does not keep the listening sockets open.
                 lifecycle.background.spawn(|_| async move {
                     let taken = shutdown.run_until_cancelled(offer.taken()).await;
-                    let Some(connection) = taken else { return };
-                    _ = successor.set(connection);
-                    handed_over.cancel();
+                    let Some(Taken { connection: taken, adopts_requests }) = taken else { return };
+                    _ = connection.set(taken);
+                    successor.accepts.cancel();
+                    if adopts_requests {
+                        successor.adopts.cancel();
+                    }
                     shutdown.cancel();
                 });
             }
@@ -136,6 +154,6 @@ impl DataDirLock {
                 tracing::warn!(event = "take_over_unavailable", %error, "another process cannot take over from this one");
             }
         }
-        handed_over
+        successor
     }
 }

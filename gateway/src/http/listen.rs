@@ -25,6 +25,8 @@ pub struct Stop {
     pub shutdown: CancellationToken,
     /// Cancelled before `shutdown` if another process accepts the next connections.
     pub handed_over: CancellationToken,
+    /// Cancelled when connections without a request have ended, and the rest ends with its requests.
+    pub draining: CancellationToken,
     /// How long connections are still accepted while `/readyz` returns 503.
     pub drain_delay: Duration,
     /// How long requests may continue after that.
@@ -69,6 +71,7 @@ impl Port {
         let mut is_late = timeout(grace, running.wait()).await.is_err();
         if is_late {
             shutdown.enter(Phase::Draining);
+            stop.draining.cancel();
             is_late = timeout(stop.drain.saturating_sub(grace), running.wait()).await.is_err();
         }
         stop.cut_off.cancel();

@@ -19,6 +19,8 @@ pub(super) struct Balance {
     total: AtomicI64,
     /// The part of the total that is not held.
     spendable: AtomicI64,
+    /// The part of what is held that is reserved for another process.
+    reserved: AtomicI64,
     /// The number of requests that wait for money to be released.
     waiting: AtomicUsize,
     /// The spending cap that was set last; zero if there never was one, and for an account.
@@ -46,6 +48,10 @@ pub(super) struct BalanceHold {
     amount: i64,
 }
 
+/// Money that is reserved for another process. Dropping it releases the money.
+#[derive(Debug)]
+pub(super) struct ReservedMoney(BalanceHold);
+
 /// How a cost was covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Payment {
@@ -63,6 +69,7 @@ impl Balance {
         Self {
             total: AtomicI64::new(balance.0),
             spendable: AtomicI64::new(balance.0),
+            reserved: AtomicI64::new(0),
             waiting: AtomicUsize::new(0),
             cap: AtomicI64::new(0),
             shared: None,
@@ -172,6 +179,30 @@ impl Balance {
         take(&self.spendable, amount).then(|| BalanceHold { balance: self.clone(), amount })
     }
 
+    /// Reserves `amount` for another process, or what is spendable if that is less.
+    pub(super) fn reserve(self: &Arc<Self>, amount: Nanos) -> ReservedMoney {
+        let amount = take_up_to(&self.spendable, amount.0.max(0));
+        add(&self.reserved, amount);
+        ReservedMoney(BalanceHold { balance: self.clone(), amount })
+    }
+
+    /// Reduces the balance to what requests of this process hold and, if they hold something, half of the rest.
+    /// Returns the new balance, without what is reserved for other processes; `None` if they hold nothing.
+    pub(super) fn retain_held(&self) -> Option<Nanos> {
+        let total = || self.total().0 - self.reserved.load(Ordering::Relaxed);
+        loop {
+            let spendable = self.spendable().0;
+            let is_held = total() > spendable;
+            let rest = spendable.max(0);
+            let removed = if is_held { rest - rest / 2 } else { rest };
+            // Taking fails only if a request takes its hold at the same moment.
+            if removed == 0 || take(&self.spendable, removed) {
+                add(&self.total, -removed);
+                return is_held.then(|| Nanos(total()));
+            }
+        }
+    }
+
     /// Returns an empty hold, which even an empty balance grants.
     pub(super) fn hold_nothing(self: &Arc<Self>) -> BalanceHold {
         BalanceHold { balance: self.clone(), amount: 0 }
@@ -276,6 +307,25 @@ impl BalanceHold {
     pub(super) fn settle(mut self, cost: Nanos) -> Payment {
         let held = std::mem::take(&mut self.amount);
         self.balance.settle(held, cost)
+    }
+}
+
+// === impl ReservedMoney ===
+
+impl ReservedMoney {
+    /// Pays a cost from what is reserved, then from the spendable amount.
+    pub(super) fn pay(&mut self, cost: Nanos) -> Payment {
+        let Self(BalanceHold { balance, amount }) = self;
+        let held = cost.0.clamp(0, *amount);
+        *amount -= held;
+        add(&balance.reserved, -held);
+        balance.settle(held, cost)
+    }
+}
+
+impl Drop for ReservedMoney {
+    fn drop(&mut self) {
+        add(&self.0.balance.reserved, -self.0.amount);
     }
 }
 

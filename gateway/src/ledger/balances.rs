@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 
 use super::balance::Balance;
 use super::funds::{Funds, KeyFunds};
+use super::hand_over::RetainedFunds;
 use crate::shared_pool::{LocalPool, Shortages};
 use domain::allocation::Pool;
 use domain::id::{AccountId, KeyId};
@@ -110,6 +111,20 @@ impl Balances {
         let cap = key.spend_cap?;
         let left = self.keys.pin().get(&key.origin).map_or(cap, |balance| balance.spendable());
         Some(cap + -left)
+    }
+
+    /// Reduces all balances to what requests may still spend that hold something, and returns these.
+    pub(super) fn retain_held(&self) -> RetainedFunds {
+        let (accounts, keys) = (self.accounts.pin(), self.keys.pin());
+        let retained = accounts.iter().filter_map(|(id, it)| Some((*id, it.retain_held()?)));
+        let caps = keys.iter().filter_map(|(origin, it)| Some((origin.clone(), it.retain_held()?)));
+        RetainedFunds { accounts: retained.collect(), caps: caps.collect() }
+    }
+
+    /// Returns the balance of the keys of this origin. Keys without one have spent nothing, and have no cap.
+    pub(super) fn of_origin(&self, origin: &KeyId) -> Arc<Balance> {
+        let balance = || Arc::new(Balance::of_spend_cap(Nanos::ZERO, Nanos::ZERO));
+        self.keys.pin().get_or_insert_with(origin.clone(), balance).clone()
     }
 
     /// Returns the balance of a key. A key without one has spent nothing.

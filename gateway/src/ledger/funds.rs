@@ -52,6 +52,8 @@ pub enum InsufficientFunds {
     CapHeld,
     /// More was requested from the pools that this gateway shares with others.
     Requested,
+    /// Another process keeps the balances now.
+    HandedOver,
 }
 
 // === impl KeyFunds ===

@@ -11,6 +11,7 @@ mod balance;
 mod balances;
 mod bound;
 mod funds;
+mod hand_over;
 mod hold;
 pub mod journal;
 mod recorder;
@@ -19,6 +20,7 @@ mod usage_bound;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -47,6 +49,7 @@ use store::{Cursor, DiskFault, Store, StoreError};
 pub use balances::TotalBalance;
 pub use bound::Size;
 pub use funds::{FundsWait, InsufficientFunds};
+pub use hand_over::{Reservation, RetainedFunds};
 pub use hold::Hold;
 pub use recorder::RecorderTask;
 pub use usage_bound::UsageBound;
@@ -68,6 +71,8 @@ pub struct Ledger {
     recorder: RecordSender,
     journal: Arc<Journal>,
     store: Arc<dyn Store>,
+    /// Whether another process keeps the balances now, and admits requests.
+    is_handed_over: AtomicBool,
 }
 
 /// Why requests cannot be recorded. `Display` is for operators and for `/readyz`; it contains no path.
@@ -102,7 +107,10 @@ impl Ledger {
         let (recorder, task) = recorder::channel(newest, store.clone(), journal.clone());
         let (calibration, aggregator) = (Calibration::default(), Aggregator::default());
         let balances = Balances::new(balances);
-        (Self { balances, calibration, aggregator, recorder, journal, store }, task)
+        let is_handed_over = AtomicBool::new(false);
+        let ledger =
+            Self { balances, calibration, aggregator, recorder, journal, store, is_handed_over };
+        (ledger, task)
     }
 
     /// Shares the balances with other gateways: this one has nothing until it obtains a part of each from the
@@ -148,7 +156,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The balance of the account or the rest of the key's spending cap does not cover the input and one
-    /// output token for each choice.
+    /// output token for each choice, or another process keeps the balances now.
     pub fn hold(
         &self,
         key: &Key,
@@ -169,10 +177,16 @@ impl Ledger {
         }
         loop {
             let Some(plan) = bound(funds.spendable()) else {
+                if self.is_handed_over() {
+                    return Err(InsufficientFunds::HandedOver);
+                }
                 return Err(funds.insufficient_funds(|money| bound(money).is_some()));
             };
             // This fails only if another request takes its hold at the same moment.
             if let Some(held) = funds.hold(plan.amount) {
+                if self.is_handed_over() {
+                    return Err(InsufficientFunds::HandedOver);
+                }
                 if self.balances.are_shared() {
                     funds.request_ahead();
                 }

@@ -88,8 +88,10 @@ impl RecordSender {
         let is_full = {
             let mut state = self.queue.lock();
             if state.is_closed {
-                // The recorder ends only after the last request: see `app::run`.
-                tracing::error!(request_id = %record.id, "a request ended after the recorder; if the journal has its record, the next start replays it");
+                // The process that replaces this one reads the journal: see `app::hand_over`.
+                if position.is_none() {
+                    tracing::error!(request_id = %record.id, "a request ended after the recorder, and the journal does not have its record");
+                }
                 return;
             }
             state.ended.push_back((record, position));

@@ -212,6 +212,9 @@ fn try_admit(
     if app.ledger.is_behind() {
         return Err(AdmissionRefusal { refusal: Refusal::RecorderBehind, remedy: None });
     }
+    if app.ledger.is_handed_over() {
+        return Err(AdmissionRefusal { refusal: Refusal::ShuttingDown, remedy: None });
+    }
     let AdmissionRequest { principal, model, size, input: _ } = asked;
     let key = &principal.key;
     let try_hold = |input_tokens| app.ledger.hold(key, model, size, input_tokens);
@@ -224,6 +227,7 @@ fn try_admit(
             }
             InsufficientFunds::CapHeld => (Refusal::KeyCapHeld, Some(Remedy::Wait)),
             InsufficientFunds::Requested => (Refusal::BalanceHeld, Some(Remedy::Obtain)),
+            InsufficientFunds::HandedOver => (Refusal::ShuttingDown, None),
         };
         if remedy == Some(Remedy::Obtain) {
             return AdmissionRefusal { refusal, remedy };

@@ -28,7 +28,7 @@ use domain::idempotency::{Answered, Claim, ClaimOutcome, IdempotencyDigest};
 use domain::refusal::{Refusal, RequestFault};
 use table::{Role, Table};
 
-pub use table::{MAX_ENTRIES, RecordedAnswer};
+pub use table::{InProgress, MAX_ENTRIES, RecordedAnswer};
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const MAX_KEY_BYTES: usize = 255;
@@ -151,6 +151,30 @@ impl Replays {
         let Some(stored) = answers.find(claim, first).await else { return Err(gone) };
         open.add_notes([format!("idempotent_replay_of={first}")]);
         Ok(Attempt::Replayed(Arc::new(RecordedAnswer::of(stored))))
+    }
+
+    /// Returns the requests with a key that are in progress.
+    pub fn in_progress(&self) -> Vec<InProgress> {
+        self.table().in_progress()
+    }
+
+    /// Refuses retries of requests that another process answers, until [`end`](Self::end).
+    pub fn resume(&self, in_progress: &[InProgress]) {
+        let (mut table, now) = (self.table(), self.clock.now());
+        for InProgress { digest, body, request } in in_progress {
+            table.begin(*digest, *body, *request, now);
+            table.stream(*digest);
+        }
+    }
+
+    /// Ends a request that was [resumed](Self::resume). If it was answered completely, retries are still not served.
+    pub fn end(&self, digest: IdempotencyDigest, is_answered: bool) {
+        let mut table = self.table();
+        if is_answered {
+            table.answer(digest, None, self.clock.now());
+        } else {
+            table.release(digest);
+        }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

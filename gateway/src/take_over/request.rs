@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::{CHECK_TIMEOUT, GO, Hello, MAX_HELLO_BYTES, STOPPING, socket_path};
+use super::{CHECK_TIMEOUT, GO, GO_ADOPTING, Hello, MAX_HELLO_BYTES, STOPPING, socket_path};
 use crate::listeners::InheritedSockets;
 
 /// How long the old process may take to end after its requests have: it writes records and closes the store.
@@ -49,14 +49,16 @@ impl RunningGateway {
         Ok(Some((Self { connection, hello }, sockets)))
     }
 
-    /// Has the gateway stop, and waits for its end. Returns whether the file of the admin plane's socket belongs to this
+    /// Has the gateway stop, and waits until it has released the data directory: at its end or, if this process
+    /// `adopts_requests`, perhaps before. Returns whether the file of the admin plane's socket belongs to this
     /// process now.
     ///
     /// # Errors
     /// It serves on, because this process took too long, or it has not ended in time.
-    pub(crate) async fn stop(mut self) -> Result<bool> {
+    pub(crate) async fn stop(mut self, adopts_requests: bool) -> Result<bool> {
+        let adopts_requests = adopts_requests && self.hello.hands_over_requests;
         let asked = async {
-            self.connection.write_u8(GO).await?;
+            self.connection.write_u8(if adopts_requests { GO_ADOPTING } else { GO }).await?;
             self.connection.read_u8().await
         };
         if !matches!(timeout(CHECK_TIMEOUT, asked).await, Ok(Ok(STOPPING))) {

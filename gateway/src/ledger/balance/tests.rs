@@ -100,3 +100,35 @@ fn an_overrun_is_taken_from_the_spendable_amount_and_never_below_zero() {
     assert_eq!(paid, Payment { charged: Nanos(3), overrun: Nanos(47) });
     assert_eq!((balance.total(), balance.spendable()), (Nanos::ZERO, Nanos::ZERO));
 }
+
+#[test]
+fn two_processes_share_what_a_balance_has() {
+    // The balance in the process that is replaced, with a request.
+    let before = Arc::new(Balance::new(Nanos(100)));
+    assert_eq!(Balance::new(Nanos(7)).retain_held(), None);
+    let mut held = before.hold(Nanos(20)).unwrap();
+    assert_eq!(before.retain_held(), Some(Nanos(60)), "what is held, and half of the rest");
+    assert!(held.grow(Nanos(40)) && !held.grow(Nanos(1)));
+    // The same balance in the next process.
+    let after = Arc::new(Balance::new(Nanos(100)));
+    let mut reserved = after.reserve(Nanos(60));
+    assert_eq!((after.total(), after.spendable()), (Nanos(100), Nanos(40)));
+    // It is replaced, too. What it has reserved is not its own.
+    let own = after.hold(Nanos(10)).unwrap();
+    assert_eq!(after.retain_held(), Some(Nanos(25)));
+    drop(own);
+    let paid = held.settle(Nanos(50));
+    assert_eq!(reserved.pay(paid.charged), Payment { charged: Nanos(50), overrun: Nanos::ZERO });
+    drop(reserved);
+    assert_eq!((after.total(), after.spendable()), (Nanos(35), Nanos(35)));
+    assert_eq!(after.retain_held(), None, "nothing is held or reserved");
+    assert_eq!(after.total(), Nanos::ZERO);
+}
+
+#[test]
+fn a_balance_below_zero_retains_nothing() {
+    let overdrawn = Arc::new(Balance::new(Nanos(-5)));
+    assert_eq!(overdrawn.retain_held(), None);
+    assert_eq!(overdrawn.reserve(Nanos(3)).pay(Nanos(2)).charged, Nanos::ZERO);
+    assert_eq!(overdrawn.total(), Nanos(-5));
+}

@@ -65,7 +65,6 @@ pub struct JournalPosition {
 
 /// The journal of one data directory.
 pub struct Journal {
-    dir: PathBuf,
     state: Arc<Mutex<State>>,
     /// Whether there may be unwritten frames. It is set under the lock, so that each connection write can
     /// check it without the lock.
@@ -75,6 +74,7 @@ pub struct Journal {
 }
 
 struct State {
+    dir: PathBuf,
     active: Segment,
     since: Instant,
     /// Frames that are not in the file yet: of requests that have not been sent upstream, of ended requests
@@ -126,6 +126,7 @@ impl Journal {
     pub fn create(dir: &Path, recovered: &Recovered) -> io::Result<Self> {
         let number = recovered.next_segment();
         let state = State {
+            dir: dir.to_owned(),
             active: Segment::create(dir, number, RESERVED_BYTES)?,
             since: Instant::now(),
             unwritten: Vec::new(),
@@ -136,7 +137,7 @@ impl Journal {
         };
         let state = Arc::new(Mutex::new(state));
         let has_unwritten = AtomicBool::new(false);
-        Ok(Self { dir: dir.to_owned(), state, has_unwritten, syncer: None })
+        Ok(Self { state, has_unwritten, syncer: None })
     }
 
     /// Adds a request that is about to go upstream, and reserves space for its end. It must not be sent
@@ -147,7 +148,7 @@ impl Journal {
     pub fn begin(&self, open: Open) -> Result<(), JournalWriteError> {
         let mut state = self.lock();
         let state = &mut *state;
-        state.rotate_if_long(&self.dir);
+        state.rotate_if_long();
         let earlier = state.open.get(&open.record.id).map(|open_entry| open_entry.segment);
         let kept = state.unwritten.len();
         let segment = state
@@ -200,7 +201,7 @@ impl Journal {
     pub fn close(&self, record: &RequestRecord) -> Option<JournalPosition> {
         let mut state = self.lock();
         let state = &mut *state;
-        state.rotate_if_long(&self.dir);
+        state.rotate_if_long();
         let opened = state.open.remove(&record.id).map(|open_entry| open_entry.segment);
         let before = state.unwritten.len();
         frame::append(&mut state.unwritten, |out| entry::put_closed(record, out));
@@ -249,14 +250,31 @@ impl Journal {
                 .into_iter()
                 .flat_map(JournalPosition::segments)
                 .for_each(|segment| state.release(segment));
-            state.removable_segments(&self.dir)
+            state.removable_segments()
         };
-        for segment in unneeded {
-            let path = segment::path(&self.dir, segment);
+        for path in unneeded {
             if let Err(error) = std::fs::remove_file(&path) {
                 tracing::warn!(path = %path.display(), %error, "cannot remove a journal file");
             }
         }
+    }
+
+    /// Moves the directory to `path`, which must not exist and be on the same file system. Requests go on being
+    /// written to it. Blocks on IO.
+    ///
+    /// # Errors
+    /// The directory cannot be moved, and is used where it is.
+    pub fn move_to(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        std::fs::rename(&state.dir, path)?;
+        path.clone_into(&mut state.dir);
+        // Without this, a power cut may undo the move.
+        path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+    }
+
+    /// Returns the path of the directory.
+    pub fn path(&self) -> PathBuf {
+        self.lock().dir.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -355,16 +373,16 @@ impl State {
         self.failing = written.as_ref().err().map(io::Error::kind);
     }
 
-    fn rotate_if_long(&mut self, dir: &Path) {
+    fn rotate_if_long(&mut self) {
         if self.active.len() >= MAX_SEGMENT_BYTES {
-            self.rotate(dir);
+            self.rotate();
         }
     }
 
     /// Begins the next segment. Open requests whose last entries are in segments before the current one are
     /// copied into the next one, so that a long stream does not keep all segments since its beginning.
-    fn rotate(&mut self, dir: &Path) {
-        if let Err(error) = self.begin_segment(dir, self.active.number()) {
+    fn rotate(&mut self) {
+        if let Err(error) = self.begin_segment(self.active.number()) {
             // The old segment is used for longer.
             self.note(&Err(error));
         }
@@ -372,10 +390,10 @@ impl State {
 
     /// Begins the next segment, and writes into it the open requests whose last entries are in segments
     /// before `until`.
-    fn begin_segment(&mut self, dir: &Path, until: u64) -> io::Result<()> {
+    fn begin_segment(&mut self, until: u64) -> io::Result<()> {
         let next = self.active.number() + 1;
         let room = self.open.len() as u64 * RESERVED_BYTES * 2 + self.unwritten.len() as u64;
-        let begun = Segment::create(dir, next, room)?;
+        let begun = Segment::create(&self.dir, next, room)?;
         // What the old segment does not accept goes into the new one.
         _ = self.write();
         let full = std::mem::replace(&mut self.active, begun);
@@ -398,8 +416,8 @@ impl State {
         Ok(())
     }
 
-    /// Returns the segments that may be removed: the oldest ones that nothing needs.
-    fn removable_segments(&mut self, dir: &Path) -> Vec<u64> {
+    /// Returns the paths of the segments that may be removed: the oldest ones that nothing needs.
+    fn removable_segments(&mut self) -> Vec<PathBuf> {
         let idle = self.needed.values().all(|&count| count == 0);
         if idle {
             // These are ends that the store has by now.
@@ -411,11 +429,11 @@ impl State {
             let until = self.active.number();
             let renewed = self.active.clear().or_else(|error| {
                 tracing::warn!(%error, "cannot clear a journal file; beginning the next one");
-                self.begin_segment(dir, until)
+                self.begin_segment(until)
             });
             self.note(&renewed);
         } else if self.active.len() > 0 && (idle || self.since.elapsed() >= MAX_SEGMENT_AGE) {
-            self.rotate(dir);
+            self.rotate();
         }
         let active = self.active.number();
         let unneeded: Vec<_> = self
@@ -426,6 +444,6 @@ impl State {
         for segment in &unneeded {
             self.needed.remove(segment);
         }
-        unneeded
+        unneeded.into_iter().map(|segment| segment::path(&self.dir, segment)).collect()
     }
 }

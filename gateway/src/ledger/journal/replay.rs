@@ -156,8 +156,7 @@ impl Recovered {
     }
 
     /// Returns whether a segment could not be read to its end.
-    #[cfg(test)]
-    pub(super) fn has_damage(&self) -> bool {
+    pub fn has_damage(&self) -> bool {
         !self.damaged.is_empty()
     }
 
@@ -185,6 +184,14 @@ impl Recovered {
             );
         }
         Ok(())
+    }
+
+    /// Returns the records that `store` does not have. Changes no file.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn into_unstored(self, store: &dyn Store) -> Result<Vec<RequestRecord>, StoreError> {
+        without_stored(store, self.closed.into_iter().chain(self.open).collect()).await
     }
 
     /// Writes everything into `store`, then removes the files. If several gateways share the balances, a request is

@@ -87,11 +87,12 @@ impl Journal {
     /// # Errors
     /// The thread cannot be started.
     pub fn with_sync(self) -> io::Result<Self> {
-        let dir = self.dir.clone();
+        // Opened now, because the directory may be moved.
+        let dir = File::open(self.path())?;
         self.with_sync_by(RETRY_INTERVAL, move |files, is_new| {
             files.iter().try_for_each(|file| file.sync_data())?;
             // A new file is only found after a crash if its directory was synced.
-            if is_new { File::open(&dir)?.sync_all() } else { Ok(()) }
+            if is_new { dir.sync_all() } else { Ok(()) }
         })
     }
 
@@ -123,7 +124,7 @@ impl Journal {
         mut sync: impl FnMut(&[Arc<File>], bool) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
         self.lock().unsynced = Some(Vec::new());
-        let (state, dir) = (self.state.clone(), self.dir.clone());
+        let state = self.state.clone();
         let mut newest = None;
         let mut failure = None;
         self.syncer = Some(Syncer::start(move || {
@@ -139,7 +140,7 @@ impl Journal {
                     }
                     // Set before the attempt, which may take space on the disk and fail all the same.
                     *retry_at = Some(now + retry_interval);
-                    state.begin_segment(&dir, u64::MAX)?;
+                    state.begin_segment(u64::MAX)?;
                     *is_replaced = true;
                 }
                 let mut files = state.unsynced.as_mut().map(std::mem::take).unwrap_or_default();

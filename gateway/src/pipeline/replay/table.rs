@@ -49,6 +49,17 @@ impl RecordedAnswer {
     }
 }
 
+/// A request with an idempotency key that is in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InProgress {
+    /// The digest of the idempotency key.
+    pub digest: IdempotencyDigest,
+    /// The digest of its endpoint and body.
+    pub body: BodyDigest,
+    /// The request.
+    pub request: RequestId,
+}
+
 /// The requests with an idempotency key.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -145,6 +156,17 @@ impl Table {
             EntryState::Streaming => Role::Streaming(entry.id),
             EntryState::Answered(kept) => Role::Answered(entry.id, kept.clone()),
         }
+    }
+
+    /// Returns the first attempts that are in progress.
+    pub(super) fn in_progress(&self) -> Vec<InProgress> {
+        let in_progress = |(digest, entry): (&IdempotencyDigest, &Entry)| match entry.state {
+            EntryState::Waiting(_) | EntryState::Streaming => {
+                Some(InProgress { digest: *digest, body: entry.body?, request: entry.id })
+            }
+            EntryState::Answered(_) => None,
+        };
+        self.entries.iter().filter_map(in_progress).collect()
     }
 
     /// Records that the answer to a first attempt is a stream.

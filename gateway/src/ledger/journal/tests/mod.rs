@@ -158,7 +158,7 @@ async fn a_request_that_begins_again_behind_a_rotation_is_not_lost() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
     begin(&journal, open(1));
-    journal.lock().rotate(dir.path());
+    journal.lock().rotate();
     journal.begin(open(1)).unwrap();
     journal.release_committed(std::iter::empty());
     assert_eq!(found(dir.path()), [(1, Interrupted)]);
@@ -279,10 +279,10 @@ async fn a_segment_stays_until_the_store_has_what_began_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let journal = journal(&dir);
     begin(&journal, open(1));
-    journal.lock().rotate(dir.path());
+    journal.lock().rotate();
     // Open again in the next segment, and ended before that is written.
     let position = journal.close(&ended(1)).unwrap();
-    journal.lock().rotate(dir.path());
+    journal.lock().rotate();
     journal.release_committed([]);
     assert_eq!(found(dir.path()), [(1, Completed)]);
     journal.release_committed([position]);
@@ -300,7 +300,7 @@ async fn requests_that_begin_before_the_next_segment_are_not_lost() {
             journal.lock().active.swap_file(full());
             assert!(journal.flush().is_err());
         }
-        journal.lock().rotate(dir.path());
+        journal.lock().rotate();
         journal.flush().unwrap();
     }
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Interrupted)]);
@@ -315,11 +315,38 @@ async fn what_a_segment_does_not_take_goes_into_the_next() {
     journal.begin(open(2)).unwrap();
     journal.lock().active.swap_file(full());
     assert!(journal.close(&ended(2)).is_some());
-    journal.lock().rotate(&dir.path().join("nowhere"));
+    let there = std::mem::replace(&mut journal.lock().dir, dir.path().join("nowhere"));
+    journal.lock().rotate();
     assert!(journal.flush().is_err(), "there is no next one");
-    journal.lock().rotate(dir.path());
+    journal.lock().dir = there;
+    journal.lock().rotate();
     assert_eq!(found(dir.path()), [(1, Interrupted), (2, Completed)]);
     journal.flush().unwrap();
+}
+
+#[tokio::test]
+async fn a_moved_journal_is_continued() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, after) = (dir.path().join("before"), dir.path().join("after"));
+    let journal = Journal::open(&before).unwrap().0.with_sync().unwrap();
+    journal.begin(open(1)).unwrap();
+    journal.begin(open(2)).unwrap();
+    journal.flush().unwrap();
+    std::fs::create_dir_all(after.join("occupied")).unwrap();
+    assert!(journal.move_to(&after).is_err());
+    assert_eq!(journal.path(), before);
+    std::fs::remove_dir_all(&after).unwrap();
+    journal.move_to(&after).unwrap();
+    assert!(!before.exists());
+    let position = journal.close(&ended(1)).unwrap();
+    journal.lock().rotate();
+    journal.sync().await.unwrap();
+    assert_eq!(found(&after), [(1, Completed), (2, Interrupted)]);
+    let segments = || std::fs::read_dir(&after).unwrap().count();
+    assert_eq!(segments(), 2);
+    journal.close(&ended(2));
+    journal.release_committed([position]);
+    assert!(!before.exists());
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ async fn a_request_is_on_the_disk_when_the_wait_is_over() {
     begin(&journal, open(2));
     journal.sync().await.unwrap();
     assert_eq!(synced.try_recv(), Ok((1, false)));
-    journal.lock().rotate(dir.path());
+    journal.lock().rotate();
     journal.close(&ended(1)).unwrap();
     journal.sync().await.unwrap();
     assert_eq!(synced.try_recv(), Ok((2, true)), "what came before the new segment, too");
@@ -104,7 +104,7 @@ async fn a_segment_begun_in_between_does_not_replace_the_failed_one() {
     assert!(journal.sync().await.is_err());
     assert!(journal.sync().await.is_err());
     // The next segment has no copy of the open request.
-    journal.lock().rotate(dir.path());
+    journal.lock().rotate();
     journal.sync().await.unwrap();
     assert_eq!(found(dir.path()), [(1, Interrupted)]);
 }
