@@ -5,7 +5,9 @@ use std::path::Path;
 
 use crate::restart::Clients;
 use proto::v1::{Limits, RequestStatus};
+use rusqlite::Connection;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tests::drill::rig;
 use tests::http::{Answer, PendingAnswer, Request};
 use tests::process::Gateway;
@@ -13,7 +15,7 @@ use tests::{Call, RawUpstream, Session, chunk, question, with_timeout};
 
 /// A gateway with a model whose upstream the test plays.
 struct Setup {
-    data: tempfile::TempDir,
+    data: TempDir,
     upstream: RawUpstream,
 }
 
@@ -75,10 +77,11 @@ impl Setup {
         with_timeout("the records of the replaced gateway", adopted).await;
     }
 
-    /// Stops the last gateway, and checks that the ledger adds up.
-    async fn finish(self, gateway: Gateway, charged: usize) {
+    /// Stops the last gateway, and checks that the ledger adds up. Returns the data directory.
+    async fn finish(self, gateway: Gateway, charged: usize) -> TempDir {
         gateway.stop().await;
         check_ledger(self.data.path(), charged);
+        self.data
     }
 }
 
@@ -97,8 +100,7 @@ impl Stream {
 
 /// Checks that `charged` requests are charged once, and that the balances are the sums of their entries.
 fn check_ledger(data: &Path, charged: usize) {
-    let database = rusqlite::Connection::open(data.join("tollgate.db")).unwrap();
-    let number = |query: &str| -> i64 { database.query_row(query, (), |row| row.get(0)).unwrap() };
+    let number = |query| number(data, query);
     let charges = "SELECT count(*) FROM ledger_entries WHERE request IS NOT NULL";
     let requests = "SELECT count(DISTINCT request) FROM ledger_entries WHERE request IS NOT NULL";
     let charged = i64::try_from(charged).unwrap();
@@ -107,6 +109,12 @@ fn check_ledger(data: &Path, charged: usize) {
     assert_eq!(number(charged), -number("SELECT sum(cost) FROM requests"));
     let entries = "SELECT sum(amount) FROM ledger_entries";
     assert_eq!(number("SELECT sum(amount) FROM balances"), number(entries));
+}
+
+/// Returns the number that a query of the database in `data` has as its result.
+fn number(data: &Path, query: &str) -> i64 {
+    let database = Connection::open(data.join("tollgate.db")).unwrap();
+    database.query_row(query, (), |row| row.get(0)).unwrap()
 }
 
 fn stream(to: SocketAddr, key: &str) -> Request {
@@ -149,13 +157,9 @@ async fn the_next_gateway_serves_before_the_streams_of_the_last_one_have_ended()
         assert!(status.success(), "{log}");
     }
     setup.adopted().await;
-    let records = setup.operator(&gateway).await.records(served).await;
-    assert!(records.iter().all(|record| record.status() == RequestStatus::Completed));
-    let streamed = records
-        .iter()
-        .filter(|record| record.tokens.is_some_and(|tokens| tokens.output == Some(100)));
-    assert_eq!(streamed.count(), 3);
-    setup.finish(gateway, served).await;
+    let data = setup.finish(gateway, served).await;
+    let streams = "SELECT count(*) FROM requests WHERE model = 'asked' AND output = 100";
+    assert_eq!(number(data.path(), streams), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,9 +194,8 @@ async fn both_gateways_together_spend_no_more_than_the_balance_and_the_cap() {
     let verified = operator.ledger().verify_ledger(proto::v1::VerifyLedgerRequest {}).await;
     assert!(verified.unwrap().into_inner().ok);
     gateway.stop().await;
-    let database = rusqlite::Connection::open(setup.data.path().join("tollgate.db")).unwrap();
     let of_capped = "SELECT sum(cost) FROM requests WHERE key = (SELECT id FROM keys WHERE spend_cap IS NOT NULL)";
-    let spent: i64 = database.query_row(of_capped, (), |row| row.get(0)).unwrap();
+    let spent = number(setup.data.path(), of_capped);
     assert!((1..=1_000_000).contains(&spent), "{spent}");
 }
 
