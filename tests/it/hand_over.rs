@@ -55,8 +55,13 @@ impl Setup {
 
     /// Begins a stream of some words.
     async fn begin(&self, request: Request) -> Stream {
-        let (answer, mut call) = tokio::join!(request.send(), self.upstream.begin_stream());
-        call.send(chunk(&format!("{WORD}\n\n"))).await;
+        // The head is sent with the first event.
+        let streaming = async {
+            let mut call = self.upstream.begin_stream().await;
+            call.send(chunk(&format!("{WORD}\n\n"))).await;
+            call
+        };
+        let (answer, call) = tokio::join!(request.send(), streaming);
         Stream { answer, call }
     }
 
