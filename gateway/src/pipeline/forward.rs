@@ -128,7 +128,7 @@ pub fn route<'a>(
 /// # Errors
 /// The error of the last target that was tried; it is the first one whose error does not justify a failover,
 /// if there is one. If none was tried, the reason why the last target cannot be used. [`Refusal::RequestCancelled`] if the
-/// request is a stream and is cancelled.
+/// request is a stream and is cancelled, [`Refusal::ShuttingDown`] if a shutdown ends it.
 pub async fn forward(
     app: &AppState,
     route: &Route<'_>,
@@ -161,7 +161,11 @@ pub async fn forward(
             if stream && app.cancellations.is_cancelled(id) {
                 return Poll::Ready(Err(Refusal::RequestCancelled.into()));
             }
-            trying.as_mut().poll(context)
+            let tried = trying.as_mut().poll(context);
+            if stream && tried.is_pending() && app.cut_off.is_cancelled() {
+                return Poll::Ready(Err(Refusal::ShuttingDown.into()));
+            }
+            tried
         })
         .await
     };
