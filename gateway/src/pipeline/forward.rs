@@ -138,6 +138,8 @@ pub async fn forward(
 ) -> Result<BegunAnswer, ForwardError> {
     let lowered_cap = admitted.output_cap();
     let mut request = ForwardedRequest::new(admitted);
+    // The first attempt is still prepared in the poll that is offloaded.
+    request.open.end_offload();
     let (account, id_header) = (request.open.account(), request.open.id_header());
     let (id, capture) = (request.id(), request.open.capture().cloned());
     let sender = Sender { app, stream, account, id_header, capture };
