@@ -11,6 +11,7 @@
 //!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
 //! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO, and `timers` has
 //!   their timeouts.
+//! - [`offload`] keeps requests with large bodies from delaying others.
 //! - [`cancellation`] ends single requests early, and [`broadcast`] wakes the tasks of all for it.
 //! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log; [`otlp`] exports both, and
 //!   spans, to an OpenTelemetry collector.
@@ -46,11 +47,16 @@ mod database_copies;
 pub mod demo;
 pub mod directory;
 mod fair_queue;
+<<<<<<< HEAD
 mod hand_over;
+=======
+mod fair_slots;
+>>>>>>> h-c-obs
 pub mod journal_barrier;
 pub mod listeners;
 pub mod memory_budget;
 pub mod metrics;
+pub mod offload;
 pub mod otlp;
 pub mod programs;
 pub mod secrets;

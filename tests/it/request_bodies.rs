@@ -1,4 +1,4 @@
-//! Request bodies: their memory use, and the number of concurrent bodies of a key.
+//! Request bodies: their memory use, the number of concurrent bodies of a key, and what large ones leave to others.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -10,6 +10,7 @@ use tests::process::Gateway;
 use tests::{Product, Session, question, with_timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 /// Returns a connection that has sent the head of a chat request with a chunked body.
 async fn begin_chunked(to: SocketAddr, key: &str) -> TcpStream {
@@ -163,4 +164,42 @@ async fn a_body_is_read_alike_in_pieces_of_any_size() {
         stream.write_all(b"0\r\n\r\n").await.unwrap();
         assert_eq!(status(&mut stream).await, "200", "in pieces of {size} bytes");
     }
+}
+
+/// Regression test: a body was parsed and translated on its worker, which served no other request meanwhile. Four of them
+/// left time for a few requests between them.
+#[tokio::test]
+async fn others_are_served_while_large_bodies_are_translated() {
+    const LARGE: usize = 4;
+    const MIN_OTHERS: usize = 20;
+    let product = Product::with(|setup| setup.config.workers = NonZeroUsize::MIN).await;
+    let member = product.member("alice").await;
+    product.operator().await.credit("alice", "1000").await;
+    let key = member.key().await.secret;
+    let items = vec![json!({ "role": "user", "content": "a" }); 50_000];
+    let request = product.post("/v1/responses").bearer(&key);
+    let request = request.json(&json!({ "model": "sim-chat", "input": items }));
+    let mut large = JoinSet::new();
+    for _ in 0..LARGE {
+        large.spawn(request.clone().answer());
+    }
+    let mut next = async || {
+        let answered = with_timeout("a large request", large.join_next()).await;
+        answered.map(|answer| assert_eq!(answer.unwrap().status, 200))
+    };
+    // By now, all bodies have been received, or are about to be.
+    next().await.unwrap();
+    let mut others = 0;
+    let other = async {
+        loop {
+            let answer = product.chat(&key, &question("sim-chat", "hi")).answer().await;
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            others += 1;
+        }
+    };
+    tokio::select! {
+        () = other => unreachable!("it does not end"),
+        () = async { while next().await.is_some() {} } => {}
+    }
+    assert!(others >= MIN_OTHERS, "only {others} requests were served meanwhile");
 }

@@ -154,8 +154,17 @@ async fn a_stream_without_an_upstream_answer_ends_in_an_error_event() {
     answer.event().await.unwrap();
     product.shutdown.cancel();
     let events = answer.events().await;
-    assert!(events.iter().any(|event| event.contains("response.failed")), "{events:?}");
+    let failed = events.iter().find(|event| event.contains("response.failed")).unwrap();
+    let data = failed.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+    let usage = &serde_json::from_str::<Value>(data).unwrap()["response"]["usage"];
     let record = record_of(product).await;
+    // Regression test: the event had no usage.
+    let tokens = record.tokens.unwrap();
+    assert!(tokens.input.unwrap() > 0 && tokens.output == Some(0), "{tokens:?}");
+    assert_eq!(
+        (usage["input_tokens"].as_u64(), usage["output_tokens"].as_u64()),
+        (tokens.input, tokens.output)
+    );
     // Regression test: the record had no error code.
     assert_eq!((record.status(), record.http_status), (RequestStatus::Interrupted, Some(200)));
     assert_eq!(record.error_code.as_deref(), Some("server_shutting_down"), "{record:?}");

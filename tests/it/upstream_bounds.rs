@@ -223,3 +223,27 @@ async fn the_bound_is_one_of_requests_with_http2() {
     context.alice.records(2).await;
     assert_eq!(short.answer().await.status, 200);
 }
+
+/// Regression test: the last event had no usage.
+#[tokio::test]
+async fn a_stream_that_is_cancelled_while_it_waits_for_a_connection_reports_no_tokens() {
+    let context = TestContext::start(&[]).await;
+    let (_answer, _call) = context.occupy().await;
+    let body = json!({ "model": "asked", "input": "hi", "stream": true });
+    let request = context.product.post("/v1/responses").bearer(&context.key).json(&body);
+    // It gets its head, although there is no answer.
+    let mut answer = request.send().await;
+    answer.event().await.unwrap();
+    let mut usage = context.operator.usage();
+    let list = v1::ListRequestsInFlightRequest::default();
+    let listed = usage.list_requests_in_flight(list).await.unwrap().into_inner().requests;
+    let waiting = listed.into_iter().find(|it| it.endpoint == "responses").unwrap();
+    usage.cancel_request(v1::CancelRequestRequest { id: waiting.id }).await.unwrap();
+    let events = answer.events().await;
+    let failed = events.iter().find(|event| event.contains("response.failed")).unwrap();
+    let data = failed.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+    let usage = &serde_json::from_str::<serde_json::Value>(data).unwrap()["response"]["usage"];
+    assert_eq!((&usage["input_tokens"], &usage["output_tokens"]), (&json!(0), &json!(0)));
+    let records = context.alice.records(1).await;
+    assert_eq!(records[0].tokens, None, "{records:?}");
+}

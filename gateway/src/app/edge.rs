@@ -20,6 +20,7 @@ use crate::http::listen::{Port, Stop};
 use crate::http::receive::BodyReceiver;
 use crate::http::worker::{Worker, WorkerContext, WorkerQueue};
 use crate::memory_budget::MemoryBudget;
+use crate::offload::Offload;
 use crate::pipeline::AppState;
 use crate::pipeline::count::Counter;
 use crate::workers::{WorkerRuntime, Workers};
@@ -154,6 +155,7 @@ impl ApiWorkers {
 fn app_state(core: &Core<'_>) -> AppState {
     let Core { startup, storage, accounting, history, upstreams, edge, .. } = core;
     let config = startup.config;
+    let tasks = &startup.lifecycle.request_tasks;
     AppState {
         directory: accounting.directory.clone(),
         contact: storage.contact.clone(),
@@ -170,9 +172,10 @@ fn app_state(core: &Core<'_>) -> AppState {
         captures: edge.captures.clone(),
         max_chain_bytes: config.max_body_bytes as u64,
         working_memory: edge.working_memory.clone(),
+        offload: Arc::new(Offload::new(config.workers.get(), tasks.clone())),
         clock: storage.clock.clone(),
         entropy: startup.entropy.clone(),
-        tasks: startup.lifecycle.request_tasks.clone(),
+        tasks: tasks.clone(),
         cut_off: startup.lifecycle.cut_off.clone(),
         cancellations: edge.cancellations.clone(),
     }

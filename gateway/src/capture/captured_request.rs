@@ -152,7 +152,7 @@ impl CapturedRequest {
     }
 
     /// Returns the messages so far, without secrets.
-    pub fn messages(&self) -> Vec<WireMessage> {
+    pub(super) fn messages(&self) -> Vec<WireMessage> {
         // Searched without the lock, which a request in progress takes for each piece of a body.
         let messages = self.lock().clone();
         messages.shown().collect()

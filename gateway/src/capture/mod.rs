@@ -19,6 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 
 use self::captured_request::Kept;
 use self::content::Content;
@@ -46,6 +48,8 @@ pub struct Captures {
     active: AtomicUsize,
     state: Mutex<State>,
     waiting_content: Arc<ContentBudget>,
+    /// Held while the messages of a request are searched for secrets.
+    search: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -66,7 +70,8 @@ pub struct TooManyCapturesError;
 impl Default for Captures {
     fn default() -> Self {
         let waiting_content = ContentBudget::new(MAX_WAITING_CONTENT);
-        Self { active: AtomicUsize::default(), state: Mutex::default(), waiting_content }
+        let search = Arc::new(Semaphore::new(1));
+        Self { active: AtomicUsize::default(), state: Mutex::default(), waiting_content, search }
     }
 }
 
@@ -123,6 +128,22 @@ impl Captures {
     /// Returns a captured request; `None` if it was not captured, or was forgotten.
     pub fn find(&self, id: RequestId, now: Timestamp) -> Option<Arc<CapturedRequest>> {
         self.purged(now).requests.iter().find(|request| request.id() == id).cloned()
+    }
+
+    /// Returns the messages of a captured request so far, without secrets. To remove them takes long; it is done on a
+    /// blocking thread, for one request at a time.
+    pub async fn messages_of(&self, request: Arc<CapturedRequest>) -> Vec<WireMessage> {
+        let turn = self.search.clone().acquire_owned().await.expect("it is never closed");
+        let searching = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            request.messages()
+        });
+        match searching.await.map_err(JoinError::try_into_panic) {
+            Ok(messages) => messages,
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The runtime ends, and this task with it.
+            Err(Err(_)) => std::future::pending().await,
+        }
     }
 
     /// Forgets what has expired.

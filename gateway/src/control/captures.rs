@@ -83,7 +83,7 @@ impl Control {
             Ok(())
         })
         .await?;
-        // Removing secrets takes a while; no other change waits for it.
-        Ok(request.messages())
+        // No other change waits for it.
+        Ok(self.captures.messages_of(request).await)
     }
 }

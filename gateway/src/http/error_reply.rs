@@ -50,7 +50,7 @@ pub(super) fn error_event(broken: BrokenStream) -> (Bytes, Option<DiskSync>) {
     // The request has begun, so it is not a refusal any more.
     let status = if status == RequestStatus::Rejected { RequestStatus::Failed } else { status };
     let end = RequestOutcome { status, http_status: Some(200), error_code: error.code.clone() };
-    let usage = broken.request.known_usage();
+    let usage = broken.request.known_usage(status);
     let syncing = broken.request.fail(&broken.fault, end);
     let mut out = BytesMut::new();
     match broken.adapter {

@@ -27,11 +27,13 @@ use super::stored::{self, StoredReader};
 use super::target::{LocalTarget, Target, target};
 use crate::broadcast::Broadcast;
 use crate::cancellation::Cancellations;
+use crate::offload::MAX_INLINE_BYTES;
+use crate::pipeline::answer::Answer;
 use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::failed_request::FailedRequest;
 use crate::pipeline::open_request::{Arrival, OpenRequest};
 use crate::pipeline::outcome::{DropOutcome, RequestOutcome};
-use crate::pipeline::serve::serve;
+use crate::pipeline::serve::{ModelEndpoint, serve};
 use crate::pipeline::{AppState, Fault, admit};
 use domain::id::RequestId;
 use domain::refusal::{Refusal, RequestFault};
@@ -279,18 +281,34 @@ impl Handler {
             .bodies
             .receive(&head.headers, incoming, principal.account.id, take_place)
             .await;
-        let body = body.and_then(|body| self.edge.bodies.check_depth(&body).map(|()| body));
-        match body {
-            Ok(body) => {
-                if let Some(capture) = open.capture() {
-                    capture.received(&head.method, &head.uri, &head.headers, &body);
-                }
-                serve(&self.app, principal, endpoint, &head.headers, body, open)
-                    .await
-                    .map(respond::answer)
-            }
-            Err(fault) => Err(FailedRequest::before_forwarding(open, fault)),
-        }
+        let body = match body {
+            Ok(body) => body,
+            Err(refusal) => return Err(FailedRequest::before_forwarding(open, refusal)),
+        };
+        let answer = if body.len() <= MAX_INLINE_BYTES {
+            serve_body(&self.app, &self.edge, principal, endpoint, head, body, open).await
+        } else {
+            self.serve_large_body(principal, endpoint, head, body, open).await
+        };
+        answer.map(respond::answer)
+    }
+
+    /// Serves a request whose body is so large that it would delay the other requests of the worker. Its future is boxed,
+    /// because that of every request would have to hold it.
+    fn serve_large_body<'a>(
+        &'a self,
+        principal: &Principal,
+        endpoint: ModelEndpoint,
+        head: &Parts,
+        body: Bytes,
+        mut open: Box<OpenRequest>,
+    ) -> Pin<Box<impl Future<Output = Result<Answer, Box<FailedRequest>>> + Send + use<'a>>> {
+        let (app, edge) = (self.app.clone(), self.edge.clone());
+        let (principal, head) = (principal.clone(), head.clone());
+        let (account, end) = (principal.account.id, open.begin_offload());
+        let serving =
+            async move { serve_body(&app, &edge, &principal, endpoint, &head, body, open).await };
+        Box::pin(async move { self.app.offload.run(account, &end, Box::pin(serving)).await })
     }
 
     /// Serves a request that needs no upstream.
@@ -321,6 +339,25 @@ impl Handler {
             }
         }
     }
+}
+
+/// Serves a model request whose body has been received.
+async fn serve_body(
+    app: &Arc<AppState>,
+    edge: &EdgeState,
+    principal: &Principal,
+    endpoint: ModelEndpoint,
+    head: &Parts,
+    body: Bytes,
+    open: Box<OpenRequest>,
+) -> Result<Answer, Box<FailedRequest>> {
+    if let Err(refusal) = edge.bodies.check_depth(&body) {
+        return Err(FailedRequest::before_forwarding(open, refusal));
+    }
+    if let Some(capture) = open.capture() {
+        capture.received(&head.method, &head.uri, &head.headers, &body);
+    }
+    serve(app, principal, endpoint, &head.headers, body, open).await
 }
 
 /// Returns what two servers could read differently in a request, so that one behind the other could be made to take a

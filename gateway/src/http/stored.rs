@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::body::Reply;
 use super::respond;
 use crate::memory_budget::{MemoryBudget, MemoryGuard};
+use crate::offload::{MAX_INLINE_BYTES, OffloadEnd};
 use crate::pipeline::AppState;
 use crate::state::{State, StateError};
 use domain::id::{AccountId, RequestId};
@@ -90,9 +91,12 @@ pub(super) async fn input_items(
 ) -> Result<Response<Reply>, Refusal> {
     let request = PageRequest::parse(query)?;
     let (input, memory) = read(app, reader, account, id, |response| response.input).await?;
-    // The gateway wrote this JSON itself.
-    let items: Vec<&RawValue> = serde_json::from_str(&input).unwrap_or_default();
-    let page = to_json(&page(items, &request)?);
+    let page = if input.len() <= MAX_INLINE_BYTES {
+        json_page(&input, &request)?
+    } else {
+        let paging = Box::pin(async move { json_page(&input, &request) });
+        app.offload.run(account, &OffloadEnd::default(), paging).await?
+    };
     Ok(respond::json(memory.attach(page)))
 }
 
@@ -136,6 +140,13 @@ fn refusal(error: &StateError, id: &str) -> Refusal {
 
 fn missing(id: &str) -> Refusal {
     Refusal::ResponseNotFound { id: id.chars().take(128).collect() }
+}
+
+/// Returns a page of the list `input`, as JSON.
+fn json_page(input: &str, request: &PageRequest) -> Result<Vec<u8>, Refusal> {
+    // The gateway wrote this JSON itself.
+    let items = serde_json::from_str(input).unwrap_or_default();
+    Ok(to_json(&page(items, request)?))
 }
 
 fn page<'a>(mut items: Vec<&'a RawValue>, request: &PageRequest) -> Result<Page<'a>, Refusal> {

@@ -128,7 +128,7 @@ pub fn route<'a>(
 /// # Errors
 /// The error of the last target that was tried; it is the first one whose error does not justify a failover,
 /// if there is one. If none was tried, the reason why the last target cannot be used. [`Refusal::RequestCancelled`] if the
-/// request is a stream and is cancelled.
+/// request is a stream and is cancelled, [`Refusal::ShuttingDown`] if a shutdown ends it.
 pub async fn forward(
     app: &AppState,
     route: &Route<'_>,
@@ -138,6 +138,8 @@ pub async fn forward(
 ) -> Result<BegunAnswer, ForwardError> {
     let lowered_cap = admitted.output_cap();
     let mut request = ForwardedRequest::new(admitted);
+    // The first attempt is still prepared in the poll that is offloaded.
+    request.open.end_offload();
     let (account, id_header) = (request.open.account(), request.open.id_header());
     let (id, capture) = (request.id(), request.open.capture().cloned());
     let sender = Sender { app, stream, account, id_header, capture };
@@ -161,7 +163,11 @@ pub async fn forward(
             if stream && app.cancellations.is_cancelled(id) {
                 return Poll::Ready(Err(Refusal::RequestCancelled.into()));
             }
-            trying.as_mut().poll(context)
+            let tried = trying.as_mut().poll(context);
+            if stream && tried.is_pending() && app.cut_off.is_cancelled() {
+                return Poll::Ready(Err(Refusal::ShuttingDown.into()));
+            }
+            tried
         })
         .await
     };

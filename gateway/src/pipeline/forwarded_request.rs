@@ -22,7 +22,7 @@ use domain::id::RequestId;
 use domain::limit::LimitStatus;
 use domain::model::Deployment;
 use domain::price::Price;
-use domain::record::ServedBy;
+use domain::record::{RequestStatus, ServedBy};
 use domain::refusal::Refusal;
 use domain::usage::{Usage, UsageBasis};
 use domain::wire::usage::AnswerUsage;
@@ -195,11 +195,13 @@ impl ForwardedRequest {
         Poll::Ready(plausible_usage.or_counted(&usage))
     }
 
-    /// Returns the usage known so far: the upstream's, or the count if there was one.
-    pub fn known_usage(&self) -> Option<AnswerUsage> {
+    /// Returns the usage known so far of a request that ends with `status`: the upstream's, the count if there was one, or
+    /// none if the request is not charged.
+    pub fn known_usage(&self, status: RequestStatus) -> Option<AnswerUsage> {
         let plausible_usage = self.plausible_usage();
         let counted = || self.counted.map(|(counted, _)| plausible_usage.or_counted(&counted));
-        plausible_usage.complete().or_else(counted)
+        let uncharged = || (!self.is_charged(status)).then(|| Usage::default().into());
+        plausible_usage.complete().or_else(counted).or_else(uncharged)
     }
 
     /// Returns the plausible part of what the upstream reports; empty if it reports nothing.

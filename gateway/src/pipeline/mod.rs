@@ -59,6 +59,7 @@ use crate::fleet::StoreContact;
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::memory_budget::MemoryBudget;
+use crate::offload::Offload;
 use crate::secrets::Credentials;
 use crate::secrets::seal::Sealer;
 use crate::state::State;
@@ -97,6 +98,8 @@ pub struct AppState {
     pub max_chain_bytes: u64,
     /// The memory that copies of long requests and long answers may take.
     pub working_memory: Arc<MemoryBudget>,
+    /// The threads for requests with large bodies.
+    pub offload: Arc<Offload>,
     /// Decides which requests are traced; `None` if spans are not exported.
     pub trace_sampler: Option<TraceSampler>,
     /// Counts tokens that an upstream does not report.

@@ -18,6 +18,7 @@ use super::outcome::{ClientDisconnected, DropOutcome, HeadSent, RequestOutcome};
 use super::propagation::{AttemptContext, TraceContext, TraceHeaders};
 use crate::capture::CapturedRequest;
 use crate::memory_budget::MemoryGuard;
+use crate::offload::OffloadEnd;
 use domain::endpoint::Endpoint;
 use domain::id::{AccountId, ModelId, RequestId};
 use domain::idempotency::IdempotencyDigest;
@@ -60,6 +61,8 @@ pub struct OpenRequest {
     trace: TraceContext,
     /// Captures the messages or reads the text of the request; `None` if neither is wanted of its key.
     capture: Option<Arc<CapturedRequest>>,
+    /// `None` if the request is not offloaded.
+    offload_end: Option<OffloadEnd>,
 }
 
 /// The record of a request that has ended, without its usage and cost.
@@ -135,6 +138,7 @@ impl OpenRequest {
             drop_outcome: DropOutcome::default(),
             trace: TraceContext::default(),
             capture: None,
+            offload_end: None,
         })
     }
 
@@ -156,6 +160,18 @@ impl OpenRequest {
     /// Returns what captures the messages or reads the text of the request, if anything does.
     pub fn capture(&self) -> Option<&Arc<CapturedRequest>> {
         self.capture.as_ref()
+    }
+
+    /// Returns what ends the part of the request that is offloaded, which it is from now on.
+    pub fn begin_offload(&mut self) -> OffloadEnd {
+        self.offload_end.get_or_insert_default().clone()
+    }
+
+    /// Ends the part of the request that is offloaded, if it is.
+    pub(super) fn end_offload(&self) {
+        if let Some(end) = &self.offload_end {
+            end.set();
+        }
     }
 
     /// Returns the request id.

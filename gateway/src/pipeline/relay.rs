@@ -429,18 +429,23 @@ impl Relay {
         }))
     }
 
-    /// Ready once the usage is known that a cancelled request is charged for, if its last event reports it.
+    /// Ready once the usage is known that a request is charged for which the gateway ends early, if its last event
+    /// reports it.
     fn poll_charged_usage(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !matches!(self.failure, Some(Fault::Refused(Refusal::RequestCancelled)))
-            || !matches!(self.adapter, StreamAdapter::Responses(_))
-        {
+        let Some(Fault::Refused(Refusal::RequestCancelled | Refusal::ShuttingDown)) = self.failure
+        else {
+            return Poll::Ready(());
+        };
+        if !matches!(self.adapter, StreamAdapter::Responses(_)) {
             return Poll::Ready(());
         }
-        if let Source::Waiting(pending) = &mut self.source {
-            // `forward` also ends on cancellation, and returns the request.
-            let forwarded = ready!(pending.forwarding.as_mut().poll(context));
+        if let Source::Waiting(pending) = &mut self.source
+            // `forward` ends for the same reason, and returns the request.
+            && let Poll::Ready(forwarded) = pending.forwarding.as_mut().poll(context)
+        {
+            let fault = self.failure.take();
             self.forwarded(forwarded);
-            self.failure = Some(Refusal::RequestCancelled.into());
+            self.failure = fault;
         }
         match &mut self.request {
             Some(request) if request.stop_sending() => request.poll_usage(context).map(|_| ()),

@@ -68,7 +68,7 @@ impl ForwardedRequest {
                 upstream_client.record_implausible_usage(complaint, at, now);
             }
         }
-        let is_charged = self.is_charged(&record);
+        let is_charged = self.is_charged(record.status);
         let has_media = self.coverage.media_tokens() > 0;
         let reported_input = plausible_usage.reported_input().filter(|_| !has_media);
         if let (Some(model), Some(input)) = (&record.model, reported_input) {
@@ -115,8 +115,8 @@ impl ForwardedRequest {
     /// client disconnected or the gateway ended the request. A request that has not left by then is not
     /// charged, and does not leave any more. A failed request, streamed or plain, is charged if the upstream
     /// produced text, even if the client got an error instead; whether it reported usage does not matter.
-    fn is_charged(&self, record: &RequestRecord) -> bool {
-        match record.status {
+    pub(super) fn is_charged(&self, status: RequestStatus) -> bool {
+        match status {
             RequestStatus::Rejected => false,
             RequestStatus::Failed => self.output_bytes() > 0,
             RequestStatus::Cancelled | RequestStatus::Interrupted => self.stop_sending(),

@@ -8,13 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use super::error::UpstreamError;
 use super::outbound::SendStatus;
 use super::pool::Idle;
-use crate::fair_queue::{FairQueue, Pushed, Ticket};
+use crate::fair_slots::{self, FairSlots};
 use domain::histogram::Histogram;
 use domain::id::{AccountId, UpstreamName};
 use domain::upstream::{ConnectionBound, Upstream};
@@ -30,17 +29,11 @@ pub struct SlotsTable(Mutex<BTreeMap<(UpstreamName, ConnectionBound), Weak<Slots
 
 /// The slots of one upstream.
 pub(super) struct Slots {
-    state: Mutex<SlotsState>,
+    connections: Arc<FairSlots>,
+    /// The waits that have ended, in seconds.
+    waits: Mutex<Histogram>,
     /// The idle connections of each worker.
     pools: Mutex<Vec<Weak<Idle>>>,
-}
-
-/// Invariant: no request waits while a slot is free.
-struct SlotsState {
-    free: usize,
-    queue: FairQueue<oneshot::Sender<Slot>>,
-    /// The waits that have ended, in seconds.
-    waits: Histogram,
 }
 
 /// The requests that wait for a connection to an upstream.
@@ -53,13 +46,15 @@ pub struct QueueStatus {
 }
 
 /// A slot that is in use. Dropping it passes it to a request that waits, or frees it.
-pub(super) struct Slot(Arc<Slots>);
+pub(super) struct Slot {
+    _slot: fair_slots::Slot,
+    /// Keeps the slots in the table while one of them is in use.
+    _slots: Arc<Slots>,
+}
 
-/// A place in the queue. Dropping it frees the place.
-struct WaitingPlace<'a> {
+/// The wait of a request. Dropping it ends the wait.
+struct Wait<'a> {
     slots: &'a Slots,
-    account: Option<AccountId>,
-    ticket: Ticket,
     since: Instant,
 }
 
@@ -84,8 +79,8 @@ impl SlotsTable {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let slots = table.get(&key)?.upgrade()?;
         drop(table);
-        let state = slots.state();
-        Some(QueueStatus { waiting: state.queue.waiting(), waits: state.waits.clone() })
+        let waits = slots.waits().clone();
+        Some(QueueStatus { waiting: slots.connections.waiting(), waits })
     }
 }
 
@@ -93,10 +88,9 @@ impl SlotsTable {
 
 impl Slots {
     fn new(bound: ConnectionBound) -> Self {
-        let queue = FairQueue::new(bound.max_waiting as usize);
-        let free = bound.max_connections as usize;
-        let state = Mutex::new(SlotsState { free, queue, waits: Histogram::new(WAITS) });
-        Self { state, pools: Mutex::default() }
+        let ConnectionBound { max_connections, max_waiting } = bound;
+        let connections = FairSlots::new(max_connections as usize, max_waiting as usize);
+        Self { connections, waits: Mutex::new(Histogram::new(WAITS)), pools: Mutex::default() }
     }
 
     /// Adds the idle connections of a worker.
@@ -117,32 +111,25 @@ impl Slots {
         max_wait: Duration,
         send_status: &SendStatus,
     ) -> Result<Slot, UpstreamError> {
-        let (ticket, receiver) = {
-            let mut state = self.state();
-            if let Some(free) = state.free.checked_sub(1) {
-                state.free = free;
-                return Ok(Slot(self.clone()));
-            }
-            let (sender, receiver) = oneshot::channel();
-            // A request that loses its place to this one sees that its sender is dropped.
-            let pushed = state.queue.push(account, sender);
-            let Ok(Pushed { ticket, displaced: _ }) = pushed else {
-                return Err(UpstreamError::Overloaded);
-            };
-            (ticket, receiver)
-        };
-        let place = WaitingPlace { slots: self, account, ticket, since: Instant::now() };
+        if let Some(slot) = self.connections.try_take() {
+            return Ok(self.slot(slot));
+        }
+        let wait = Wait { slots: self, since: Instant::now() };
         // Boxed because it is rare: the future of every request would have to hold it.
-        let waited = Box::pin(timeout(max_wait, receiver)).await;
-        send_status.set_queued(place.since.elapsed());
+        let waited = Box::pin(timeout(max_wait, self.connections.take(account))).await;
+        send_status.set_queued(wait.since.elapsed());
         match waited {
-            Ok(Ok(slot)) => Ok(slot),
+            Ok(Ok(slot)) => Ok(self.slot(slot)),
             Ok(Err(_)) | Err(_) => Err(UpstreamError::Overloaded),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, SlotsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slot(self: &Arc<Self>, slot: fair_slots::Slot) -> Slot {
+        Slot { _slot: slot, _slots: self.clone() }
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Histogram> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Closes idle connections until one can be opened for a slot that is in use. Connections that are in use are
@@ -153,7 +140,7 @@ impl Slots {
             pools.iter().filter_map(Weak::upgrade).collect()
         };
         let idle: usize = pools.iter().map(|pool| pool.count()).sum();
-        let mut excess = idle.saturating_sub(self.state().free);
+        let mut excess = idle.saturating_sub(self.connections.free());
         for pool in pools {
             while excess > 0 && pool.drop_oldest() {
                 excess -= 1;
@@ -162,29 +149,10 @@ impl Slots {
     }
 }
 
-// === impl Slot ===
+// === impl Wait ===
 
-impl Drop for Slot {
+impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        let next = {
-            let mut state = self.0.state();
-            let next = state.queue.pop();
-            state.free += usize::from(next.is_none());
-            next
-        };
-        if let Some(next) = next {
-            // If the request has just left, the slot comes back and is dropped again.
-            _ = next.send(Self(self.0.clone()));
-        }
-    }
-}
-
-// === impl WaitingPlace ===
-
-impl Drop for WaitingPlace<'_> {
-    fn drop(&mut self) {
-        let mut state = self.slots.state();
-        state.queue.remove(self.account, self.ticket);
-        state.waits.observe(self.since.elapsed().as_secs_f64());
+        self.slots.waits().observe(self.since.elapsed().as_secs_f64());
     }
 }

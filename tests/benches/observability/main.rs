@@ -1,15 +1,15 @@
 //! What observation costs: the CPU time of a request with all of it on and with all of it off, and the size and the
 //! time of a scrape with a large catalogue.
 //!
-//! `cargo bench -p tests --bench observability -- ROUNDS REQUESTS PERCENT` runs two gateways of one worker each in
+//! `cargo bench -p tests --bench observability -- ROUNDS REQUESTS PERCENT MODELS KEYS` runs two gateways of one worker each in
 //! front of one simulator, which is another process: one with metrics that are scraped once in each round, the
 //! access log, and the export of traces, metrics and logs over OTLP; the other with none of it. PERCENT of the
 //! requests are traced. In each round, both get REQUESTS plain requests one after the other, then streams whose
 //! events arrive in bursts. Printed are the medians over the rounds of the CPU time that the kernel counted for each
 //! process, and the median of their ratios.
 //!
-//! Then a gateway with 10,000 models and 100,000 keys, all of whose models were asked, is scraped in both formats,
-//! with and without series of accounts and keys.
+//! Then a gateway with MODELS models and KEYS keys (10,000 and 100,000 by default), all of whose models were asked, is
+//! scraped in both formats, with and without series of accounts and keys.
 //!
 //! Build the binaries in the same profile before (`cargo build --release -p gateway`), or name another one in
 //! `TOLLGATE_TEST_GATEWAY`.
@@ -23,6 +23,7 @@ use tests::priced_model;
 use tests::process::{Gateway, Simulator};
 use tokio::process::Command;
 
+use crate::catalogue::Sizes;
 use crate::load::{Kind, Load};
 
 /// The arguments, with their defaults.
@@ -30,6 +31,7 @@ struct Arguments {
     rounds: usize,
     requests: usize,
     traced_percent: f64,
+    sizes: Sizes,
 }
 
 #[expect(clippy::print_stdout, reason = "the benchmark prints its results")]
@@ -39,6 +41,10 @@ fn main() {
         rounds: numbers.next().unwrap_or(9) as usize,
         requests: numbers.next().unwrap_or(20_000) as usize,
         traced_percent: numbers.next().unwrap_or(10).into(),
+        sizes: Sizes {
+            models: numbers.next().unwrap_or(10_000) as usize,
+            keys: numbers.next().unwrap_or(100_000) as usize,
+        },
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime can be built");
@@ -50,7 +56,7 @@ fn main() {
         let collector = Collector::start(Behaviour::Discard).await;
         let simulator = Simulator::start("/dev/null".as_ref()).await;
         Box::pin(compare(&arguments, &collector, &simulator)).await;
-        Box::pin(scrapes::measure(&collector, &simulator)).await;
+        Box::pin(scrapes::measure(arguments.sizes, &collector, &simulator)).await;
     });
 }
 

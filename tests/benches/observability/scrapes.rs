@@ -6,7 +6,7 @@ use tests::collector::Collector;
 use tests::http::Request;
 use tests::process::{Gateway, Simulator};
 
-use crate::catalogue::{self, ACCOUNTS, KEYS, MODELS};
+use crate::catalogue::{self, ACCOUNTS, Sizes};
 use crate::load::{Kind, Load};
 use crate::{median, observe};
 
@@ -22,13 +22,15 @@ const STREAMING_KEYS: usize = 4;
 /// Measures scrapes of a gateway with many models and keys, all of whose models were asked and traced.
 #[expect(clippy::print_stdout, reason = "the benchmark prints its results")]
 #[expect(clippy::disallowed_methods, reason = "measures time")]
-pub(crate) async fn measure(collector: &Collector, simulator: &Simulator) {
+pub(crate) async fn measure(sizes: Sizes, collector: &Collector, simulator: &Simulator) {
     let dir = tempfile::tempdir().expect("a directory can be made");
     // The first start makes the default plan.
     Gateway::start(dir.path(), |_| {}).await.stop().await;
-    let filled = catalogue::fill(&dir.path().join("tollgate.db"), &simulator.url).await;
+    let filled = catalogue::fill(&dir.path().join("tollgate.db"), &simulator.url, sizes).await;
     filled.expect("the store takes all of it");
-    println!("{MODELS} models, {ACCOUNTS} accounts, {KEYS} keys");
+    let Sizes { models, keys } = sizes;
+    let active_keys = ACTIVE_KEYS.min(keys).min(models);
+    println!("{models} models, {ACCOUNTS} accounts, {keys} keys");
     for top in ["0", "200"] {
         let begun = Instant::now();
         let gateway = Gateway::start(dir.path(), |command| {
@@ -36,10 +38,10 @@ pub(crate) async fn measure(collector: &Collector, simulator: &Simulator) {
         })
         .await;
         println!("with {top} accounts and keys: started in {:.1} s", begun.elapsed().as_secs_f64());
-        for number in 0..ACTIVE_KEYS {
+        for number in 0..active_keys {
             let mut load = Load::connect(gateway.http, &catalogue::key(number)).await;
-            for of_key in 0..MODELS / ACTIVE_KEYS {
-                let model = catalogue::model(of_key * ACTIVE_KEYS + number);
+            for model in (number..models).step_by(active_keys) {
+                let model = catalogue::model(model);
                 load.send(Kind::Plain, &model, 1).await;
                 if number < STREAMING_KEYS {
                     load.send(Kind::Burst, &model, 1).await;

@@ -4,6 +4,7 @@
 use super::escapes::{
     decode_escape, next_char, skip_backslashes, skip_char, skip_text, skip_while,
 };
+use super::urls::{find_dsn_password, find_url_password};
 use super::{MIN_CUT_CHARS, Search};
 
 /// How keys and tokens begin, of this gateway and of others.
@@ -43,11 +44,9 @@ const MAX_PEM_BYTES: usize = 16 * 1024;
 const MIN_BASE64_CHARS: usize = 16;
 /// The length of a secret access key, in characters.
 const AWS_SECRET_CHARS: usize = 40;
-/// The most characters between the name of a secret and its value.
-const MAX_DELIMITER_CHARS: usize = 16;
-/// The most characters of the user and the password in a URL that are looked at.
-const MAX_USERINFO_CHARS: usize = 4 * 1024;
-
+/// The most characters between the name of a secret and its value, which a table may pad, and of each type or function
+/// there.
+const MAX_DELIMITER_CHARS: usize = 64;
 /// Returns the secret that begins `text`, perhaps after its name, as the text from its first character and the text after
 /// it; `None` if there is none. `is_boundary` says whether a word may begin here.
 pub(super) fn find(text: &str, is_boundary: bool, search: Search) -> Option<(&str, &str)> {
@@ -62,8 +61,9 @@ pub(super) fn find(text: &str, is_boundary: bool, search: Search) -> Option<(&st
     }
     match text.bytes().next()? {
         b's' | b'S' => find_aws_secret(text, is_cut),
-        b':' => find_url_password(text, is_cut),
+        b':' => find_url_password(text, is_cut).or_else(|| find_dsn_password(text)),
         b'%' | b'\\' => find_url_password(text, is_cut)
+            .or_else(|| find_dsn_password(text))
             .or_else(|| Some((text, skip_private_key(text, is_json)?))),
         b'-' => Some((text, skip_private_key(text, is_json)?)),
         _ => None,
@@ -142,29 +142,65 @@ fn has_base64(text: &str) -> bool {
     length == MIN_BASE64_CHARS
 }
 
-/// Returns the secret access key after its name, such as `aws_secret_access_key = …` or `"secretAccessKey":"…"`.
+/// Returns the secret access key after its name, such as `aws_secret_access_key = …` or `"secretAccessKey":"…"`, and
+/// perhaps a type.
 fn find_aws_secret(text: &str, is_cut: bool) -> Option<(&str, &str)> {
     let word = |text: &str, word: &str| {
         let is_here = text.get(..word.len())?.eq_ignore_ascii_case(word);
         is_here.then_some(word.len())
     };
-    let separator = |text: &str| usize::from(text.starts_with(['_', '-', '.', ' ']));
+    let skip = |text: &str, name: &str| {
+        let separator = usize::from(text.starts_with(['_', '-', '.', ' ']));
+        Some(separator + word(&text[separator..], name)?)
+    };
     let mut rest = &text[word(text, "secret")?..];
-    rest = &rest[separator(rest)..];
-    if let Some(length) = word(rest, "access") {
-        rest = &rest[length..];
-        rest = &rest[separator(rest)..];
+    for name in ["access", "key"] {
+        rest = &rest[skip(rest, name).unwrap_or_default()..];
     }
-    rest = &rest[word(rest, "key")?..];
     let value = skip_delimiters(rest)?;
-    let (mut after, mut length) = (value, 0);
+    let typed = skip_type(value).map(|after| skip_delimiters(after).unwrap_or(after));
+    let values = [Some(value), skip_call(value), typed, typed.and_then(skip_call)];
+    values.into_iter().flatten().find_map(|value| Some((value, skip_aws_secret(value, is_cut)?)))
+}
+
+/// Returns what follows the secret access key that begins `text`; `None` if there is none.
+fn skip_aws_secret(text: &str, is_cut: bool) -> Option<&str> {
+    let (mut after, mut length) = (text, 0);
     while length <= AWS_SECRET_CHARS
         && let Some(next) = skip_base64_char(after)
     {
         (after, length) = (next, length + 1);
     }
     let is_begun = is_cut && after.is_empty() && length >= MIN_CUT_CHARS;
-    (length == AWS_SECRET_CHARS || is_begun).then_some((value, after))
+    (length == AWS_SECRET_CHARS || is_begun).then_some(after)
+}
+
+/// Returns the `=` after the type that begins `text`, such as `str`, `&'static str` or `Optional[str]`; `None` if there is
+/// none.
+fn skip_type(text: &str) -> Option<&str> {
+    let is_part = |part: char| part.is_ascii_alphanumeric() || " _.:<>[]|&?*'".contains(part);
+    let after = skip_few(text, is_part)?;
+    skip_char(after, '=').map(|_| after)
+}
+
+/// Returns the argument of the function whose call begins `text`, such as `Some("…`; `None` if there is none.
+fn skip_call(text: &str) -> Option<&str> {
+    let is_part = |part: char| part.is_ascii_alphanumeric() || "_.:".contains(part);
+    let argument = skip_char(skip_few(text, is_part)?, '(')?;
+    Some(skip_delimiters(argument).unwrap_or(argument))
+}
+
+/// Returns what follows the characters that begin `text` and are `is_part`; `None` if there are none or more than
+/// [`MAX_DELIMITER_CHARS`].
+fn skip_few(text: &str, is_part: impl Fn(char) -> bool) -> Option<&str> {
+    let (mut rest, mut length) = (text, 0);
+    while let Some((_, after)) = next_char(rest).filter(|(part, _)| is_part(*part)) {
+        (rest, length) = (after, length + 1);
+        if length > MAX_DELIMITER_CHARS {
+            return None;
+        }
+    }
+    (length > 0).then_some(rest)
 }
 
 /// Returns what follows the character of base64 that begins `text`; `None` if another one does.
@@ -175,7 +211,7 @@ fn skip_base64_char(text: &str) -> Option<&str> {
     decoded.map(|(_, after)| after).or_else(|| skip_char(text, '/'))
 }
 
-/// Returns what follows the quotes, blanks and signs between a name and its value; `None` if there are none.
+/// Returns what follows the quotes, blanks, signs and tags between a name and its value; `None` if there are none.
 fn skip_delimiters(text: &str) -> Option<&str> {
     let mut rest = text;
     for _ in 0..MAX_DELIMITER_CHARS {
@@ -186,8 +222,9 @@ fn skip_delimiters(text: &str) -> Option<&str> {
             rest = after;
             continue;
         }
-        let Some((_, after)) = next_char(rest).filter(|(next, _)| "\"'=:> \t\r\n".contains(*next))
-        else {
+        let is_delimiter = |next: &char| "\"'=:>,|│┃` \t\r\n".contains(*next);
+        let delimiter = next_char(rest).filter(|(next, _)| is_delimiter(next));
+        let Some(after) = delimiter.map(|(_, after)| after).or_else(|| skip_tag(rest)) else {
             break;
         };
         rest = after;
@@ -195,38 +232,11 @@ fn skip_delimiters(text: &str) -> Option<&str> {
     (rest.len() < text.len()).then_some(rest)
 }
 
-/// Returns the password in the URL whose `://` begins `text`, up to the last `@` before the host. It may contain most
-/// characters, although some should be encoded.
-fn find_url_password(text: &str, is_cut: bool) -> Option<(&str, &str)> {
-    let mut rest = skip_text(text, "://")?;
-    if skip_char(rest, '[').is_some() {
-        // The address of a host.
-        return None;
-    }
-    let (mut password, mut end) = (None, None);
-    for _ in 0..MAX_USERINFO_CHARS {
-        let is_percent = rest.starts_with('%');
-        let Some((next, after)) = next_char(rest) else { break };
-        // A backslash escapes a slash, a quote or a line break. Stopping at the next URL keeps the search linear.
-        let is_end = next.is_whitespace() || next.is_control() || "\"'`/<{\\".contains(next);
-        if is_end && !is_percent || next == ':' && skip_text(rest, "://").is_some() {
-            break;
-        }
-        match next {
-            ':' if password.is_none() => password = Some(after),
-            '@' => {
-                let has_host =
-                    after.starts_with(|next: char| next.is_alphanumeric() || next == '[');
-                end = Some(rest).filter(|_| has_host).or(end);
-            }
-            _ => {}
-        }
-        rest = after;
-    }
-    let password = password?;
-    let is_port = || password.bytes().all(|byte| byte.is_ascii_digit());
-    let end = end.or_else(|| (is_cut && rest.is_empty() && !is_port()).then_some(rest))?;
-    (end.len() < password.len()).then_some((password, end))
+/// Returns what follows the tag of HTML that begins `text`, such as `</td>`; `None` if there is none.
+fn skip_tag(text: &str) -> Option<&str> {
+    let name = skip_char(text, '<')?;
+    let name = skip_char(name, '/').unwrap_or(name);
+    skip_char(skip_few(name, |part| part.is_ascii_alphanumeric())?, '>')
 }
 
 #[cfg(test)]
@@ -310,6 +320,24 @@ mod tests {
             "<SecretAccessKey>",
             "secret access key: ",
             "secret_access_key%3D",
+            // Tuples, tables, types and calls.
+            "(\"aws_secret_access_key\", \"",
+            "[(\\\"SECRET_KEY\\\", \\\"",
+            "| aws_secret_access_key        | ",
+            "aws_secret_access_key                                ",
+            "secretAccessKey,",
+            "│ Secret access key │ ",
+            "<td>secret_access_key</td><td>",
+            "\\u003ctd\\u003eSecretAccessKey\\u003c/td\\u003e\\n\\u003ctd\\u003e",
+            "secret: str = \"",
+            "aws_secret_access_key: Optional[str] = '",
+            "const SECRET_KEY: &'static str = \"",
+            "private secretAccessKey: string | undefined = \"",
+            "var SecretKey string = \"",
+            "secret_access_key: SecretStr = SecretStr(\"",
+            "let secret_key: Option<String> = Some(\"",
+            "aws_secret = \"",
+            "new Secret(\"secret_key\", String.valueOf(\"",
         ] {
             for secret in [AWS_SECRET.to_owned(), AWS_SECRET.replace('/', "\\/")] {
                 let text = format!("{name}{secret}\", more");
@@ -324,43 +352,17 @@ mod tests {
             "what is the secret access key".to_owned(),
             "the secret key of the casket".to_owned(),
             "secretKey: short, and more".to_owned(),
+            format!("its secret is that {AWS_SECRET} is no key"),
+            format!("secrets: {AWS_SECRET}"),
+            format!("secret_key_id: {AWS_SECRET}"),
+            format!("secret: str, digest = \"{AWS_SECRET}\""),
+            format!("secret_key = hash(key, \"{AWS_SECRET}\")"),
+            format!("secret_key: {} = \"{AWS_SECRET}\"", "x".repeat(100)),
+            format!("| secret_key |{}| {AWS_SECRET} |", " ".repeat(100)),
+            format!("secret_access_key: str = \"{AWS_SECRET}x\""),
+            "secret: str = \"${SECRET}\"".to_owned(),
         ] {
             assert_eq!(without_secrets(&text, &[], false), text);
-        }
-    }
-
-    #[test]
-    fn a_password_in_a_url_is_removed() {
-        for (text, shown) in [
-            ("postgres://user:pa-ss@db.example/x", "postgres://user:[redacted]@db.example/x"),
-            ("redis://:pass@[::1]:6379", "redis://:[redacted]@[::1]:6379"),
-            ("\"https:\\/\\/u:p%40ss@host\\/x\"", "\"https:\\/\\/u:[redacted]@host\\/x\""),
-            ("amqp://u:p:w@h, http://v:q@i", "amqp://u:[redacted]@h, http://v:[redacted]@i"),
-            ("http%3A%2F%2Fu%3Apass%40host", "http%3A%2F%2Fu%3A[redacted]%40host"),
-            ("amqp://u:p#a?s^s[w]@h/x?y", "amqp://u:[redacted]@h/x?y"),
-            ("amqp://u:a@h,http://v:b@i", "amqp://u:[redacted]@h,http://v:[redacted]@i"),
-            ("mongodb://u:pass@h1:27017,h2:27017/d", "mongodb://u:[redacted]@h1:27017,h2:27017/d"),
-        ] {
-            assert_eq!(without_secrets(text, &[], false), shown);
-        }
-        let long = format!("https://user:{}@host/", "p".repeat(4_000));
-        assert_eq!(without_secrets(&long, &[], false), "https://user:[redacted]@host/");
-        for text in [
-            "http://localhost:8080/a@b",
-            "http://host:80",
-            "http://host:80 and me@x.example",
-            "see https://example.com/@user and user:name@host",
-            "http://user@host/",
-            "http://[::1]:8080/x@y",
-            "postgres://user:${PASSWORD}@host",
-            "\"http://a:1\",\"b@c\"",
-        ] {
-            assert_eq!(without_secrets(text, &[], false), text);
-        }
-        let cut = |text| without_secrets(text, &[], true);
-        assert_eq!(cut("postgres://user:pas"), "postgres://user:[redacted]");
-        for text in ["http://localhost:80", "http://[::1]:80"] {
-            assert_eq!(cut(text), text);
         }
     }
 }

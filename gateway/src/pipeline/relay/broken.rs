@@ -8,6 +8,7 @@ use crate::pipeline::outcome::RequestOutcome;
 use crate::pipeline::stream_adapter::StreamAdapter;
 use crate::pipeline::stream_memory::StreamMemory;
 use domain::id::RequestId;
+use domain::record::RequestStatus;
 use domain::wire::usage::AnswerUsage;
 
 /// A stream that broke after it had begun. The caller reports it to the client and settles the request.
@@ -41,10 +42,10 @@ impl BrokenRequest {
         }
     }
 
-    /// Returns the usage known so far.
-    pub fn known_usage(&self) -> Option<AnswerUsage> {
+    /// Returns the usage known so far of a request that ends with `status`.
+    pub fn known_usage(&self, status: RequestStatus) -> Option<AnswerUsage> {
         match self {
-            Self::Forwarded(request) => request.known_usage(),
+            Self::Forwarded(request) => request.known_usage(status),
             Self::Pending(_) => None,
         }
     }
