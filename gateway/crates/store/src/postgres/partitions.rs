@@ -20,7 +20,6 @@ use super::nodes::NodeEpoch;
 use super::sums::saturating_addition;
 use super::transaction::{Connection, Transaction};
 use crate::codec::Count;
-use crate::condition::Condition;
 use crate::summary::DAY;
 use crate::{Cursor, RetentionCutoff, StoreError};
 
@@ -145,7 +144,7 @@ async fn drop_partition(
     if !tx.try_claim_retention().await? {
         return Ok(None);
     }
-    let sums = tx.query_with(&adding_to_deleted_sums(name), &Condition::default()).await?;
+    let sums = tx.query_with(&adding_to_deleted_sums(name), &[]).await?;
     let Some(row) = sums.first() else { return Ok(None) };
     let (deleted, newest) = (row.column::<Count>(0)?.0, row.column::<i64>(1)?);
     if row.column::<i64>(2)? >= cutoff.ended_before.as_microsecond() {
@@ -172,7 +171,7 @@ async fn lock(tx: &Transaction<'_>, lock_timeout: Duration) -> Result<(), StoreE
 /// Returns the last cursor of a partition; zero if it is empty.
 async fn last_cursor(tx: &Transaction<'_>, name: &str) -> Result<i64, StoreError> {
     let sql = format!("SELECT coalesce(max(seq), 0) FROM {name}");
-    let rows = tx.query_with(&sql, &Condition::default()).await?;
+    let rows = tx.query_with(&sql, &[]).await?;
     rows.first().map_or(Ok(0), |row| row.column(0))
 }
 
