@@ -30,8 +30,10 @@ impl SkewedFleet {
     async fn start(test: &str) -> Option<Self> {
         let fleet = GatewayFleet::create(test, PATIENCE_SECONDS).await?;
         let shift = ClockShift::compile(fleet.scratch()).await?;
-        let ahead = fleet.start_with("ahead", |it| shift.apply(it, SKEW_SECONDS)).await;
-        let behind = fleet.start_with("behind", |it| shift.apply(it, -SKEW_SECONDS)).await;
+        let ahead =
+            fleet.start_with("ahead", |it| shift.apply(it.as_std_mut(), SKEW_SECONDS)).await;
+        let behind =
+            fleet.start_with("behind", |it| shift.apply(it.as_std_mut(), -SKEW_SECONDS)).await;
         let [name, password] = CUSTOMER;
         let alice = Session::register(&ahead.admin, name, password).await;
         Some(Self { fleet, ahead, behind, alice })

@@ -6,10 +6,12 @@ use std::process::Output;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gateway::clock::{Clock, SystemClock};
 use gateway::config::Settings;
 use proto::v1;
 use proto::v1::credential::Source;
 use serde_json::{Value, json};
+use tests::drill::rig;
 use tests::process::{self, Gateway};
 use tests::{Home, ManualClock, PostgresDatabase, Product, Session, question, with_timeout};
 
@@ -164,6 +166,61 @@ async fn everything_continues_on_postgres() {
     assert_eq!(database.number(ids).await, 3 + 10);
     assert!(proof(&product).await.ok);
     product.stop().await;
+    database.remove().await;
+}
+
+/// Returns the number of requests, whether or not they have records.
+async fn total(operator: &Session) -> u64 {
+    let usage = operator.usage().summarize_usage(v1::SummarizeUsageRequest::default()).await;
+    usage.unwrap().into_inner().totals.unwrap().requests
+}
+
+#[tokio::test]
+async fn copied_records_are_in_partitions_of_days_that_retention_drops() {
+    let Some(database) = PostgresDatabase::create("it_migrate_days").await else { return };
+    let day = Duration::from_hours(24);
+    let clock = ManualClock::at(&(SystemClock::new().now() - 3 * day).to_string());
+    let home = Home::new(|setup| setup.clock = Arc::new(clock.clone()));
+    let product = home.start().await;
+    let alice = product.member("alice").await;
+    send_requests(&product, &alice, 2).await;
+    clock.advance(day);
+    let alice = Session::sign_in(&product.admin, "alice").await;
+    send_requests(&product, &alice, 3).await;
+    clock.advance(2 * day);
+    let alice = Session::sign_in(&product.admin, "alice").await;
+    send_requests(&product, &alice, 1).await;
+    let balance = alice.account().await.balance_usd;
+    let home = product.stop().await;
+    // The clock of the database continues from here.
+    crate::retention::trust(&home, &clock.now().to_string());
+
+    assert!(migrate(home.data_dir(), &database.url).await.status.success());
+    let partitions = "SELECT tableoid::regclass::text, count(*) FROM requests \
+        GROUP BY tableoid ORDER BY min(started_at)";
+    let rows = database.client.query(partitions, &[]).await.unwrap();
+    let (names, counts): (Vec<String>, Vec<i64>) =
+        rows.iter().map(|row| (row.get::<_, String>(0), row.get::<_, i64>(1))).unzip();
+    assert_eq!(counts, [2, 3, 1]);
+    assert!(names.iter().all(|name| name.starts_with("requests_of_2")), "{names:?}");
+
+    let gateway = Gateway::start(home.data_dir(), |command| {
+        command.env("TOLLGATE_STORE", &database.url).env("TOLLGATE_RECORDS_KEEP_DAYS", "1");
+    })
+    .await;
+    let count = "SELECT count(*) FROM requests";
+    with_timeout("two days", async { while database.number(count).await != 1 {} }).await;
+    let [old, older, _] = &names[..] else { panic!("{names:?}") };
+    let left = format!("SELECT count(*) FROM pg_class WHERE relname IN ('{old}', '{older}')");
+    assert_eq!(database.number(&left).await, 0);
+    let operator = rig::operator(&gateway, home.data_dir()).await;
+    assert_eq!(total(&operator).await, 6);
+    let verification = v1::VerifyLedgerRequest {};
+    let proof = operator.ledger().verify_ledger(verification).await.unwrap().into_inner();
+    assert_eq!((proof.ok, proof.requests, proof.charges), (true, 1, 6), "{proof:?}");
+    let alice = Session::sign_in(&gateway.admin, "alice").await;
+    assert_eq!(alice.account().await.balance_usd, balance);
+    gateway.stop().await;
     database.remove().await;
 }
 

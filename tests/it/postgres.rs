@@ -9,8 +9,12 @@ use tests::drill::client::Shape;
 use tests::drill::crash::{Crash, CrashLoad, KillTime};
 use tests::drill::rig;
 use tests::drill::round::Drill;
+use tests::http::Request;
 use tests::process::{self, Gateway};
-use tests::{PostgresDatabase, with_timeout};
+use tests::{
+    ClockShift, PostgresDatabase, PostgresPrograms, PostgresServer, Session, free_ports, question,
+    with_timeout,
+};
 use tokio::process::Command;
 
 async fn start(database: &PostgresDatabase, data: &Path) -> Gateway {
@@ -61,6 +65,69 @@ async fn a_killed_gateway_on_postgres_restarts_with_all_records_and_balances() {
         + (SELECT count(*) FROM requests_of_other_days)";
     assert_eq!(database.number(elsewhere).await, 0, "a record is not in the partition of its day");
     database.remove().await;
+}
+
+/// Retention of a gateway that starts two days later, by the clock of the database.
+#[tokio::test]
+async fn a_day_of_the_log_is_dropped_as_a_whole_and_totals_stay() {
+    let Some(programs) = PostgresPrograms::find(None) else {
+        eprintln!("skipped, because the programs of PostgreSQL are not installed");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let [port, _] = free_ports().await;
+    let server = PostgresServer::create(programs, dir.path().join("server"), port).await;
+    let Some(shift) = ClockShift::compile(dir.path()).await else { return };
+    server.shift_clock(&shift, -2 * 86_400).await;
+    let mut database = PostgresDatabase::create_on(&server.url(), "it_days").await;
+    let data = dir.path().join("data");
+    let start = async |database: &PostgresDatabase| {
+        Gateway::start(&data, |command| {
+            command.env("TOLLGATE_STORE", &database.url).env("TOLLGATE_RECORDS_KEEP_DAYS", "1");
+        })
+        .await
+    };
+    let gateway = start(&database).await;
+    let operator = rig::operator(&gateway, &data).await;
+    let key = operator.key().await.secret;
+    for _ in 0..3 {
+        let request = Request::post(gateway.http, "/v1/chat/completions").bearer(&key);
+        assert_eq!(request.json(&question("sim-chat", "hi")).answer().await.status, 200);
+    }
+    operator.records(3).await;
+    let sums = usage(&operator).await;
+    assert_eq!(sums.totals.as_ref().unwrap().requests, 3);
+    gateway.stop().await;
+    let sql = "SELECT tableoid::regclass::text FROM requests GROUP BY 1";
+    let day: String = database.client.query_one(sql, &[]).await.unwrap().get(0);
+    assert!(day.starts_with("requests_of_2"), "{day}");
+
+    server.shift_clock(&shift, 0).await;
+    database.follow_to(&server.url()).await;
+    // As if a gateway had run meanwhile: after a jump of the clock, retention waits for an hour.
+    let trust = "UPDATE meta SET value = to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') \
+        WHERE name = 'trusted_time'";
+    assert_eq!(database.client.execute(trust, &[]).await.unwrap(), 1);
+    let gateway = start(&database).await;
+    let exists = format!("SELECT count(*) FROM pg_class WHERE relname = '{day}'");
+    let dropping = async { while database.number(&exists).await > 0 {} };
+    with_timeout("the removal of a day", dropping).await;
+    let operator = rig::operator(&gateway, &data).await;
+    assert_eq!(operator.records(0).await, []);
+    assert_eq!(usage(&operator).await, sums);
+    let verification = v1::VerifyLedgerRequest {};
+    let proof = operator.ledger().verify_ledger(verification).await.unwrap().into_inner();
+    assert_eq!((proof.ok, proof.requests, proof.charges), (true, 0, 3), "{proof:?}");
+    let request = Request::post(gateway.http, "/v1/chat/completions").bearer(&key);
+    assert_eq!(request.json(&question("sim-chat", "hi")).answer().await.status, 200);
+    operator.records(1).await;
+    gateway.stop().await;
+    database.remove().await;
+}
+
+async fn usage(operator: &Session) -> v1::SummarizeUsageResponse {
+    let request = v1::SummarizeUsageRequest::default();
+    operator.usage().summarize_usage(request).await.unwrap().into_inner()
 }
 
 #[tokio::test]

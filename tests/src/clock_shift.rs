@@ -36,7 +36,7 @@ impl ClockShift {
     }
 
     /// Shifts the wall clock of the process that `command` starts.
-    pub fn apply(&self, command: &mut Command, seconds: i64) {
+    pub fn apply(&self, command: &mut std::process::Command, seconds: i64) {
         command.env("LD_PRELOAD", &self.library);
         command.env("TOLLGATE_TEST_CLOCK_OFFSET", seconds.to_string());
     }

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio_postgres::NoTls;
 
-use crate::with_timeout;
+use crate::{ClockShift, with_timeout};
 
 /// The account of the operating system that runs servers for root.
 const ACCOUNT: &str = "postgres";
@@ -172,6 +172,19 @@ impl PostgresServer {
     /// # Panics
     /// If it does not start.
     pub async fn start(&self) {
+        self.start_with(|_| {}).await;
+    }
+
+    /// Restarts the server with a wall clock that differs by some seconds.
+    ///
+    /// # Panics
+    /// If it does not run, or does not start.
+    pub async fn shift_clock(&self, shift: &ClockShift, seconds: i64) {
+        self.crash().await;
+        self.start_with(|command| shift.apply(command, seconds)).await;
+    }
+
+    async fn start_with(&self, change: impl FnOnce(&mut std::process::Command)) {
         let options = format!(
             "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
             -c max_connections=200 -c fsync=off",
@@ -180,6 +193,7 @@ impl PostgresServer {
         let start = |command: &mut std::process::Command| {
             command.arg("-D").arg(&self.data).args(["--wait", "--silent", "--options", &options]);
             command.arg("--log").arg(self.data.join("log")).arg("start");
+            change(command);
         };
         self.programs.run("pg_ctl", start).await;
     }
@@ -204,6 +218,15 @@ impl PostgresServer {
             command.arg("-D").arg(&self.data).args(["--wait", "--silent", "promote"]);
         };
         self.programs.run("pg_ctl", promote).await;
+    }
+
+    /// Returns the id of the process that all others of the server belong to.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn process_id(&self) -> u32 {
+        let text = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap();
+        text.lines().next().unwrap().parse().unwrap()
     }
 
     /// Returns the URL of the database that every server has.

@@ -68,6 +68,14 @@ pub(crate) fn allow_status(terms: &[Term], status: RequestStatus) -> bool {
     })
 }
 
+/// Returns the statuses by which a page is read one at a time, if no account and no single status is selected. The partial
+/// index on requests that did not complete is in the order of the log only for one status; of several, the database
+/// would sort all rows. `None` if completed requests are selected, which are read in the order of the log.
+pub(crate) fn separate_statuses(terms: &[Term]) -> Option<Vec<RequestStatus>> {
+    let selected = RequestStatus::ALL.into_iter().filter(|status| allow_status(terms, *status));
+    exclude_completed(terms).then(|| selected.collect())
+}
+
 /// Returns whether `terms` exclude all completed requests.
 pub(crate) fn exclude_completed(terms: &[Term]) -> bool {
     !allow_status(terms, RequestStatus::Completed)

@@ -177,7 +177,7 @@ impl FleetDrill {
             command.env("TOLLGATE_STORE", url);
             rig::configure(command);
             if let Some(shift) = self.clock_shift.as_ref().filter(|_| *clock_offset != 0) {
-                shift.apply(command, *clock_offset);
+                shift.apply(command.as_std_mut(), *clock_offset);
             }
         };
         let started = self.fleet.start_with(name, change).await;

@@ -15,6 +15,7 @@ const BOUNDS: Bounds = Bounds {
     crashes: 0,
     silences: 0,
     removals: 0,
+    failovers: 0,
 };
 
 /// Also one return of an unused part, which another node can then obtain.
@@ -97,4 +98,11 @@ fn an_operation_is_executed_once_although_its_answer_was_lost() {
 #[test]
 fn a_stop_waits_for_abandoned_operations() {
     finds(Bug::ReleasesWithoutWait, NOT_STRANDED, Bounds { stops: 1, ..BOUNDS });
+}
+
+#[test]
+fn what_is_in_use_stays_allocated_through_a_failover() {
+    let bounds = Bounds { failovers: 1, ..BOUNDS };
+    finds(Bug::GivesBackAllAfterFailover, WITHIN, bounds);
+    finds_of(LimitKind::Concurrency, Bug::GivesBackAllAfterFailover, WITHIN, bounds);
 }

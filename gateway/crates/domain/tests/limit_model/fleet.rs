@@ -37,6 +37,8 @@ pub(crate) struct Node {
     pub(crate) operations: u8,
     /// The amount that others lack and have recalled.
     pub(crate) recalled: Option<i64>,
+    /// Whether the database failed over since the node last corrected its part.
+    pub(crate) has_failed_over: bool,
 }
 
 /// An operation under way.
@@ -80,6 +82,7 @@ impl Node {
             in_flight: 0,
             operations: 0,
             recalled: None,
+            has_failed_over: false,
         }
     }
 
@@ -164,6 +167,28 @@ impl GatewayFleet {
         }
     }
 
+    /// Lets the database fail over. Nodes that have requested parts will correct them.
+    pub(crate) fn fail_over(&mut self) {
+        for node in &mut self.nodes {
+            node.has_failed_over |= node.operations > 0;
+        }
+    }
+
+    /// Lets a node reduce its part to what is in use, after a failover.
+    pub(crate) fn reduce_to_used(&mut self, index: NodeIndex, scenario: &Scenario) {
+        let node = &mut self.nodes[index];
+        node.has_failed_over = false;
+        let granted = node.granted;
+        if scenario.bug == Some(Bug::GivesBackAllAfterFailover) {
+            node.granted = 0;
+            self.send(index, Operation::GiveBack(granted));
+        } else {
+            node.granted = granted.min(node.used(scenario.kind));
+            let used = node.granted;
+            self.send(index, Operation::Set(used));
+        }
+    }
+
     /// Executes a call, whose answer is then under way if the process waits for it.
     pub(crate) fn execute(&mut self, index: usize, scenario: &Scenario) {
         let mut call = self.calls.remove(index);
@@ -194,7 +219,7 @@ impl GatewayFleet {
             Operation::GiveBack(amount) if bug == Some(Bug::GivesBackBeforeReduction) => {
                 node.granted -= amount;
             }
-            Operation::GiveBack(_) => {}
+            Operation::GiveBack(_) | Operation::Set(_) => {}
         }
     }
 

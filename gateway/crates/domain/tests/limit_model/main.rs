@@ -9,6 +9,9 @@
 //! call of the store can take arbitrarily long, and its answer can be lost. [`scenario::Bug`] lists faults that the
 //! checker must find, which shows that the properties are not vacuous.
 //!
+//! A failover of the database loses nothing here, as with a synchronous standby. Nodes cannot know that, so each reduces its
+//! part to what is in use. Each notices the failover at any later time, and operations under way continue.
+//!
 //! [`store`] has the transactions, [`fleet`] the state and its steps, [`model`] the actions, and [`properties`] what
 //! must hold.
 
@@ -73,4 +76,16 @@ fn a_limit_on_concurrency_holds_over_a_crash_and_a_removal() {
 fn a_limit_per_minute_of_three_nodes_holds_over_a_crash() {
     let bounds = Bounds { admissions: 3, allocations: 3, crashes: 1, ..Bounds::default() };
     check(3, LimitKind::PerMinute, bounds, 83_027);
+}
+
+#[test]
+fn a_limit_per_minute_holds_over_a_failover() {
+    let faults = Bounds { failovers: 1, timeouts: 1, ..Bounds::default() };
+    check(2, LimitKind::PerMinute, Bounds { admissions: 3, allocations: 3, ..faults }, 132_566);
+}
+
+#[test]
+fn a_limit_on_concurrency_holds_over_a_failover() {
+    let faults = Bounds { failovers: 1, timeouts: 1, ..Bounds::default() };
+    check(2, LimitKind::Concurrency, Bounds { admissions: 3, allocations: 3, ..faults }, 80_766);
 }

@@ -44,6 +44,10 @@ pub(crate) enum Action {
     Return(NodeIndex),
     /// An operator removes a node that is silent or does not run.
     Remove(NodeIndex),
+    /// The database fails over, and loses nothing.
+    FailOver,
+    /// A node that has noticed a failover reduces its part to what is in use.
+    ReduceToUsed(NodeIndex),
 }
 
 impl Model for Scenario {
@@ -56,6 +60,9 @@ impl Model for Scenario {
 
     fn actions(&self, fleet: &GatewayFleet, actions: &mut Vec<Action>) {
         actions.push(Action::Tick);
+        if fleet.left.failovers > 0 {
+            actions.push(Action::FailOver);
+        }
         for node in 0..self.nodes {
             self.requests(fleet, node, actions);
             self.faults(fleet, node, actions);
@@ -140,6 +147,11 @@ impl Model for Scenario {
                 next.left.removals -= 1;
                 next.store.remove(node, self);
             }
+            Action::FailOver => {
+                next.left.failovers -= 1;
+                next.fail_over();
+            }
+            Action::ReduceToUsed(node) => next.reduce_to_used(node, self),
         }
         Some(next)
     }
@@ -167,6 +179,9 @@ impl Scenario {
         let may_obtain = used >= node.granted && used < self.limit;
         if node.admits(self.bug) && fleet.left.allocations > 0 && may_obtain {
             actions.push(Action::Request(index));
+        }
+        if node.has_failed_over && node.phase == Phase::Serving {
+            actions.push(Action::ReduceToUsed(index));
         }
         actions.extend(node.recalled.map(|needed| Action::AnswerRecall(index, needed)));
         let amount = node.unused(self) - used / 2;

@@ -4,7 +4,7 @@ use stateright::Property;
 
 use super::fleet::{GatewayFleet, Node, Phase};
 use super::scenario::{LimitKind, MINUTE, Scenario};
-use super::store::{Part, Process};
+use super::store::{Operation, Part, Process};
 
 /// The limit holds. What a removed node still has in progress does not count: nothing can end it.
 pub(crate) const WITHIN: &str = "all nodes together use no more than the limit";
@@ -43,7 +43,7 @@ pub(crate) fn all(scenario: &Scenario) -> Vec<Property<Scenario>> {
         }),
     ];
     let Scenario { kind, bounds, .. } = *scenario;
-    let reachable: [(bool, Property<Scenario>); 5] = [
+    let reachable: [(bool, Property<Scenario>); 6] = [
         (
             bounds.allocations > 3,
             Property::sometimes("a part passes on", |scenario: &Scenario, fleet: &GatewayFleet| {
@@ -85,6 +85,22 @@ pub(crate) fn all(scenario: &Scenario) -> Vec<Property<Scenario>> {
                 |scenario: &Scenario, fleet: &GatewayFleet| {
                     let silent = |node: &&Node| node.phase == Phase::Silent(0);
                     fleet.nodes.iter().filter(silent).any(|node| node.used(scenario.kind) > 0)
+                },
+            ),
+        ),
+        (
+            bounds.failovers > 0,
+            Property::sometimes(
+                "a failover reduces a part of which something is in use",
+                |scenario: &Scenario, fleet: &GatewayFleet| {
+                    fleet.calls.iter().any(|call| match call.operation {
+                        Operation::Set(used) => {
+                            let is_in_use = fleet.nodes[call.process.node].used(scenario.kind) > 0;
+                            let part = fleet.store.parts.get(&call.process);
+                            is_in_use && part.is_some_and(|part| part.amount > used)
+                        }
+                        Operation::Allocate(_) | Operation::GiveBack(_) => false,
+                    })
                 },
             ),
         ),

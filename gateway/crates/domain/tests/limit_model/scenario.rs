@@ -52,6 +52,8 @@ pub(crate) struct Bounds {
     pub(crate) silences: u8,
     /// Nodes that are removed.
     pub(crate) removals: u8,
+    /// Failovers of the database that lose nothing.
+    pub(crate) failovers: u8,
 }
 
 /// A deliberate fault. The checker must find the violation of a property for each.
@@ -81,4 +83,6 @@ pub(crate) enum Bug {
     RepeatsOperation,
     /// A stop does not wait for transactions that it has abandoned.
     ReleasesWithoutWait,
+    /// After a failover everything is given back, and what is in use is allocated again.
+    GivesBackAllAfterFailover,
 }

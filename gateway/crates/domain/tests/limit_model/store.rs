@@ -51,6 +51,8 @@ pub(crate) enum Operation {
     Allocate(i64),
     /// Gives back an amount.
     GiveBack(i64),
+    /// Sets the part of the node, although less may be available.
+    Set(i64),
 }
 
 /// The content of the store.
@@ -96,6 +98,11 @@ impl Store {
                 if let Some(part) = self.parts.get_mut(&process) {
                     part.amount = (part.amount - amount).max(0);
                 }
+                self.parts.retain(|_, part| part.amount > 0);
+                Answer::default()
+            }
+            Operation::Set(amount) => {
+                self.parts.insert(process, Part { amount, expires_in: None });
                 self.parts.retain(|_, part| part.amount > 0);
                 Answer::default()
             }

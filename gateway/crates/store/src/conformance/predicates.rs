@@ -35,6 +35,7 @@ pub(super) fn choices() -> Vec<Vec<Term>> {
     };
     let mut choices: Vec<_> = tests.into_iter().flat_map(both).collect();
     let term = |negated, predicate| Term { predicate, negated };
+    let failed = Predicate::Status(vec![RequestStatus::Failed]);
     choices.extend([
         vec![term(false, Predicate::Status(failures)), term(true, Predicate::Model(vec![gpt]))],
         vec![
@@ -44,6 +45,11 @@ pub(super) fn choices() -> Vec<Vec<Term>> {
         vec![
             term(false, Predicate::Account(vec![ALICE])),
             term(false, Predicate::Account(vec![BOB])),
+        ],
+        vec![term(false, failed.clone()), term(true, failed)],
+        vec![
+            term(true, Predicate::Status(vec![RequestStatus::Completed, RequestStatus::Cancelled])),
+            term(false, Predicate::Stream(true)),
         ],
     ]);
     choices

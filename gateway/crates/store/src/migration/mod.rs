@@ -68,7 +68,8 @@ pub async fn migrate(
         return Err(MigrationError::Inconsistent(report.found));
     }
     let sqlite = (source.figures().await.map_err(MigrationError::Source)?, report);
-    let mut import = Import::begin(address).await.map_err(MigrationError::Target)?;
+    let days = source.logged_days().await.map_err(MigrationError::Source)?;
+    let mut import = Import::begin(address, &days).await.map_err(MigrationError::Target)?;
     let copying = async {
         copy(source, &mut import, progress).await?;
         import.prepare_use(seal_fingerprint).await?;

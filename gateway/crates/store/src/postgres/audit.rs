@@ -62,7 +62,7 @@ impl AuditLog for PostgresStore {
             rows(limit)
         );
         let mut connection = self.connection().await?;
-        let found = connection.view().await?.query_with(&sql, &condition).await?;
+        let found = connection.view().await?.query_with(&sql, &[condition]).await?;
         found.iter().map(records::audit).collect()
     }
 }

@@ -44,7 +44,7 @@ impl LedgerEntries for PostgresStore {
             "SELECT {ENTRY} FROM ledger_entries {condition_sql} ORDER BY seq DESC LIMIT {limit}"
         );
         let mut connection = self.connection().await?;
-        let found = connection.view().await?.query_with(&sql, &condition).await?;
+        let found = connection.view().await?.query_with(&sql, &[condition]).await?;
         found.iter().map(records::entry).collect()
     }
 

@@ -7,12 +7,17 @@ use super::transaction::Transaction;
 use crate::condition::Condition;
 use crate::summary::DAY;
 use crate::{RequestFilter, StoreError, predicates};
+use domain::expression::{Predicate, Term};
 use domain::id::AccountId;
+use domain::record::RequestStatus;
 
 /// A [`RequestFilter`] with the account of its key, because rows are found by account.
+#[derive(Clone)]
 pub(super) struct Selection<'a> {
     filter: &'a RequestFilter,
     account: Option<AccountId>,
+    status: Option<RequestStatus>,
+    terms: Vec<&'a Term>,
     /// The start in microseconds, if any.
     pub(super) since: Option<i64>,
     /// The end in microseconds, if any.
@@ -35,7 +40,24 @@ impl<'a> Selection<'a> {
         };
         let since = filter.since.map(Timestamp::as_microsecond);
         let until = filter.until.map(Timestamp::as_microsecond);
-        Ok(Self { filter, account, since, until })
+        let terms = filter.terms.iter().collect();
+        Ok(Self { filter, account, status: filter.status, terms, since, until })
+    }
+
+    /// Returns selections that together have the same rows, each of which an index finds in the order of the log.
+    pub(super) fn parts(&self) -> Vec<Self> {
+        if self.account.is_some() || self.status.is_some() {
+            return vec![self.clone()];
+        }
+        let Some(statuses) = predicates::separate_statuses(&self.filter.terms) else {
+            return vec![self.clone()];
+        };
+        // With the terms on the status, which each of these satisfies, the planner would expect hardly any rows, and
+        // read all of them to sort what it finds.
+        let is_left = |term: &&&Term| !matches!(term.predicate, Predicate::Status(_));
+        let terms: Vec<_> = self.terms.iter().filter(is_left).copied().collect();
+        let part = |status| Self { status: Some(status), terms: terms.clone(), ..self.clone() };
+        statuses.into_iter().map(part).collect()
     }
 
     /// Returns whether only the log has what the selection depends on.
@@ -60,8 +82,8 @@ impl<'a> Selection<'a> {
         condition.and_if_some("account = ?", self.account);
         condition.and_if_some("key = ?", self.filter.key.clone());
         condition.and_if_some("model = ?", self.filter.model.clone());
-        condition.and_if_some("status = ?", self.filter.status);
-        predicates::narrow(&mut condition, &self.filter.terms);
+        condition.and_if_some("status = ?", self.status);
+        predicates::narrow(&mut condition, self.terms.iter().copied());
         condition
     }
 }

@@ -4,13 +4,18 @@
 //! removed last. [`nodes::join`](super::nodes::join) and [`Import::begin`] refuse a database that
 //! has it.
 
+use std::collections::BTreeSet;
+
 use deadpool_postgres::Pool;
 
 use super::codec::{AnyParameter, Parameter, ReadColumn, parameters};
 use super::error::{IncompleteMigrationError, NotEmptyError};
 use super::migrations::LockPatience;
 use super::transaction::{Connection, Transaction};
-use super::{PostgresAddress, cause, create_pool, migrations, refuse_asynchronous_commits, verify};
+use super::{
+    PostgresAddress, cause, create_pool, migrations, partitions, refuse_asynchronous_commits,
+    verify,
+};
 use crate::StoreError;
 use crate::migration::{
     AccountEntries, Batch, FIGURES, Figure, Figures, LEDGER_BY_ACCOUNT, TABLES, Table, joined,
@@ -27,19 +32,24 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    /// Connects to an empty database, creates its schema if necessary, and marks it.
+    /// Connects to an empty database, creates its schema if necessary, and marks it. `days` are those of the request log, which gets
+    /// partitions for them.
     ///
     /// # Errors
     /// [`StoreError::Unopened`] if the server cannot be reached or refuses, if the database is not
     /// empty, or if an earlier migration into it is incomplete.
-    pub(crate) async fn begin(address: &PostgresAddress) -> Result<Self, StoreError> {
-        Self::try_begin(address)
+    pub(crate) async fn begin(
+        address: &PostgresAddress,
+        days: &BTreeSet<i64>,
+    ) -> Result<Self, StoreError> {
+        Self::try_begin(address, days)
             .await
             .map_err(|source| StoreError::Unopened { location: address.to_string(), source })
     }
 
     async fn try_begin(
         address: &PostgresAddress,
+        days: &BTreeSet<i64>,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let pool = create_pool(address, 1)?;
         let mut connection = Connection::of(&pool).await.map_err(cause)?;
@@ -63,6 +73,7 @@ impl Import {
         )
         .await
         .map_err(cause)?;
+        partitions::divide_empty(&tx, days).await.map_err(cause)?;
         tx.commit().await.map_err(cause)?;
         drop(connection);
         Ok(Self { pool })

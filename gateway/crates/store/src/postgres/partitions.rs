@@ -10,6 +10,7 @@
 //! everything, for some milliseconds, once all transactions in progress that use it have ended. It waits for these no longer than
 //! [`LOCK_TIMEOUT`], because batches and readers queue behind it meanwhile; the next sweep tries again.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,7 +21,6 @@ use super::nodes::NodeEpoch;
 use super::sums::saturating_addition;
 use super::transaction::{Connection, Transaction};
 use crate::codec::Count;
-use crate::condition::Condition;
 use crate::summary::DAY;
 use crate::{Cursor, RetentionCutoff, StoreError};
 
@@ -79,6 +79,30 @@ pub(super) async fn prepare(
         }
     }
     tx.commit().await
+}
+
+/// Divides the empty log by the days of the records that it will receive. The partition of all earlier days ends at the
+/// first one; days in between have no partition.
+pub(super) async fn divide_empty(
+    tx: &Transaction<'_>,
+    days: &BTreeSet<i64>,
+) -> Result<(), StoreError> {
+    let divided = divide(days);
+    let Some((first, _)) = divided.first() else { return Ok(()) };
+    for partition in list(tx).await? {
+        if partition.end.is_some() {
+            tx.execute_batch(&format!("DROP TABLE {}", partition.name)).await?;
+        }
+    }
+    tx.execute_batch(&format!(
+        "CREATE TABLE requests_of_earlier_days PARTITION OF requests \
+        FOR VALUES FROM (MINVALUE) TO ({first})"
+    ))
+    .await?;
+    for (first, end) in divided {
+        attach(tx, first, end).await?;
+    }
+    Ok(())
 }
 
 /// Drops the first partition whose records may all be deleted, and returns their number, which is not zero. `None` if
@@ -145,7 +169,7 @@ async fn drop_partition(
     if !tx.try_claim_retention().await? {
         return Ok(None);
     }
-    let sums = tx.query_with(&adding_to_deleted_sums(name), &Condition::default()).await?;
+    let sums = tx.query_with(&adding_to_deleted_sums(name), &[]).await?;
     let Some(row) = sums.first() else { return Ok(None) };
     let (deleted, newest) = (row.column::<Count>(0)?.0, row.column::<i64>(1)?);
     if row.column::<i64>(2)? >= cutoff.ended_before.as_microsecond() {
@@ -172,7 +196,7 @@ async fn lock(tx: &Transaction<'_>, lock_timeout: Duration) -> Result<(), StoreE
 /// Returns the last cursor of a partition; zero if it is empty.
 async fn last_cursor(tx: &Transaction<'_>, name: &str) -> Result<i64, StoreError> {
     let sql = format!("SELECT coalesce(max(seq), 0) FROM {name}");
-    let rows = tx.query_with(&sql, &Condition::default()).await?;
+    let rows = tx.query_with(&sql, &[]).await?;
     rows.first().map_or(Ok(0), |row| row.column(0))
 }
 
@@ -244,6 +268,20 @@ fn missing_days(
         day = end;
     }
     missing
+}
+
+/// Returns the ranges of days of partitions for records of these days, without their ends. They are no longer than those
+/// that are made for new records while so many days are kept, so that they are dropped as a whole, too.
+pub(super) fn divide(days: &BTreeSet<i64>) -> Vec<(i64, i64)> {
+    let length = (i64::try_from(days.len()).unwrap_or(i64::MAX) / KEPT_PARTITIONS).max(1);
+    let mut divided = Vec::<(i64, i64)>::new();
+    // Days before 1970 are those of clocks that were wrong; they stay in the partition of all earlier days.
+    for day in days.range(0..) {
+        if divided.last().is_none_or(|(_, end)| day >= end) {
+            divided.push((*day, day.saturating_add(length)));
+        }
+    }
+    divided
 }
 
 /// Returns the number of days of a partition that is made: one, unless more than [`KEPT_PARTITIONS`] days are kept.

@@ -32,8 +32,10 @@ const COMMIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// The order of a page.
 #[derive(Clone, Copy)]
-enum Order {
+pub(super) enum Order {
+    /// From the oldest record on.
     OldestFirst,
+    /// From the newest record on.
     NewestFirst,
 }
 
@@ -112,7 +114,7 @@ impl Requests for PostgresStore {
         condition.and_if_some("seq > ?", Some(after.0));
         condition.and_if_some("seq <= ?", Some(until.0));
         let sql = format!("SELECT count(*) FROM requests {}", condition.sql());
-        let counted = tx.query_with(&sql, &condition).await?;
+        let counted = tx.query_with(&sql, &[condition]).await?;
         counted.first().map_or(Ok(0), |row| Ok(row.column::<Count>(0)?.0))
     }
 
@@ -166,26 +168,51 @@ impl PostgresStore {
     async fn page(
         &self,
         filter: &RequestFilter,
-        (first, last): (Option<i64>, Option<i64>),
+        ends: (Option<i64>, Option<i64>),
         order: Order,
         limit: usize,
     ) -> Result<Vec<(Cursor, RequestRecord)>, StoreError> {
         let mut connection = self.connection().await?;
         let tx = connection.view().await?;
         let selection = Selection::of(&tx, filter).await?;
-        let mut condition = selection.in_log(selection.since, selection.until);
-        condition.and_if_some("seq >= ?", first);
-        condition.and_if_some("seq <= ?", last);
-        let page = tx.query_with(&page_sql(&condition, order, limit), &condition).await?;
+        let conditions = page_conditions(&selection, ends);
+        if conditions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let page = tx.query_with(&page_sql(&conditions, order, limit), &conditions).await?;
         page.iter().map(records::request).collect()
     }
 }
 
-fn page_sql(condition: &Condition, order: Order, limit: usize) -> String {
+/// Returns the conditions on the parts of a page between the ends; none if nothing can match.
+pub(super) fn page_conditions(
+    selection: &Selection<'_>,
+    (first, last): (Option<i64>, Option<i64>),
+) -> Vec<Condition> {
+    let parts = selection.parts().into_iter();
+    let conditions = parts.map(|part| {
+        let mut condition = part.in_log(part.since, part.until);
+        condition.and_if_some("seq >= ?", first);
+        condition.and_if_some("seq <= ?", last);
+        condition
+    });
+    conditions.collect()
+}
+
+/// Returns the statement that reads a page of records that satisfy one of the conditions.
+pub(super) fn page_sql(conditions: &[Condition], order: Order, limit: usize) -> String {
     let direction = match order {
         Order::OldestFirst => "ASC",
         Order::NewestFirst => "DESC",
     };
-    let (condition, limit) = (condition.sql(), rows(limit));
-    format!("SELECT {REQUEST} FROM requests {condition} ORDER BY seq {direction} LIMIT {limit}")
+    let order = format!("ORDER BY seq {direction} LIMIT {}", rows(limit));
+    let part = |condition: &Condition| {
+        format!("SELECT {REQUEST} FROM requests {} {order}", condition.sql())
+    };
+    if let [condition] = conditions {
+        return part(condition);
+    }
+    // Each part is read in order and ends early, and the parts are merged.
+    let parts: Vec<_> = conditions.iter().map(|it| format!("({})", part(it))).collect();
+    format!("{} {order}", parts.join(" UNION ALL "))
 }

@@ -104,7 +104,7 @@ async fn add_rows(
         ["input", "cached", "output", "reasoning", "cost"].map(sum).join(", "),
         condition.sql(),
     );
-    for row in tx.query_with(&sql, condition).await? {
+    for row in tx.query_with(&sql, std::slice::from_ref(condition)).await? {
         let sum = if row.column("is_key")? {
             sums.keys.entry((row.column("account")?, row.column("key")?)).or_default()
         } else {

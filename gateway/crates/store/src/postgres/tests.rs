@@ -10,6 +10,7 @@ mod commit;
 mod ledger;
 mod migration;
 mod nodes;
+mod pages;
 mod partitions;
 mod schema_locks;
 mod traffic;

@@ -167,14 +167,14 @@ impl Transaction<'_> {
         self.query_opt(sql, values).await?.ok_or_else(missing)
     }
 
-    /// Returns the rows of a statement whose text depends on a condition, in which `?` stands for
-    /// the values. The statement is not kept, because there are too many different ones.
+    /// Returns the rows of a statement whose text depends on conditions, in which `?` stands for their values in this
+    /// order. The statement is not kept, because there are too many different ones.
     pub(super) async fn query_with(
         &self,
         sql: &str,
-        condition: &Condition,
+        conditions: &[Condition],
     ) -> Result<Vec<Row>, StoreError> {
-        let values: Vec<_> = condition.values().map(Parameter).collect();
+        let values: Vec<_> = conditions.iter().flat_map(Condition::values).map(Parameter).collect();
         let values: Vec<_> = values.iter().map(|value| value as AnyParameter<'_>).collect();
         Ok(self.0.query(&numbered(sql), &values).await?)
     }

@@ -1,5 +1,7 @@
 //! Reads everything for a copy into another database.
 
+use std::collections::BTreeSet;
+
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 use tokio::sync::mpsc;
@@ -30,6 +32,16 @@ impl SqliteStore {
             TABLES.iter().try_for_each(|table| send_table(&tx, table, &batches, cancel))
         };
         self.background_reads.run(export).await
+    }
+
+    /// Returns the days since 1970 on which requests of the log arrived, in order.
+    pub(crate) async fn logged_days(&self) -> Result<BTreeSet<i64>, StoreError> {
+        self.read(|tx| {
+            let mut select = tx.prepare("SELECT hour FROM request_hours")?;
+            let days = select.query_map([], |row| Ok(row.column::<i64>(0)?.div_euclid(24)))?;
+            Ok(days.collect::<rusqlite::Result<_>>()?)
+        })
+        .await
     }
 
     /// Returns the figures by which a copy is compared.

@@ -73,16 +73,18 @@ impl Selection {
     }
 
     /// Returns selections that together have the same rows, each of which an index finds in the order
-    /// of the log. The partial index on requests that did not complete is in the order of the log only
-    /// for a single status; of several ones, SQLite would sort all rows.
+    /// of the log.
     pub(super) fn parts(&self) -> Vec<Self> {
-        if self.account.is_some() || self.status.is_some() || !self.excludes_completed() {
+        if self.account.is_some() || self.status.is_some() {
             return vec![self.clone()];
         }
-        let selected = RequestStatus::ALL
-            .into_iter()
-            .filter(|status| predicates::allow_status(&self.terms, *status));
-        selected.map(|status| Self { status: Some(status), ..self.clone() }).collect()
+        match predicates::separate_statuses(&self.terms) {
+            Some(statuses) => {
+                let part = |status| Self { status: Some(status), ..self.clone() };
+                statuses.into_iter().map(part).collect()
+            }
+            None => vec![self.clone()],
+        }
     }
 
     /// Returns the table expression to select from.

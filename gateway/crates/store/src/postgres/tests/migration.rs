@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_postgres::{Client, Row};
@@ -12,6 +14,7 @@ use crate::migration::{Batch, Comparison, MigrationError, StoredValue, TABLES, m
 use crate::postgres::PostgresAddress;
 use crate::postgres::codec::ReadColumn;
 use crate::sqlite::SqliteStore;
+use crate::summary::DAY;
 use crate::{Cursor, Identities, LedgerEntries, Requests, RetentionCutoff, StoreMaintenance};
 use domain::money::Nanos;
 
@@ -115,6 +118,51 @@ async fn a_copy_has_everything_and_continues_the_logs() {
     let sums = "SELECT count(*) FROM response_bytes AS stored WHERE bytes <> \
         (SELECT coalesce(sum(bytes), 0) FROM responses WHERE account = stored.account)";
     assert_eq!(client.query_one(sums, &[]).await.unwrap().get::<_, i64>(0), 0);
+    database.remove(copied).await;
+}
+
+/// Ten records of each of these days since 1970, in batches.
+async fn commit_days(source: &SqliteStore, days: &[i64]) {
+    for (first, day) in (0..).step_by(10).zip(days) {
+        let mut records = batch(first..first + 10);
+        for record in &mut records {
+            record.started_at = Timestamp::from_microsecond(day * DAY + DAY / 2).unwrap();
+        }
+        source.commit(Arc::new(records)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn copied_days_are_dropped_as_a_whole() {
+    let Some(database) = Database::create("copied_days").await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = SqliteStore::open(&folder.path().join("tollgate.db")).unwrap();
+    // The first one is of a clock that was behind, and the last one of a clock that was ahead.
+    commit_days(&source, &[9, 20_000, 20_001, 20_003, 40_000]).await;
+    let comparison = copy(&source, &database).await.unwrap();
+    assert!(comparison.is_equal(), "{comparison}");
+    let counts = async |client: &Client| -> Vec<(String, i64)> {
+        let sql = "SELECT substring(tableoid::regclass::text FROM 13), count(*) FROM requests \
+            GROUP BY tableoid ORDER BY min(started_at)";
+        let rows = client.query(sql, &[]).await.unwrap();
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    };
+    let named =
+        |names: &[&str]| -> Vec<_> { names.iter().map(|name| ((*name).to_owned(), 10)).collect() };
+    let client = database.connect().await;
+    let days = ["1970_01_10", "2024_10_04", "2024_10_05", "2024_10_07", "2079_07_08"];
+    assert_eq!(counts(&client).await, named(&days));
+
+    let copied = database.open(1).await.unwrap();
+    copied.prepare_days(Some(Duration::from_hours(24))).await.unwrap();
+    let noon = Timestamp::from_microsecond(20_002 * DAY + DAY / 2).unwrap();
+    let cutoff = RetentionCutoff { before: Some(noon), beyond: None, ended_before: noon };
+    for _ in 0..3 {
+        assert_eq!(copied.drop_old_days(cutoff).await.unwrap(), 10);
+    }
+    assert_eq!(copied.delete_old_requests(cutoff, 99).await.unwrap(), 0);
+    assert_eq!(counts(&client).await, named(&days[3..]));
+    assert!(copied.verify_ledger().await.unwrap().is_consistent());
     database.remove(copied).await;
 }
 
