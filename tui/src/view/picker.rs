@@ -22,7 +22,7 @@ const LEFT: u16 = 15;
 /// below the field, or above it where there is more room.
 pub(super) fn render(model: &Model, form: &Form, buffer: &mut Buffer, body: Rect, place: Rect) {
     let Some(offers) = offers(form, &model.data) else { return };
-    if form.is_submitting || form.picker.is_taken {
+    if form.is_submitting || form.picker.is_hidden {
         return;
     }
     let Some(lines) = lines(model, &offers) else { return };
