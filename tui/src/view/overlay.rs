@@ -76,7 +76,8 @@ pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buf
     if form.fields.iter().any(|field| field.is_required) {
         note(theme, &form.title, &["* required".to_owned()], buffer, area);
     }
-    let mut rows = inside.rows().skip(1);
+    let gap = gap(form, area);
+    let mut rows = inside.rows().skip(gap.into());
     for ((index, field), row) in form.fields.iter().enumerate().zip(&mut rows) {
         let [left, right] =
             Layout::horizontal([Constraint::Length(15), Constraint::Fill(1)]).areas(row);
@@ -110,13 +111,21 @@ pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buf
         Some(problem) => Text::styled(problem.as_str(), theme.bad()),
         None => remark,
     };
-    let used = u16::try_from(form.fields.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let used = u16::try_from(form.fields.len()).unwrap_or(u16::MAX).saturating_add(2 * gap);
     let below = Rect {
         y: inside.y.saturating_add(used),
         height: inside.height.saturating_sub(used),
         ..inside
     };
     Paragraph::new(text).wrap(Wrap { trim: true }).render(below.intersection(inside), buffer);
+}
+
+/// Returns the number of empty rows above the fields of a form that is drawn in `area`, and below
+/// them: none if there would be no room for the problem of the form.
+pub(super) fn gap(form: &Form, area: Rect) -> u16 {
+    let rows = u16::try_from(form.fields.len()).unwrap_or(u16::MAX);
+    // The border has two rows, the problem at least one.
+    u16::from(area.height >= rows.saturating_add(2 + 2 + 1))
 }
 
 /// Returns the options of a choice with arrows around the current one, each with two spaces behind it.
