@@ -73,6 +73,11 @@ async fn sign_out_ends_only_its_own_session() {
     let refused = alice.accounts().who_am_i(v1::WhoAmIRequest {}).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated);
     assert_eq!(other.account().await.name, "alice", "other sessions remain valid");
+    let log = other.audit().list_audit(v1::ListAuditRequest::default()).await.unwrap().into_inner();
+    let ends: Vec<_> = log.entries.iter().filter(|it| it.action == "session.revoke").collect();
+    let [end] = ends[..] else { panic!("not one sign-out: {ends:?}") };
+    assert_eq!((end.actor.as_str(), end.details.as_str()), ("alice", "signed out"));
+    assert!(!end.address.is_empty(), "{end:?}");
 }
 
 #[tokio::test]

@@ -108,7 +108,7 @@ async fn run(args: Options) -> Result<ExitCode> {
                 Ok(kept) => {
                     kept::apply(&mut model, &kept);
                     model.is_mouse_enabled |= kept["mouse"] == true;
-                    if kept["introduced"] != true {
+                    if !model.introduced.contains(&model.server) {
                         model.first_steps = FirstSteps::Pending;
                     }
                 }

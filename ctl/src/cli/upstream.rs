@@ -200,7 +200,7 @@ pub(crate) struct Add {
     pub(crate) proxy: Proxy,
     #[command(flatten)]
     pub(crate) credentials: Credentials,
-    /// Dialect of chat completions
+    /// Profile of the server: what it accepts in chat completions
     #[arg(long, value_parser = value::profile(), default_value = "generic")]
     pub(crate) profile: Profile,
     /// PEM file on this host with the CA certificates to trust for this upstream, instead of the
@@ -236,7 +236,7 @@ pub(crate) struct Update {
     /// Remove all credentials
     #[arg(long, conflicts_with_all = ["env", "file", "stdin", "kept"])]
     pub(crate) no_key: bool,
-    /// New dialect
+    /// New profile
     #[arg(long, value_parser = value::profile())]
     pub(crate) profile: Option<Profile>,
     /// PEM file on this host with the CA certificates to trust for this upstream, instead of the

@@ -125,7 +125,7 @@ pub(crate) fn status() -> impl TypedValueParser<Value = RequestStatus> {
     )
 }
 
-/// Parses an upstream's dialect.
+/// Parses an upstream's profile.
 pub(crate) fn profile() -> impl TypedValueParser<Value = Profile> {
     enum_value(
         &["generic", "openai", "vllm", "llamacpp", "ollama", "sglang"],

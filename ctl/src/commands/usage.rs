@@ -78,6 +78,9 @@ struct RowRecord {
     name: Option<String>,
     #[serde(flatten)]
     totals: TotalsRecord,
+    /// The label and the account of a key.
+    label: Option<String>,
+    account: Option<String>,
 }
 
 /// Runs `ctl usage …`.
@@ -108,11 +111,16 @@ async fn summary(shell: &mut Shell<'_>, input: Summary) -> Result<(), Failure> {
 
 impl SummaryRecord {
     fn into_rows(self) -> Vec<RowRecord> {
-        let total = RowRecord { by: "total", name: None, totals: self.totals };
-        let row = |by, name, totals| RowRecord { by, name: Some(name), totals };
+        let all = |by, name, totals| RowRecord { by, name, totals, label: None, account: None };
+        let total = all("total", None, self.totals);
+        let row = |by, name, totals| all(by, Some(name), totals);
         let models = self.by_model.into_iter().map(|it| row("model", it.model, it.totals));
         let days = self.by_day.into_iter().map(|it| row("day", it.day, it.totals));
-        let keys = self.by_key.into_iter().map(|it| row("key", it.key, it.totals));
+        let keys = self.by_key.into_iter().map(|it| RowRecord {
+            label: it.label,
+            account: it.account,
+            ..row("key", it.key, it.totals)
+        });
         let hours = self.by_hour.into_iter().map(|it| row("hour", it.hour, it.totals));
         std::iter::once(total).chain(models).chain(days).chain(hours).chain(keys).collect()
     }
@@ -177,10 +185,13 @@ impl Record for RowRecord {
         "output_tokens",
         "reasoning_tokens",
         "cost_usd",
+        "label",
+        "account",
     ];
     const COLUMNS: &'static [&'static str] = &[
         "by",
         "name",
+        "label",
         "requests",
         "errors",
         "input_tokens",

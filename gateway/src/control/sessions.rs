@@ -11,7 +11,7 @@ use super::accounts::AccountView;
 use super::change::ReplayExt;
 use super::{Caller, Control, ControlError, token};
 use domain::account::Session;
-use domain::audit::AuditAction;
+use domain::audit::{AuditAction, AuditEntry};
 use domain::id::SessionId;
 use domain::person::Person;
 use domain::source::CallAddress;
@@ -40,18 +40,32 @@ pub struct SessionView {
 }
 
 impl Control {
-    /// Ends the caller's session.
+    /// Ends the caller's session, if it has not ended yet. Suspended accounts can sign out, too.
     ///
     /// # Errors
     /// [`ControlError::Forbidden`] for the operator token, which has no session.
-    pub async fn sign_out(&self, caller: &Caller) -> Result<(), ControlError> {
+    pub async fn sign_out(self: &Arc<Self>, caller: &Caller) -> Result<(), ControlError> {
         let Some(session) = caller.session else {
             return Err(ControlError::Forbidden(
                 "the operator token has no session to end; `ctl operator-token rotate` replaces it"
                     .into(),
             ));
         };
-        Ok(self.store.remove_session(session).await?)
+        let (account, owner, address) = (caller.account.id, caller.id(), caller.address);
+        let mut sessions = self.store.sessions(owner).await?.into_iter();
+        let Some(id) = sessions.find(|it| it.digest == session).map(|it| it.id) else {
+            return Ok(());
+        };
+        self.write(None, move |control| async move {
+            let action = AuditAction::SessionRevoke;
+            let audit = control.audit_entry(action, id.as_str(), Some(account), "signed out");
+            let audit = AuditEntry { actor: Some(owner), address: Some(address), ..audit };
+            match control.store.end_session(owner, &id, &audit).await {
+                Ok(()) | Err(StoreError::NotFound) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        })
+        .await
     }
 
     /// Lists the caller's unexpired sessions, newest first.

@@ -23,6 +23,9 @@ use crate::model::subscription::{Scope, Topic};
 /// The delay between a new record and the refetch of the totals. Further records in this period
 /// cause no further fetch.
 const USAGE_REFRESH_DELAY: Duration = Duration::from_secs(1);
+/// The further delay before the number of matching requests is fetched again, which a filter can
+/// make expensive: without a sum by hour, it is counted from the records of 30 days.
+const MATCHING_REFRESH_DELAY: Duration = Duration::from_secs(4);
 
 impl Connection {
     /// Connects, fetches and streams the subscribed data, and performs changes, until an error ends
@@ -78,6 +81,7 @@ impl Connection {
                         if !answer.requests.is_empty() {
                             let due = Instant::now() + USAGE_REFRESH_DELAY;
                             schedule.expedite(&[Topic::Account, Topic::Usage], due);
+                            schedule.expedite(&[Topic::Matching], due + MATCHING_REFRESH_DELAY);
                         }
                         self.send_log_batch(answer).await?;
                     }

@@ -227,7 +227,7 @@ pub struct UpstreamDraft {
     pub name: String,
     /// The base URL.
     pub url: String,
-    /// The dialect.
+    /// The profile.
     pub profile: Profile,
     /// The source of the credential; `None` keeps the current one.
     pub credential: Option<CredentialDraft>,

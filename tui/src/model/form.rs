@@ -99,6 +99,8 @@ pub struct Field {
     pub input: Input,
     /// The kind of values that a text field offers, if any are known.
     pub known: Option<Known>,
+    /// Whether the form is refused while the field is empty.
+    pub is_required: bool,
 }
 
 /// The kind of input that a field accepts.
@@ -181,6 +183,7 @@ impl Form {
         if let Some(index) = self.fields.iter().position(|field| field.label == label) {
             self.current = index;
         }
+        self.picker = Picker { is_hidden: true, ..Picker::default() };
         self.problem = Some(format!("{label}: {problem}"));
     }
 
@@ -208,6 +211,7 @@ impl Form {
         if let Some(index) = self.fields.iter().position(|field| Some(field.label) == label) {
             self.current = index;
         }
+        self.picker = Picker { is_hidden: true, ..Picker::default() };
         self.problem = Some(problem);
     }
 }
@@ -229,29 +233,33 @@ impl fmt::Debug for Form {
 impl Field {
     /// Returns a text field.
     pub fn text(label: &'static str, hint: &'static str, value: impl Into<String>) -> Self {
-        Self { label, hint, kind: FieldKind::Text, input: Input::new(value.into()), known: None }
+        Self::new(label, hint, FieldKind::Text, Input::new(value.into()))
     }
 
     /// Returns an empty field for a secret.
     pub fn masked(label: &'static str, hint: &'static str) -> Self {
-        Self { label, hint, kind: FieldKind::Masked, input: Input::default(), known: None }
+        Self::new(label, hint, FieldKind::Masked, Input::default())
     }
 
     /// Returns a field with a fixed set of options.
     pub fn choice(label: &'static str, choices: &'static [&'static str], value: &str) -> Self {
-        Self {
-            label,
-            hint: "",
-            kind: FieldKind::Choice(choices),
-            input: Input::new(value.to_owned()),
-            known: None,
-        }
+        Self::new(label, "", FieldKind::Choice(choices), Input::new(value.to_owned()))
     }
 
     /// Returns a read-only field.
     pub fn fixed(label: &'static str, value: impl Into<String>) -> Self {
-        let input = Input::new(value.into());
-        Self { label, hint: "", kind: FieldKind::Fixed, input, known: None }
+        Self::new(label, "", FieldKind::Fixed, Input::new(value.into()))
+    }
+
+    fn new(label: &'static str, hint: &'static str, kind: FieldKind, input: Input) -> Self {
+        Self { label, hint, kind, input, known: None, is_required: false }
+    }
+
+    /// Marks the field as one that must not be empty.
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.is_required = true;
+        self
     }
 
     /// Makes a text field offer known values.

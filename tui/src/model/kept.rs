@@ -1,5 +1,5 @@
 //! What is kept for the next start: theme, mouse, time zone, range, columns, filters, the screen,
-//! and whether the hint for a new user is done.
+//! and the gateways at which the hint for a new user is done.
 //!
 //! It is a JSON object. Parts of it that are missing or not understood keep their defaults.
 
@@ -10,6 +10,9 @@ use super::first_steps::FirstSteps;
 use super::table::{TableState, Tabular};
 use super::usage::Range;
 use super::{Data, Model, Screen, Start};
+
+/// The maximum number of gateways for which it is kept that the hint for a new user is done.
+const MAX_INTRODUCED: usize = 50;
 
 /// Returns what to keep of `model`.
 pub fn of(model: &Model) -> Value {
@@ -34,12 +37,23 @@ pub fn of(model: &Model) -> Value {
         "theme": model.chosen_theme,
         "mouse": model.is_mouse_enabled,
         "utc": model.is_utc,
-        "introduced": model.first_steps == FirstSteps::Done,
+        "introduced": introduced(model),
         "range": model.data.usage.range.name(),
         "screen": screen,
         "filters": filters,
         "columns": tables,
     })
+}
+
+/// Returns the gateways whose first steps are done, the current one last.
+fn introduced(model: &Model) -> Vec<&str> {
+    let mut servers: Vec<_> = model.introduced.iter().map(String::as_str).collect();
+    servers.retain(|server| *server != model.server);
+    if model.first_steps == FirstSteps::Done {
+        servers.push(&model.server);
+    }
+    let over = servers.len().saturating_sub(MAX_INTRODUCED);
+    servers.split_off(over)
 }
 
 /// Applies what was kept. A theme that does not exist any more is ignored.
@@ -50,6 +64,7 @@ pub fn apply(model: &mut Model, kept: &Value) {
     if kept["utc"] == true {
         model.toggle_utc();
     }
+    model.introduced = texts(&kept["introduced"]);
     if let Some(screen) = kept["screen"].as_str().and_then(Screen::find) {
         model.start = Some(Start { screen, filter: String::new(), is_asked: false });
     }
@@ -163,6 +178,7 @@ mod tests {
         before.data.log.table.order = vec!["model", "cost"];
         before.filters.entry("usage").or_default().remember("status:failed");
         before.filters.entry("usage").or_default().toggle_saved("cost>1");
+        before.introduced = vec!["http://127.0.0.1:2".to_owned()];
         let kept = of(&before);
         let mut after = model();
         apply(&mut after, &kept);

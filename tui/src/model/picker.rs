@@ -30,6 +30,9 @@ pub struct Picker {
     pub is_filtering: bool,
     /// Whether the field has just taken its only value, so that no other is offered.
     pub is_taken: bool,
+    /// Whether the values are hidden until one is asked for, because they would cover the problem
+    /// of the form.
+    pub is_hidden: bool,
 }
 
 /// A value that a field offers.
@@ -56,22 +59,24 @@ pub struct Offers<'a> {
     word: String,
 }
 
-/// Returns what the focused field of the form offers; `None` if it offers nothing.
+/// Returns what the focused field of the form offers; `None` if it offers nothing. A list that has
+/// values offers others once a separator or a part of a value is typed, so that the arrow keys do
+/// not take one by accident.
 pub fn offers<'a>(form: &Form, data: &'a Data) -> Option<Offers<'a>> {
     let field = form.fields.get(form.current)?;
     let known = field.known?;
     let text = field.input.value();
+    let has_list = known.is_list() && !form.picker.is_filtering && !text.trim().is_empty();
+    if has_list || form.picker.is_taken {
+        return None;
+    }
     let (prefix, word) = match (known.is_list(), form.picker.is_filtering) {
-        (false, false) => (String::new(), ""),
+        (_, false) => (String::new(), ""),
         (false, true) => (String::new(), text.trim()),
         (true, true) => {
             let start = text.rfind([',', ' ']).map_or(0, |separator| separator + 1);
             (text[..start].to_owned(), &text[start..])
         }
-        (true, false) => match text.trim_end_matches([',', ' ']) {
-            "" => (String::new(), ""),
-            others => (format!("{others}, "), ""),
-        },
     };
     let taken: Vec<_> = if known.is_list() {
         prefix.split([',', ' ']).map(str::to_owned).collect()
@@ -154,8 +159,7 @@ impl Known {
 impl Offers<'_> {
     /// Returns the text of the field once it has taken this value.
     pub fn taken(&self, value: &str) -> String {
-        let separator = if self.known.is_list() { ", " } else { "" };
-        format!("{}{value}{separator}", self.prefix)
+        format!("{}{value}", self.prefix)
     }
 
     /// Returns the only value that begins with the typed word, if the word is not a value itself.

@@ -45,8 +45,8 @@ impl SignIn {
     /// Returns the sign-in form.
     pub fn sign_in(name: &str) -> Form {
         let fields = vec![
-            Field::text(NAME, "name or e-mail", name),
-            Field::masked(PASSWORD, "your password"),
+            Field::text(NAME, "name or e-mail", name).required(),
+            Field::masked(PASSWORD, "your password").required(),
         ];
         Form::new("Sign in", FormKind::SignIn, fields)
     }
@@ -54,9 +54,9 @@ impl SignIn {
     /// Returns the registration form.
     pub fn register(name: &str) -> Form {
         let fields = vec![
-            Field::text(NAME, "a name or an e-mail address", name),
-            Field::masked(PASSWORD, "eight characters or more"),
-            Field::masked(AGAIN, "the same once more"),
+            Field::text(NAME, "a name or an e-mail address", name).required(),
+            Field::masked(PASSWORD, "eight characters or more").required(),
+            Field::masked(AGAIN, "the same once more").required(),
             Field::text(INVITE, "a code, if the gateway asks for one", ""),
         ];
         Form::new("Register", FormKind::Register, fields)

@@ -16,7 +16,7 @@ pub struct Upstream {
     pub url: String,
     /// The sources of its credentials, which requests use in turn; empty if it needs none.
     pub credentials: Vec<Credential>,
-    /// The API dialect.
+    /// What the server accepts.
     pub profile: Profile,
     /// The problem with the credential, if any.
     pub problem: Option<String>,
@@ -47,7 +47,7 @@ pub enum Credential {
     Sealed,
 }
 
-/// The dialect of the chat completions API.
+/// The kind of server, which says what it accepts in chat completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
     /// Any server with a chat completions API.

@@ -26,8 +26,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Credit => {
             let fields = vec![
                 Field::fixed("account", name.as_str()),
-                Field::text("amount", "US dollars; negative takes away", ""),
-                Field::text("reason", "kept with the ledger entry", ""),
+                Field::text("amount", "US dollars; negative takes away", "").required(),
+                Field::text("reason", "kept with the ledger entry", "").required(),
             ];
             Form::new("Credit", FormKind::Credit(name), fields)
         }
@@ -35,6 +35,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             let fields = vec![
                 Field::fixed("account", name.as_str()),
                 Field::text("plan", "the name of a plan", account.plan.unwrap_or_default())
+                    .required()
                     .offering(Known::Plan),
             ];
             Form::new("Plan", FormKind::SetPlan(name), fields)
@@ -42,14 +43,15 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Rename => {
             let fields = vec![
                 Field::fixed("account", name.as_str()),
-                Field::text("new name", "its id stays", ""),
+                Field::text("new name", "its id stays", "").required(),
             ];
             Form::new("Rename", FormKind::Rename(name), fields)
         }
         Action::Remove if account.status == AccountStatus::Closed => {
             let fields = vec![
                 Field::fixed("account", name.as_str()),
-                Field::text("name again", "its personal data is deleted permanently", ""),
+                Field::text("name again", "its personal data is deleted permanently", "")
+                    .required(),
             ];
             Form::new("Delete account", FormKind::DeleteAccount(name), fields)
         }
@@ -142,7 +144,7 @@ fn is_own(model: &Model, name: &str) -> bool {
 fn suspension(names: Vec<String>) -> Form {
     let fields = vec![
         Field::fixed("account", names.join(", ")),
-        Field::text("reason", "the account sees it", ""),
+        Field::text("reason", "the account sees it", "").required(),
     ];
     let title = match names.len() {
         1 => "Suspend".to_owned(),

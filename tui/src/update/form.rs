@@ -158,17 +158,17 @@ pub(super) fn send(form: &mut Form) -> Option<Effect> {
             let field = form.fields.get(form.current);
             let had_focus = field.is_some_and(|field| field.label == label);
             let has_text = form.field(label).is_some_and(|field| !field.input.value().is_empty());
-            form.picker = Picker::default();
             form.reject_field(label, &problem);
             if !had_focus && !has_text {
                 form.problem = None;
+                form.picker = Picker::default();
             }
             None
         }
     }
 }
 
-fn effect(form: &Form) -> Result<Effect, FieldError> {
+pub(super) fn effect(form: &Form) -> Result<Effect, FieldError> {
     let change = match form.kind.clone() {
         FormKind::SignIn => {
             let name = required(form, NAME, "type the name of your account")?;
@@ -354,7 +354,7 @@ fn deployments(form: &Form, before: &CatalogueModel) -> Result<Vec<Deployment>, 
 fn upstream(form: &Form) -> Result<UpstreamDraft, FieldError> {
     let name = required(form, "name", "type its name")?;
     let url = required(form, "URL", "type its base URL, such as http://127.0.0.1:8000/v1")?;
-    let profile = Profile::find(form.text("dialect")).unwrap_or_default();
+    let profile = Profile::find(form.text("profile")).unwrap_or_default();
     let variable = form.text("key variable").to_owned();
     let file = form.text("key file").to_owned();
     let secret = form.secret("key");

@@ -15,7 +15,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match (action, current) {
         (Action::New, _) => {
             let fields = vec![
-                Field::text("valid for", "such as 48h or 7d", "7d"),
+                Field::text("valid for", "such as 48h or 7d", "7d").required(),
                 Field::text("plan", "of the new account; empty for the default plan", "")
                     .offering(Known::Plan),
                 Field::text("credit", "US dollars besides the trial credit; empty for none", ""),

@@ -19,7 +19,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match (action, current) {
         (Action::New, _) => {
             let fields = vec![
-                Field::text("label", "what to call it, such as `laptop`", ""),
+                Field::text("label", "what to call it, such as `laptop`", "").required(),
                 Field::text("models", "ids with commas between; empty for all", "")
                     .offering(Known::Models),
                 Field::text("requests/min", "empty for no limit of its own", ""),
@@ -47,7 +47,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             let (limits, cap) = (key.limits, key.spend_cap_usd.clone().unwrap_or_default());
             let fields = vec![
                 Field::fixed("key", format!("{} of {}", key.id, key.account)),
-                Field::text("label", "what to call it", key.label.as_str()),
+                Field::text("label", "what to call it", key.label.as_str()).required(),
                 Field::text(
                     "models",
                     "ids with commas between; empty for all",

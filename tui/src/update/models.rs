@@ -41,7 +41,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             copy(model, text, &format!("{what} was sent to the terminal's clipboard"))
         }
         (Action::New, _) => {
-            let id = Field::text("id", "the model id in requests, such as `llama`", "");
+            let id = Field::text("id", "the model id in requests, such as `llama`", "").required();
             open(model, form("New model", FormKind::AddModel, id, &CatalogueModel::default()))
         }
         (Action::Modify, Some(entry)) => {
@@ -81,7 +81,8 @@ fn form(title: &str, kind: FormKind, id: Field, entry: &CatalogueModel) -> Form 
             "UPSTREAM:MODEL, or UPSTREAM if it has that id",
             entry.deployments_text(),
         )
-        .offering(Known::Deployments),
+        .offering(Known::Deployments)
+        .required(),
         Field::text("display name", "what people call it", entry.display_name.as_str()),
         Field::text("context", "in tokens, such as 128k; empty if unknown", number(entry.context)),
         Field::text("max output", "in tokens; empty if unknown", number(entry.max_output)),

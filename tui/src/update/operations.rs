@@ -61,7 +61,9 @@ fn run(model: &mut Model, kind: OperationKind) -> Vec<Effect> {
             return Vec::new();
         }
         OperationKind::TestRequests => Field::fixed("sends to", "each model of each upstream"),
-        OperationKind::Backup => Field::text(FILE, "where to write it on this host", name(model)),
+        OperationKind::Backup => {
+            Field::text(FILE, "where to write it on this host", name(model)).required()
+        }
     };
     let mut form = Form::new(title(kind), FormKind::Operation(kind), vec![field]);
     form.command = command(&form, kind);

@@ -64,7 +64,7 @@ fn addition(model: &Model) -> Form {
     let subject = model.subject().map(str::to_owned);
     let fields = vec![
         Field::fixed("account", subject.clone().unwrap_or(own)),
-        Field::text("name", "or an e-mail address, for signing in", ""),
+        Field::text("name", "or an e-mail address, for signing in", "").required(),
         Field::choice("role", PersonRole::NAMES, "member"),
     ];
     Form::new("New person", FormKind::AddPerson(subject.unwrap_or_default()), fields)

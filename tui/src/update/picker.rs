@@ -34,7 +34,7 @@ fn choose(form: &mut Form, offers: &Offers<'_>, steps: isize) -> bool {
     let place = form.picker.selected.map_or(0, |index| index.min(count) + 1);
     let Some(next) = place.checked_add_signed(steps) else { return false };
     form.picker.selected = next.min(count).checked_sub(1);
-    form.picker.is_taken = false;
+    form.picker.is_hidden = false;
     count > 0
 }
 

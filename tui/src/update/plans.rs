@@ -16,7 +16,7 @@ const ABOVE: &[&str] = &["refuse", OBSERVE];
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let (title, name, plan) = match (action, model.data.plans.current()) {
         (Action::New, _) => {
-            ("New plan", Field::text("name", "such as `team`", ""), Plan::default())
+            ("New plan", Field::text("name", "such as `team`", "").required(), Plan::default())
         }
         (Action::Modify, Some(plan)) => {
             ("Edit plan", Field::fixed("name", plan.name.as_str()), plan.clone())
@@ -31,7 +31,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             "trial credit",
             "US dollars, given once",
             plan.trial_credit_usd.unwrap_or_default(),
-        ),
+        )
+        .required(),
         Field::text("requests/min", "empty for no limit", number(limits.rpm)),
         Field::text("tokens/min", "such as 200k; empty for no limit", number(limits.tpm)),
         Field::text(

@@ -42,9 +42,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Option<Vec<Effect>> {
         }
         Action::Password => {
             let fields = vec![
-                Field::masked("old password", "the current password"),
-                Field::masked("new password", "eight characters or more"),
-                Field::masked("again", "the same once more"),
+                Field::masked("old password", "the current password").required(),
+                Field::masked("new password", "eight characters or more").required(),
+                Field::masked("again", "the same once more").required(),
             ];
             let form = Form::new("Change password", FormKind::ChangePassword, fields);
             model.overlay = Some(Overlay::Form(Box::new(form)));

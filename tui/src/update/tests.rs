@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod first_steps;
+mod forms;
 mod help;
 mod log;
 mod nodes;

@@ -9,15 +9,15 @@ use crate::model::{Action, Model};
 
 use super::list;
 
-/// The dialect options of the form.
-const DIALECTS: &[&str] = &["generic", "openai", "vllm", "llamacpp", "ollama", "sglang"];
+/// The options for what the server can take.
+const PROFILES: &[&str] = &["generic", "openai", "vllm", "llamacpp", "ollama", "sglang"];
 
 /// Adds an upstream; edits, tests, resets or removes the selected one.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let current = model.data.upstreams.current().cloned();
     let form = match (action, current) {
         (Action::New, _) => {
-            let name = Field::text("name", "such as `local`", "");
+            let name = Field::text("name", "such as `local`", "").required();
             form("New upstream", FormKind::AddUpstream, name, &Upstream::default())
         }
         (Action::Modify, Some(upstream)) => {
@@ -58,8 +58,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 fn form(title: &str, kind: FormKind, name: Field, upstream: &Upstream) -> Form {
     let fields = vec![
         name,
-        Field::text("URL", "http://HOST:PORT/v1, or `sim:`", upstream.url.as_str()),
-        Field::choice("dialect", DIALECTS, upstream.profile.name()),
+        Field::text("URL", "http://HOST:PORT/v1, or `sim:`", upstream.url.as_str()).required(),
+        Field::choice("profile", PROFILES, upstream.profile.name()),
         Field::text("key variable", "a variable of the gateway that holds its key", ""),
         Field::text("key file", "or a file on the gateway's host", ""),
         Field::masked("key", "or the key itself, stored sealed"),
@@ -69,11 +69,11 @@ fn form(title: &str, kind: FormKind, name: Field, upstream: &Upstream) -> Form {
 
 #[cfg(test)]
 mod tests {
-    use super::DIALECTS;
+    use super::PROFILES;
     use crate::model::upstreams::Profile;
 
     #[test]
-    fn the_form_offers_every_dialect() {
-        assert_eq!(DIALECTS, Profile::ALL.map(Profile::name));
+    fn the_form_offers_every_profile() {
+        assert_eq!(PROFILES, Profile::ALL.map(Profile::name));
     }
 }

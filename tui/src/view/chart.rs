@@ -1,7 +1,6 @@
 //! The chart above the usage screen: areas or a heat map with axes, the values under the cursor, and
 //! the period before.
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -16,12 +15,15 @@ use crate::model::chart::{
 use crate::model::fetched::FetchState;
 use crate::model::money::short_dollars;
 use crate::model::usage::{Period, Range, Usage};
+use crate::theme::Theme;
 
 use super::usage::change_text;
 use super::widget::area::{Areas, Scale, covered};
 use super::widget::frame::popup;
 use super::widget::status::empty;
-use super::widget::text::{UNKNOWN, approximate_count, count, duration, fit, several};
+use super::widget::text::{
+    UNKNOWN, approximate_count, count, duration, fit, log_time, several, short_count,
+};
 
 /// The width of the labels at the left.
 const AXIS_WIDTH: u16 = 10;
@@ -90,11 +92,13 @@ fn title(model: &Model, view: ChartView) -> String {
         filter => format!("{title} · /{filter}"),
     };
     if view.measure == Measure::Latency {
-        let known = model.data.log.records.len();
-        return format!(
-            "{title} · of the {} requests in the log",
-            count(u64::try_from(known).ok())
-        );
+        let (records, _) = model.data.log.newest();
+        let Some(oldest) = records.iter().filter_map(|record| record.started_at).min() else {
+            return title;
+        };
+        let known = count(u64::try_from(records.len()).ok());
+        let since = log_time(Some(oldest), model.now, &model.zone);
+        return format!("{title} · of the newest {known} requests, since {since}");
     }
     let Some(usage) = &screen.sums.value else { return title };
     let sum = view.measure.of(&usage.totals);
@@ -228,6 +232,19 @@ fn heat_map(
         ("p99", theme.second_bar(), duration(*p99_ms)),
     ];
     legend_rows(&rows, buffer, legend);
+    let scale = Rect { y: legend.y.saturating_add(4), height: 1, ..legend };
+    heat_scale(theme, most, buffer, scale.intersection(legend));
+}
+
+/// Draws the shades of the heat map with the numbers of requests that they stand for.
+fn heat_scale(theme: Theme, most: u32, buffer: &mut Buffer, area: Rect) {
+    let area = Rect { x: area.x.saturating_add(2), width: area.width.saturating_sub(2), ..area };
+    let shades = HEAT[1..].concat();
+    let label = Line::from_iter([Span::styled(shades, theme.good()), Span::raw(" requests")]);
+    label.render(area, buffer);
+    let numbers =
+        if most > 1 { format!("1 to {}", short_count(Some(most.into()))) } else { "1".to_owned() };
+    Line::raw(numbers).right_aligned().render(area, buffer);
 }
 
 /// Returns the index in [`HEAT`]. A number that is not zero is visible.
@@ -266,36 +283,49 @@ fn value_axis(model: &Model, measure: Measure, scale: Scale, buffer: &mut Buffer
     }
 }
 
-/// Draws times below the plot, and the one of the cursor over them.
+/// Draws times below the plot: that of the cursor, the dates at which days begin, and as many others
+/// as have room. The first one has its date, too.
 fn time_axis(model: &Model, series: &[Period], cursor: usize, buffer: &mut Buffer, row: Rect) {
-    let range = model.data.usage.range;
-    let mut label = |index: usize, style: Style| {
-        let Some(period) = series.get(index) else { return };
-        let text = time_label(range, period.start, &model.zone);
-        let width = u16::try_from(text.chars().count()).unwrap_or(u16::MAX);
-        let Some(middle) = column_of(index, series.len(), row) else { return };
-        let last = row.right().saturating_sub(width);
-        let x = middle.saturating_sub(width / 2).clamp(row.x.min(last), last.max(row.x));
-        let place = Rect { x, width, ..row }.intersection(row);
-        Line::styled(text, style).render(place, buffer);
-    };
+    let zone = axis_zone(model);
+    let date = |index: usize| Some(series.get(index)?.start.to_zoned(zone.clone()).date());
+    let has_times = matches!(model.data.usage.range, Range::Hour | Range::Day);
+    let is_midnight = |index: &usize| has_times && *index > 0 && date(*index) != date(index - 1);
     let steps = usize::from(row.width / 14).clamp(1, 8);
-    for step in 0..=steps {
-        let index = step * series.len().saturating_sub(1) / steps;
-        let columns = index.abs_diff(cursor) * usize::from(row.width) / series.len().max(1);
-        // The label of the cursor needs its place.
-        if columns > 6 {
-            label(index, model.theme.faint());
+    let last = series.len().saturating_sub(1);
+    let marked = std::iter::once(cursor).chain((0..series.len()).filter(is_midnight));
+    let mut taken: Vec<Rect> = Vec::new();
+    for index in marked.chain((0..=steps).map(|step| step * last / steps)) {
+        let Some(period) = series.get(index) else { continue };
+        let format = match (has_times, index) {
+            (true, 0) if index != cursor => "%m-%d %H:%M",
+            (true, _) if index == cursor || !is_midnight(&index) => "%H:%M",
+            _ => "%m-%d",
+        };
+        let style = match index {
+            _ if index == cursor => model.theme.accent(),
+            _ if is_midnight(&index) => model.theme.strong(),
+            _ => model.theme.faint(),
+        };
+        let text = period.start.to_zoned(zone.clone()).strftime(format).to_string();
+        let width = u16::try_from(text.chars().count()).unwrap_or(u16::MAX);
+        let Some(middle) = column_of(index, series.len(), row) else { continue };
+        let end = row.right().saturating_sub(width);
+        let x = middle.saturating_sub(width / 2).clamp(row.x.min(end), end.max(row.x));
+        let place = Rect { x, width, ..row }.intersection(row);
+        // A space remains on both sides.
+        let wide = Rect { x: x.saturating_sub(1), width: width.saturating_add(2), ..place };
+        if taken.iter().all(|other| !other.intersects(wide)) {
+            Line::styled(text, style).render(place, buffer);
+            taken.push(place);
         }
     }
-    label(cursor, model.theme.accent());
 }
 
-fn time_label(range: Range, start: Timestamp, zone: &TimeZone) -> String {
-    match range {
-        Range::Hour | Range::Day => start.to_zoned(zone.clone()).strftime("%H:%M").to_string(),
-        // Days are those of UTC.
-        Range::Week | Range::Month => start.to_zoned(TimeZone::UTC).strftime("%m-%d").to_string(),
+/// Returns the zone of the times on the axis. Days are those of UTC.
+fn axis_zone(model: &Model) -> TimeZone {
+    match model.data.usage.range {
+        Range::Hour | Range::Day => model.zone.clone(),
+        Range::Week | Range::Month => TimeZone::UTC,
     }
 }
 
@@ -304,10 +334,7 @@ fn reading_text(model: &Model, period: &Period, cursor: usize) -> String {
     let totals = &period.totals;
     let range = model.data.usage.range;
     let before = model.data.usage.before.value.as_ref().and_then(|it| it.series.get(cursor));
-    let day = period.start.to_zoned(match range {
-        Range::Hour | Range::Day => model.zone.clone(),
-        Range::Week | Range::Month => TimeZone::UTC,
-    });
+    let day = period.start.to_zoned(axis_zone(model));
     let time = match range {
         Range::Hour | Range::Day => day.strftime("%F %H:%M").to_string(),
         Range::Week | Range::Month => day.strftime("%F, UTC").to_string(),

@@ -15,7 +15,7 @@ use crate::model::{Model, Notice};
 use crate::theme::Theme;
 
 use super::widget::field;
-use super::widget::frame::popup;
+use super::widget::frame::{note, popup};
 use super::widget::text::fit;
 use super::{chart, choices, filter, help, picker, route, shell, trial};
 
@@ -73,13 +73,19 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, body: Rect, bottom: Rec
 /// Draws a form. `remark` appears below the fields unless a problem or the submission state does.
 pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buffer, area: Rect) {
     let inside = popup(theme, &form.title, buffer, area);
-    let mut rows = inside.rows().skip(1);
+    if form.fields.iter().any(|field| field.is_required) {
+        note(theme, &form.title, &["* required".to_owned()], buffer, area);
+    }
+    let gap = gap(form, area);
+    let mut rows = inside.rows().skip(gap.into());
     for ((index, field), row) in form.fields.iter().enumerate().zip(&mut rows) {
         let [left, right] =
             Layout::horizontal([Constraint::Length(15), Constraint::Fill(1)]).areas(row);
         let focused = index == form.current && !form.is_submitting;
         let style = if focused { theme.accent() } else { theme.faint() };
-        Line::styled(field.label, style).render(left, buffer);
+        let mark = if field.is_required { " *" } else { "" };
+        let mark = Span::styled(mark, theme.warning());
+        Line::from_iter([Span::styled(field.label, style), mark]).render(left, buffer);
         if field.input.value().is_empty() && field.kind != FieldKind::Fixed {
             Line::styled(fit(field.hint, right.width.into()), theme.faint()).render(right, buffer);
         }
@@ -105,13 +111,21 @@ pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buf
         Some(problem) => Text::styled(problem.as_str(), theme.bad()),
         None => remark,
     };
-    let used = u16::try_from(form.fields.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let used = u16::try_from(form.fields.len()).unwrap_or(u16::MAX).saturating_add(2 * gap);
     let below = Rect {
         y: inside.y.saturating_add(used),
         height: inside.height.saturating_sub(used),
         ..inside
     };
     Paragraph::new(text).wrap(Wrap { trim: true }).render(below.intersection(inside), buffer);
+}
+
+/// Returns the number of empty rows above the fields of a form that is drawn in `area`, and below
+/// them: none if there would be no room for the problem of the form.
+pub(super) fn gap(form: &Form, area: Rect) -> u16 {
+    let rows = u16::try_from(form.fields.len()).unwrap_or(u16::MAX);
+    // The border has two rows, the problem at least one.
+    u16::from(area.height >= rows.saturating_add(2 + 2 + 1))
 }
 
 /// Returns the options of a choice with arrows around the current one, each with two spaces behind it.
@@ -131,7 +145,7 @@ fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
     let theme = model.theme;
     let commands = keymap::commands(model, palette.input.value());
     let height = u16::try_from(MAX_VISIBLE_COMMANDS + 3).unwrap_or(u16::MAX);
-    let place = area.centered(Constraint::Max(66), Constraint::Max(height));
+    let place = area.centered(Constraint::Max(76), Constraint::Max(height));
     let place = Rect { y: area.y.saturating_add(1), ..place }.intersection(area);
     let first = (palette.selected + 1).saturating_sub(MAX_VISIBLE_COMMANDS);
     let title = match commands.len() {

@@ -10,6 +10,7 @@ use crate::model::fetched::FetchState;
 use crate::model::form::Form;
 use crate::model::picker::{Offers, offers};
 
+use super::overlay::gap;
 use super::widget::frame::popup;
 use super::widget::text::fit;
 
@@ -22,14 +23,15 @@ const LEFT: u16 = 15;
 /// below the field, or above it where there is more room.
 pub(super) fn render(model: &Model, form: &Form, buffer: &mut Buffer, body: Rect, place: Rect) {
     let Some(offers) = offers(form, &model.data) else { return };
-    if form.is_submitting || form.picker.is_taken {
+    if form.is_submitting || form.picker.is_hidden {
         return;
     }
     let Some(lines) = lines(model, &offers) else { return };
     let rows = lines.len().min(MAX_ROWS);
     let height = u16::try_from(rows + 2).unwrap_or(u16::MAX);
-    // The border and an empty row precede the first field.
-    let field = place.y.saturating_add(2).saturating_add(u16::try_from(form.current).unwrap_or(0));
+    // The border and the gap precede the first field.
+    let first = place.y.saturating_add(1 + gap(form, place));
+    let field = first.saturating_add(u16::try_from(form.current).unwrap_or(0));
     let below = body.bottom().saturating_sub(field.saturating_add(1));
     let above = field.saturating_sub(body.y);
     let y = if below >= height || below >= above {

@@ -71,6 +71,10 @@ fn answer(model: &Model, trial: &Trial, buffer: &mut Buffer, area: Rect) {
     if let TrialState::Failed(problem) = &trial.state {
         let wrapped = wrap(problem, area.width.into()).into_iter();
         lines.extend(wrapped.map(|line| Span::styled(line, theme.bad())));
+        if model.data.models.entries.len() > 1 {
+            let advice = "Ctrl-N and Enter ask another model.";
+            lines.extend([Span::raw(""), Span::styled(advice, theme.warning())]);
+        }
     }
     let room = usize::from(area.height);
     let last_first = lines.len().saturating_sub(room);

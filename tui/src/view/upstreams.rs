@@ -73,7 +73,7 @@ fn detail<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
     detail
         .row("name", Span::styled(upstream.name.as_str(), theme.strong()))
         .row("URL", plain(upstream.url.as_str()))
-        .row("dialect", plain(upstream.profile.name()))
+        .row("profile", plain(upstream.profile.name()))
         .row("key", plain(keys(upstream)))
         .optional_row(
             "problem",

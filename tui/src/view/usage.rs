@@ -187,7 +187,12 @@ fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
 /// Returns the periods of the range, as time of day or date, with their tokens.
 fn series(model: &Model) -> Vec<(String, u64)> {
     let usage = &model.data.usage;
+    let first = usage.sums.value.iter().find_map(|sums| Some(sums.series.first()?.start));
     let label = |start: Timestamp| match usage.range {
+        // The last one has the same time of day.
+        Range::Day if Some(start) == first => {
+            start.to_zoned(model.zone.clone()).strftime("%m-%d %H:%M").to_string()
+        }
         Range::Hour | Range::Day => clock_time(Some(start), &model.zone),
         Range::Week | Range::Month => start.to_zoned(TimeZone::UTC).strftime("%m-%d").to_string(),
     };
@@ -355,6 +360,15 @@ fn error_and_count(record: &Record) -> String {
     }
 }
 
+/// Returns the id of the key, after its label if that is known.
+fn key_text(model: &Model, record: &Record) -> String {
+    let keys = &model.data.keys.entries;
+    match keys.iter().find(|key| key.id == record.key) {
+        Some(key) if !key.label.is_empty() => format!("{} ({})", key.label, key.id),
+        _ => record.key.clone(),
+    }
+}
+
 /// Returns everything about a request.
 pub(super) fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
     let theme = model.theme;
@@ -382,7 +396,7 @@ pub(super) fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
         .row("model", plain(record.model.as_deref().unwrap_or(UNKNOWN)))
         .optional_row("served by", record.deployment.as_deref().map(plain))
         .row("account", plain(record.account.as_str()))
-        .row("key", plain(record.key.as_str()))
+        .row("key", plain(key_text(model, record)))
         .row("request", plain(record.id.as_str()));
     let tokens = &record.tokens;
     detail

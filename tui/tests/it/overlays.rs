@@ -65,6 +65,23 @@ fn fields_offer_what_is_known() {
 }
 
 #[test]
+fn the_problem_of_a_long_form_is_visible_in_the_smallest_terminal() {
+    for screen in [Screen::Keys, Screen::Models, Screen::Plans, Screen::Upstreams] {
+        let mut model = open(screen, Sample::Normal);
+        update(&mut model, Message::Resized(60, 16));
+        act(&mut model, Action::New);
+        act(&mut model, Action::Submit);
+        let Some(Overlay::Form(form)) = &model.overlay else { panic!("no form") };
+        let problem = form.problem.clone().unwrap();
+        let screen = draw(&model, (60, 16)).to_string();
+        assert!(screen.contains(&problem), "{problem}: {screen}");
+        for field in &form.fields {
+            assert!(screen.contains(field.label), "{}: {screen}", field.label);
+        }
+    }
+}
+
+#[test]
 fn the_help_shows_what_a_search_finds() {
     let mut model = open(Screen::Accounts, Sample::Normal);
     act(&mut model, Action::Help);

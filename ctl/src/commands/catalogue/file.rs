@@ -94,7 +94,7 @@ pub(super) enum Credential {
     File(String),
 }
 
-/// A dialect of chat completions.
+/// What a server accepts in chat completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Profile {

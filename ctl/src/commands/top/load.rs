@@ -28,6 +28,8 @@ pub(super) struct LoadRecord {
     pub(super) tokens_per_second: f64,
     /// Of the requests that ended in the window, as all that follows.
     pub(super) errors_per_minute: f64,
+    /// Those of the errors that the gateway refused before an upstream was called.
+    pub(super) refusals_per_minute: f64,
     pub(super) cost_usd_per_minute: f64,
     pub(super) p50_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
@@ -44,6 +46,8 @@ pub(super) struct ShareRecord {
     pub(super) name: String,
     pub(super) requests: u64,
     pub(super) errors: u64,
+    /// Those of the errors that the gateway refused before an upstream was called.
+    pub(super) refusals: u64,
     pub(super) tokens: u64,
     pub(super) cost_usd: f64,
 }
@@ -94,6 +98,7 @@ impl LoadRecord {
             requests_per_second: sample.requests_per_second,
             tokens_per_second: sample.tokens_per_second,
             errors_per_minute: total.errors as f64 * per_minute,
+            refusals_per_minute: total.refusals as f64 * per_minute,
             cost_usd_per_minute: total.cost_usd * per_minute,
             p50_ms: percentile(&durations, 50),
             p99_ms: percentile(&durations, 99),
@@ -146,17 +151,18 @@ impl ShareRecord {
         for record in records {
             let count = u64::from(record.count.max(1));
             share.requests += count;
-            let is_error = matches!(
-                record.status(),
-                RequestStatus::Failed | RequestStatus::Interrupted | RequestStatus::Rejected
-            );
-            share.errors += if is_error { count } else { 0 };
+            match record.status() {
+                RequestStatus::Rejected => share.refusals += count,
+                RequestStatus::Failed | RequestStatus::Interrupted => share.errors += count,
+                _ => {}
+            }
             let tokens = record.tokens.as_ref();
             share.tokens +=
                 tokens.map_or(0, |it| it.input.unwrap_or_default() + it.output.unwrap_or_default());
             let cost = record.cost_usd.as_deref().and_then(|cost| cost.parse::<f64>().ok());
             share.cost_usd += cost.unwrap_or_default();
         }
+        share.errors += share.refusals;
         share
     }
 }
@@ -194,8 +200,9 @@ impl Record for LoadRecord {
         "models",
         "accounts",
         "upstreams",
+        "refusals_per_minute",
     ];
-    /// All fields except the lists.
+    /// The fields before the lists.
     const COLUMNS: &'static [&'static str] = Self::FIELDS.split_at(9).0;
     const MIN_WIDTHS: &'static [(&'static str, usize)] = &[("sampled_at", 20)];
 }
@@ -242,6 +249,19 @@ mod tests {
         let part = load(false);
         let rates = (part.window_seconds, part.errors_per_minute, part.cost_usd_per_minute);
         assert_eq!(rates, (10.0, 6.0, 9.0));
+    }
+
+    #[test]
+    fn refusals_are_counted_apart_from_failures() {
+        let status = [RequestStatus::Failed, RequestStatus::Rejected, RequestStatus::Cancelled];
+        let mut requests = status.map(|status| record("a", 99, 100.0, status));
+        requests[1].count = 7;
+        let at = Some(at(100));
+        let sample = WatchTrafficResponse { at, ..WatchTrafficResponse::default() };
+        let load = LoadRecord::of(&sample, &requests, true, Vec::new(), 1);
+        let share = &load.models[0];
+        assert_eq!((share.requests, share.errors, share.refusals), (9, 8, 7));
+        assert_eq!((load.errors_per_minute, load.refusals_per_minute), (8.0, 7.0));
     }
 
     #[test]

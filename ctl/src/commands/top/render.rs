@@ -59,7 +59,8 @@ fn figures(load: &LoadRecord, width: Option<usize>) -> Vec<String> {
         format!("in flight {}", load.in_flight),
         format!("requests/s {:.1}", load.requests_per_second),
         format!("tokens/s {:.0}", load.tokens_per_second),
-        format!("errors/min {:.0}", load.errors_per_minute),
+        format!("failed/min {:.0}", load.errors_per_minute - load.refusals_per_minute),
+        format!("refused/min {:.0}", load.refusals_per_minute),
         format!("$/min {:.6}", load.cost_usd_per_minute),
         format!("p50 {}", milliseconds(load.p50_ms)),
         format!("p99 {}", milliseconds(load.p99_ms)),
@@ -101,13 +102,17 @@ fn bounded(mut rows: Vec<String>, number: usize) -> Vec<String> {
 
 fn shares(title: &str, shares: &[ShareRecord], name_width: usize) -> Table {
     let heading = format!(
-        "{title:<name_width$} {:>8} {:>8} {:>10} {:>12}",
-        "REQUESTS", "ERRORS", "TOKENS", "COST"
+        "{title:<name_width$} {:>8} {:>8} {:>8} {:>10} {:>12}",
+        "REQUESTS", "FAILED", "REFUSED", "TOKENS", "COST"
     );
     let row = |share: &ShareRecord| {
-        let ShareRecord { name, requests, errors, tokens, cost_usd } = share;
+        let ShareRecord { name, requests, errors, refusals, tokens, cost_usd } = share;
         let name = shortened(name, name_width);
-        format!("{name:<name_width$} {requests:>8} {errors:>8} {tokens:>10} {cost_usd:>12.6}")
+        let failed = errors - refusals;
+        format!(
+            "{name:<name_width$} {requests:>8} {failed:>8} {refusals:>8} {tokens:>10} \
+             {cost_usd:>12.6}"
+        )
     };
     Table { heading, rows: shares.iter().map(row).collect() }
 }
@@ -189,7 +194,7 @@ mod tests {
                 assert!(lines.iter().all(fits), "{width}: {lines:#?}");
             }
         }
-        assert_eq!(lines(100, None).len(), 1 + 1 + 3 * 2 + 100 + 1 + 40);
+        assert_eq!(lines(100, None).len(), 2 + 1 + 3 * 2 + 100 + 1 + 40);
     }
 
     #[test]
@@ -197,6 +202,6 @@ mod tests {
         let lines = lines(100, Some(24));
         assert_eq!(lines.len(), 23);
         let more: Vec<_> = lines.iter().filter(|line| line.ends_with(" more")).collect();
-        assert_eq!(more, ["... and 94 more", "... and 34 more"]);
+        assert_eq!(more, ["... and 94 more", "... and 35 more"]);
     }
 }

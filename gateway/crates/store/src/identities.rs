@@ -92,8 +92,6 @@ pub trait Identities: Send + Sync {
     ) -> Result<(), StoreError>;
     /// Returns a session by the digest of its token, even if it has ended.
     async fn find_session(&self, digest: [u8; 32]) -> Result<Option<FoundSession>, StoreError>;
-    /// Deletes a session, if it exists.
-    async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError>;
     /// Returns an account's sessions, newest first; some may have ended.
     async fn sessions(&self, account: AccountId) -> Result<Vec<Session>, StoreError>;
     /// Deletes one session of an account. [`StoreError::NotFound`] if it has no such session.

@@ -99,6 +99,7 @@ async fn sign_out_ends_only_the_current_session() {
     let two = bench.control.sign_in(None, "ann", PASSWORD.into()).await.unwrap().token;
     let caller = bench.control.authenticate(&one, None).await.unwrap();
     bench.control.sign_out(&caller).await.unwrap();
+    bench.control.sign_out(&caller).await.unwrap();
     assert!(bench.control.authenticate(&one, None).await.is_err());
     assert!(bench.control.authenticate(&two, None).await.is_ok());
     let refused = bench.control.sign_out(&bench.operator).await;

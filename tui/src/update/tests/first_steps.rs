@@ -1,5 +1,7 @@
 //! Tests of the hint for a new user.
 
+use serde_json::json;
+
 use super::*;
 use crate::model::first_steps::{FirstSteps, Step, step};
 use crate::model::kept;
@@ -32,7 +34,7 @@ fn a_newcomer_is_led_from_the_key_to_the_log() {
     assert_eq!(step(&model), Some(Step::SeeLog));
     press(&mut model, KeyCode::Char('4'));
     assert_eq!((step(&model), model.first_steps), (None, FirstSteps::Done));
-    assert_eq!(kept::of(&model)["introduced"], true);
+    assert_eq!(kept::of(&model)["introduced"], json!(["http://127.0.0.1:8081"]));
 }
 
 #[test]
@@ -60,7 +62,8 @@ fn the_hint_can_be_dismissed() {
     let mut model = newcomer();
     log(&mut model, 0);
     load(&mut model, Loaded::Keys(Vec::new()));
-    assert_eq!(kept::of(&model)["introduced"], false);
+    model.introduced = vec!["http://127.0.0.1:1".to_owned()];
+    assert_eq!(kept::of(&model)["introduced"], json!(["http://127.0.0.1:1"]), "of another one");
     press(&mut model, KeyCode::Char('H'));
     assert_eq!((step(&model), model.first_steps), (None, FirstSteps::Done));
     load(&mut model, Loaded::Keys(Vec::new()));

@@ -79,15 +79,18 @@ fn several_models_are_chosen_one_after_another() {
     press(&mut model, KeyCode::Tab);
     write(&mut model, "q");
     press(&mut model, KeyCode::Tab);
-    assert_eq!(form(&model).text("models"), "qwen,", "Tab completes the only one");
+    assert_eq!(form(&model).text("models"), "qwen", "Tab completes the only one");
+    assert!(offered(&model).is_empty(), "no other is taken by accident");
+    write(&mut model, ",");
     assert_eq!(offered(&model), ["llama", "llama-big"], "a chosen one is not offered again");
     press(&mut model, KeyCode::Down);
     press(&mut model, KeyCode::Down);
     press(&mut model, KeyCode::Up);
     press(&mut model, KeyCode::Tab);
     assert_eq!(form(&model).parts("models"), ["qwen", "llama"]);
+    write(&mut model, ",");
     press(&mut model, KeyCode::Tab);
-    assert_eq!(form(&model).text("models"), "qwen, llama", "the field was left");
+    assert_eq!(form(&model).text("models"), "qwen,llama", "the field was left");
     assert_eq!(form(&model).fields[form(&model).current].label, "requests/min");
     let command = form(&model).command.as_deref();
     assert_eq!(command, Some("ctl key create laptop --model qwen --model llama"));
@@ -115,6 +118,28 @@ fn a_deployment_is_chosen_by_upstream_or_by_what_it_serves() {
     press(&mut model, KeyCode::Down);
     press(&mut model, KeyCode::Enter);
     assert_eq!(form(&model).parts("served by"), ["local:org/qwen"]);
+    press(&mut model, KeyCode::Down);
+    assert_eq!(form(&model).fields[form(&model).current].label, "display name");
+    press(&mut model, KeyCode::Up);
+    assert!(offered(&model).is_empty(), "a list with values offers others when asked for");
+}
+
+#[test]
+fn a_problem_of_the_field_is_not_hidden_by_its_values() {
+    let mut model = operator('6');
+    press(&mut model, KeyCode::Char('p'));
+    for _ in 0.."free".len() {
+        press(&mut model, KeyCode::Backspace);
+    }
+    assert!(press(&mut model, KeyCode::Enter).is_empty());
+    let state = |model: &Model| (form(model).problem.is_some(), form(model).picker.is_hidden);
+    assert_eq!(state(&model), (true, true));
+    press(&mut model, KeyCode::Down);
+    assert_eq!((form(&model).picker.selected, state(&model).1), (Some(0), false));
+    press(&mut model, KeyCode::Up);
+    press(&mut model, KeyCode::Enter);
+    write(&mut model, "t");
+    assert_eq!((offered(&model).len(), state(&model).1), (2, false));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use ratatui::layout::{Alignment, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::text::{UNKNOWN, fit};
+use super::text::{UNKNOWN, fit, several};
 use crate::model::table::{Sort, TableState};
 use crate::theme::Theme;
 
@@ -125,18 +125,47 @@ impl Table<'_> {
     }
 
     /// Returns the columns; if they need more than `width`, as narrow as the cells of these lines
-    /// allow.
+    /// allow. Where cells would be truncated beside room that others do not need, columns that grow
+    /// are first as wide as their cells.
     fn fitted(&self, lines: &[Vec<Span<'_>>], width: u16) -> Vec<Column> {
         let mut columns = self.columns.to_vec();
         let is_shown = |it: &&Column| !self.state.hidden.contains(it.title);
         let needed = columns.iter().filter(is_shown).map(|it| u32::from(it.min_width) + 1);
-        if needed.sum::<u32>() <= u32::from(width) + 1 {
-            return columns;
-        }
-        for (index, column) in columns.iter_mut().enumerate().filter(|(_, it)| !it.is_steady) {
+        let is_narrow = needed.sum::<u32>() > u32::from(width) + 1;
+        let widest = |index: usize, column: &Column| {
             let cells = lines.iter().filter_map(|cells| cells.get(index)).map(Span::width);
             let widest = cells.chain([self.head(column).width()]).max().unwrap_or(0);
-            column.min_width = column.min_width.min(u16::try_from(widest).unwrap_or(u16::MAX));
+            u16::try_from(widest).unwrap_or(u16::MAX)
+        };
+        for (index, column) in columns.iter_mut().enumerate() {
+            if is_narrow && !column.is_steady {
+                column.min_width = column.min_width.min(widest(index, column));
+            }
+        }
+        let spans = visible_spans(&columns, self.state, width);
+        let is_truncated = |(index, column): (usize, &Column)| {
+            let width = spans[index].map(|(_, width)| width);
+            let width = width.filter(|_| column.grow > 0 && !column.is_steady);
+            width.is_some_and(|width| width < widest(index, column))
+        };
+        if columns.iter().enumerate().any(is_truncated) {
+            let shown = columns.iter().zip(&spans).filter(|(_, span)| span.is_some());
+            let used: u32 = shown.map(|(column, _)| u32::from(column.min_width) + 1).sum();
+            let spare = (u32::from(width) + 1).saturating_sub(used);
+            let mut spare = u16::try_from(spare).unwrap_or(u16::MAX);
+            let growing = columns.iter().enumerate().filter(|(_, column)| column.grow > 0);
+            let mut missing: Vec<_> = growing
+                .filter(|(index, _)| spans[*index].is_some())
+                .map(|(index, it)| (widest(index, it).saturating_sub(it.min_width), index))
+                .collect();
+            // Those that need little get it, the others an equal part of the rest.
+            missing.sort_unstable();
+            let counts = (1..=missing.len()).rev().filter_map(|count| u16::try_from(count).ok());
+            for (count, (needed, index)) in counts.zip(missing) {
+                let more = needed.min(spare / count);
+                columns[index].min_width += more;
+                spare -= more;
+            }
         }
         columns
     }
@@ -221,7 +250,7 @@ pub fn hidden_columns(hidden: usize, count: usize) -> Vec<String> {
         0 => Vec::new(),
         hidden => vec![
             format!("{hidden} of {count} columns hidden, Ctrl-→"),
-            format!("{hidden} columns hidden"),
+            format!("{} hidden", several(hidden, "column")),
             format!("+{hidden}"),
         ],
     }
@@ -305,7 +334,8 @@ fn column_spans(columns: &[Column], width: u16) -> Vec<Option<(u16, u16)>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Column, column_spans, first_visible_row};
+    use super::*;
+    use crate::theme::Palette;
 
     const COLUMNS: [Column; 4] = [
         Column::text("a", 10, 2, 0),
@@ -337,6 +367,20 @@ mod tests {
         ];
         let spans = column_spans(&columns, 14);
         assert_eq!(spans, [Some((0, 8)), None, Some((9, 5))]);
+    }
+
+    #[test]
+    fn a_long_cell_gets_the_room_that_others_do_not_need() {
+        let columns = [Column::text("name", 10, 1, 0), Column::text("details", 6, 1, 1)];
+        let (theme, state) = (Theme::new(Palette::Plain), TableState::default());
+        let table = Table { theme, columns: &columns, count: 1, selected: None, state: &state };
+        for (name, details, expected) in
+            [(3, 14, [10, 6]), (3, 21, [10, 21]), (3, 30, [10, 22]), (90, 90, [18, 14])]
+        {
+            let lines = [vec![Span::raw("x".repeat(name)), Span::raw("x".repeat(details))]];
+            let widths: Vec<_> = table.fitted(&lines, 33).iter().map(|it| it.min_width).collect();
+            assert_eq!(widths, expected, "{name}, {details}");
+        }
     }
 
     #[test]

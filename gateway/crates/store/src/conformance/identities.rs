@@ -132,8 +132,7 @@ async fn sessions_are_added_and_removed(store: &dyn Store) {
     assert_eq!(store.find_session([1; 32]).await.unwrap(), None, "it ended before 12");
     let found = store.find_session([2; 32]).await.unwrap();
     assert_eq!(found, Some(owner_session(session(2, 5, 15), alice)));
-    store.remove_session([2; 32]).await.unwrap();
-    store.remove_session([2; 32]).await.unwrap();
+    store.end_session(ALICE, &SessionId::new("2"), &audit_entry("s")).await.unwrap();
     assert_eq!(store.find_session([2; 32]).await.unwrap(), None);
     sessions_are_shown_and_ended(store, &session).await;
     let nobody = AccountId(uuid::Uuid::from_u128(0));

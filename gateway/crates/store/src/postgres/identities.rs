@@ -150,13 +150,6 @@ impl Identities for PostgresStore {
         sessions::find(&connection.view().await?, digest).await
     }
 
-    async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError> {
-        let mut connection = self.connection().await?;
-        let tx = connection.begin(self.epoch).await?;
-        tx.execute("DELETE FROM sessions WHERE digest = $1", parameters![digest]).await?;
-        tx.commit().await
-    }
-
     async fn sessions(&self, account: AccountId) -> Result<Vec<Session>, StoreError> {
         let mut connection = self.connection().await?;
         sessions::of(&connection.view().await?, account).await

@@ -148,15 +148,6 @@ impl Identities for SqliteStore {
         self.read(move |tx| sessions::find(tx, digest)).await
     }
 
-    async fn remove_session(&self, digest: [u8; 32]) -> Result<(), StoreError> {
-        self.write(move |tx| {
-            tx.prepare_cached("DELETE FROM sessions WHERE digest = ?")?
-                .execute(parameters![digest])?;
-            Ok(())
-        })
-        .await
-    }
-
     async fn sessions(&self, account: AccountId) -> Result<Vec<Session>, StoreError> {
         self.read(move |tx| sessions::of(tx, account)).await
     }
