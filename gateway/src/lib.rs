@@ -47,11 +47,8 @@ mod database_copies;
 pub mod demo;
 pub mod directory;
 mod fair_queue;
-<<<<<<< HEAD
-mod hand_over;
-=======
 mod fair_slots;
->>>>>>> h-c-obs
+mod hand_over;
 pub mod journal_barrier;
 pub mod listeners;
 pub mod memory_budget;
