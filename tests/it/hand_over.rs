@@ -103,15 +103,15 @@ impl Stream {
     }
 }
 
-/// Checks that `charged` requests are charged once, and that the balances are the sums of their entries.
-fn check_ledger(data: &Path, charged: usize) {
+/// Checks that this number of requests is charged once, and that the balances are the sums of their entries.
+fn check_ledger(data: &Path, requests: usize) {
     let number = |query| number(data, query);
-    let charges = "SELECT count(*) FROM ledger_entries WHERE request IS NOT NULL";
-    let requests = "SELECT count(DISTINCT request) FROM ledger_entries WHERE request IS NOT NULL";
-    let charged = i64::try_from(charged).unwrap();
-    assert_eq!((number(charges), number(requests)), (charged, charged));
-    let charged = "SELECT sum(amount) FROM ledger_entries WHERE request IS NOT NULL";
-    assert_eq!(number(charged), -number("SELECT sum(cost) FROM requests"));
+    let (count, requests) = ("SELECT count(*)", i64::try_from(requests).unwrap());
+    let of_requests = "FROM ledger_entries WHERE request IS NOT NULL";
+    assert_eq!(number(&format!("{count} {of_requests}")), requests);
+    assert_eq!(number(&format!("SELECT count(DISTINCT request) {of_requests}")), requests);
+    let amount = number(&format!("SELECT sum(amount) {of_requests}"));
+    assert_eq!(amount, -number("SELECT sum(cost) FROM requests"));
     let entries = "SELECT sum(amount) FROM ledger_entries";
     assert_eq!(number("SELECT sum(amount) FROM balances"), number(entries));
 }
