@@ -105,7 +105,7 @@ impl Stream {
 
 /// Checks that this number of requests is charged once, and that the balances are the sums of their entries.
 fn check_ledger(data: &Path, requests: usize) {
-    let number = |query| number(data, query);
+    let number = |query: &str| number(data, query);
     let (count, requests) = ("SELECT count(*)", i64::try_from(requests).unwrap());
     let of_requests = "FROM ledger_entries WHERE request IS NOT NULL";
     assert_eq!(number(&format!("{count} {of_requests}")), requests);
