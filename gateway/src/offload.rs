@@ -15,10 +15,22 @@ use tokio_util::task::TaskTracker;
 
 use crate::fair_slots::FairSlots;
 use domain::id::AccountId;
+use domain::wire::depth::opening_brackets;
 
-/// Bodies up to this length are parsed and translated on their worker, in bytes. It is a compromise: to hand over a
-/// request takes about 20 µs, and to translate the worst body of this length some milliseconds.
-pub const MAX_INLINE_BYTES: usize = 64 * 1024;
+/// Bodies up to this length are parsed and translated on their worker, in bytes, whatever they consist of. It is a
+/// compromise: to hand over a request takes about 20 µs, and to translate the worst body of this length some
+/// milliseconds.
+const ALWAYS_INLINE_BYTES: usize = 64 * 1024;
+/// So are bodies up to this length with few arrays and objects, such as those of coding agents: long texts take little.
+const MAX_INLINE_BYTES: usize = 256 * 1024;
+/// The number of opening brackets that count as few, those in texts included.
+const MAX_INLINE_BRACKETS: usize = 4_096;
+
+/// Returns whether a JSON text is parsed and translated on the worker, because that takes little.
+pub fn is_quick(json: &[u8]) -> bool {
+    json.len() <= ALWAYS_INLINE_BYTES
+        || (json.len() <= MAX_INLINE_BYTES && opening_brackets(json) <= MAX_INLINE_BRACKETS)
+}
 
 /// The threads for large requests. Each request has one only while it is polled; requests that wait for one take turns
 /// between accounts.
@@ -169,6 +181,21 @@ mod tests {
 
     fn offload() -> Arc<Offload> {
         Arc::new(Offload::new(1, TaskTracker::new()))
+    }
+
+    #[test]
+    fn long_texts_are_quick_and_many_items_are_not() {
+        let items = |count: usize| format!("[{}1]", "{\"a\":1},".repeat(count));
+        let text = |length: usize| format!("[\"{}\"]", "a".repeat(length));
+        for (json, quick) in [
+            (items(4_000), true),
+            (items(8_192), false),
+            (text(200_000), true),
+            (text(300_000), false),
+            (items(4_000) + &text(200_000), true),
+        ] {
+            assert_eq!(is_quick(json.as_bytes()), quick, "{} bytes", json.len());
+        }
     }
 
     fn on_this_thread() -> ThreadId {

@@ -27,7 +27,7 @@ use super::stored::{self, StoredReader};
 use super::target::{LocalTarget, Target, target};
 use crate::broadcast::Broadcast;
 use crate::cancellation::Cancellations;
-use crate::offload::MAX_INLINE_BYTES;
+use crate::offload;
 use crate::pipeline::answer::Answer;
 use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::failed_request::FailedRequest;
@@ -285,7 +285,7 @@ impl Handler {
             Ok(body) => body,
             Err(refusal) => return Err(FailedRequest::before_forwarding(open, refusal)),
         };
-        let answer = if body.len() <= MAX_INLINE_BYTES {
+        let answer = if offload::is_quick(&body) {
             serve_body(&self.app, &self.edge, principal, endpoint, head, body, open).await
         } else {
             self.serve_large_body(principal, endpoint, head, body, open).await

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::body::Reply;
 use super::respond;
 use crate::memory_budget::{MemoryBudget, MemoryGuard};
-use crate::offload::{MAX_INLINE_BYTES, OffloadEnd};
+use crate::offload::{self, OffloadEnd};
 use crate::pipeline::AppState;
 use crate::state::{State, StateError};
 use domain::id::{AccountId, RequestId};
@@ -91,7 +91,7 @@ pub(super) async fn input_items(
 ) -> Result<Response<Reply>, Refusal> {
     let request = PageRequest::parse(query)?;
     let (input, memory) = read(app, reader, account, id, |response| response.input).await?;
-    let page = if input.len() <= MAX_INLINE_BYTES {
+    let page = if offload::is_quick(input.as_bytes()) {
         json_page(&input, &request)?
     } else {
         let paging = Box::pin(async move { json_page(&input, &request) });

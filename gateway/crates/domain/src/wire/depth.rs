@@ -13,8 +13,8 @@ pub fn is_deeper_than(json: &[u8], limit: usize) -> bool {
     json.len() / 2 > limit && opening_brackets(json) > limit && max_depth_exceeds(json, limit)
 }
 
-/// Counts the opening brackets, those within strings included.
-fn opening_brackets(json: &[u8]) -> usize {
+/// Counts the opening brackets of a JSON text, those within strings included.
+pub fn opening_brackets(json: &[u8]) -> usize {
     let count = |block: &[u8]| -> u8 { block.iter().map(|byte| u8::from(is_opening(*byte))).sum() };
     json.chunks(BLOCK).map(|block| usize::from(count(block))).sum()
 }
