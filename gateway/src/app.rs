@@ -41,7 +41,7 @@ use self::lifecycle::Lifecycle;
 pub use self::migrate::migrate;
 use self::monitoring::Monitoring;
 pub use self::operator_token::enable_operator_token;
-use self::recovery::{Secrets, recover};
+use self::recovery::{Recovery, Secrets, recover};
 use self::reports::Reports;
 pub use self::restore::restore;
 pub use self::seams::Seams;
@@ -81,7 +81,8 @@ struct Core<'a> {
     edge: Edge,
 }
 
-/// Runs a gateway until `shutdown`, then lets requests finish, writes all records and closes the store.
+/// Runs a gateway until `shutdown`, then finishes its requests, writes their records and closes the store. If another
+/// process takes over, the store may be closed first, and the last records stay in the journal that it leaves.
 ///
 /// # Errors
 /// The data directory, the store or a listener is not usable.
@@ -103,16 +104,15 @@ pub async fn run(
     let storage = Storage::open(&startup, http_address, seams.clock).await?;
     let has_listener = listeners.metrics.is_some();
     let reports = Reports::new(&startup, has_listener, &seams.log_events, &storage.clock);
-    let (mut recovered, secrets) = recover(&startup, &storage).await?;
-    let ending = std::mem::take(&mut recovered.ending);
-    let accounting = Accounting::start(&startup, &storage, recovered, &reports).await?;
+    let Recovery { state, draining, secrets } = recover(&startup, &storage).await?;
+    let accounting = Accounting::start(&startup, &storage, state, &reports).await?;
     let history = History::start(&startup, &storage).await?;
     let sealer = secrets.sealer.clone();
     let upstreams =
         Upstreams::start(&startup, &storage, &accounting, sealer, seams.simulator).await;
     let edge = Edge::new(&startup, &storage);
     let core = Core { startup, storage, reports, secrets, accounting, history, upstreams, edge };
-    adoption::start(&core, ending)?;
+    adoption::start(&core, draining);
     let monitoring = Monitoring::start(&core, listeners.metrics.take(), started_at)?;
     let control = control::start(&core, &monitoring, http_address)?;
     let mut workers = ApiWorkers::start(&core, seams.worker_runtime)?;
@@ -137,36 +137,29 @@ pub async fn run(
     };
     let shutdown = &lifecycle.shutdown;
     let admin = Box::pin(admin::serve(control, listeners.admin, settings, shutdown.clone()));
-    let (are_ended, served) = tokio::join!(
-        async {
-            tokio::select! {
-                biased;
-                () = &mut requests => true,
-                () = hand_over::is_due(&successor, &lifecycle.draining) => false,
-            }
-        },
-        async {
+    let is_due = hand_over::is_due(&successor, &lifecycle.draining);
+    // A hand-over waits for nothing that idle clients of the admin plane could delay.
+    let mut have_ended = false;
+    let serving = async {
+        let requests = async {
+            (&mut requests).await;
+            have_ended = true;
+        };
+        let admin = async {
             let outcome = admin.await;
             // The admin plane ends by itself only if it has failed.
             shutdown.cancel();
             outcome
-        }
-    );
-    let handed_over = if are_ended {
-        Err(data_dir_lock)
-    } else {
-        tokio::join!(hand_over::hand_over(&core, data_dir_lock), &mut requests).0
+        };
+        tokio::join!(requests, admin).1
     };
-    let data_dir_lock = match handed_over {
-        Ok(ending) => {
-            ending.finish(&core);
-            None
-        }
-        Err(lock) => {
-            core.close().await;
-            Some(lock)
-        }
+    let served = tokio::select! {
+        biased;
+        served = serving => served,
+        () = is_due => Ok(()),
     };
+    let requests = (!have_ended).then_some(requests);
+    let data_dir_lock = hand_over::close(&core, data_dir_lock, requests).await;
     workers.stop().await;
     tracing::info!(event = "stopped", "stopped");
     // The next process need not wait for the collector.
@@ -180,8 +173,16 @@ impl Core<'_> {
     /// Ends the tasks that write to the store, and closes it. All requests must have ended.
     async fn close(&self) {
         let ledger = &self.accounting.ledger;
+        let Lifecycle { change_tasks, background, .. } = &self.startup.lifecycle;
+        change_tasks.close();
+        change_tasks.wait().await;
         ledger.record_merged();
-        self.startup.lifecycle.background.stop().await;
+        background.stop().await;
+        if let Some(responses) = self.history.responses.as_ref().filter(|_| ledger.is_handed_over())
+        {
+            // They ended after a hand-over that failed.
+            responses.write_rest().await;
+        }
         self.storage.leave(ledger.waiting_records()).await;
         self.storage.close().await;
     }

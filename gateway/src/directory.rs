@@ -79,11 +79,11 @@ impl Directory {
         self.keys.pin().get(digest).cloned()
     }
 
-    /// Returns the [origins](Key::origin) of the keys with these ids, which takes longer the more keys there are.
-    pub fn key_origins(&self, ids: &HashSet<KeyId>) -> HashMap<KeyId, KeyId> {
+    /// Returns the keys with these ids, which takes longer the more keys there are.
+    pub fn find_keys(&self, ids: &HashSet<KeyId>) -> HashMap<KeyId, Arc<Key>> {
         let keys = self.keys.pin();
         let wanted = keys.values().filter(|key| ids.contains(&key.id));
-        wanted.map(|key| (key.id.clone(), key.origin.clone())).collect()
+        wanted.map(|key| (key.id.clone(), key.clone())).collect()
     }
 
     /// Returns an account by its id.

@@ -102,8 +102,8 @@ struct ServeArgs {
 
 #[derive(Debug, clap::Args)]
 struct ServeCommand {
-    /// Replace the gateway that uses the data directory: take its listening sockets, wait for its requests to finish, and
-    /// serve the connections that have come meanwhile
+    /// Replace the gateway that uses the data directory: take its listening sockets and serve while it finishes its
+    /// requests; with PostgreSQL, only after them
     #[arg(long)]
     take_over: bool,
     #[command(flatten)]

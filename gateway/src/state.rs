@@ -10,8 +10,8 @@ mod write_delay;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use serde_json::value::RawValue;
@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::hand_over::ResponseFile;
 use crate::retention::RetentionSettings;
 use crate::write_behind::WriteBehind;
 use domain::id::{AccountId, RequestId};
@@ -40,6 +41,8 @@ pub struct State {
     pending: papaya::HashMap<RequestId, Arc<StoredResponse>>,
     waiting_bytes: Arc<AtomicU64>,
     queue: UnboundedSender<Change>,
+    /// Where responses go once another process has the store.
+    file: OnceLock<ResponseFile>,
     store: Arc<dyn Store>,
     /// The clock, if other gateways write to the store.
     clock_of_shared: Option<Arc<dyn Clock>>,
@@ -96,6 +99,7 @@ impl State {
             pending: papaya::HashMap::new(),
             waiting_bytes: Arc::default(),
             queue: sender,
+            file: OnceLock::new(),
             store,
             clock_of_shared,
         });
@@ -113,12 +117,39 @@ impl State {
         let response = Arc::new(response);
         self.pending.pin().insert(response.id, response.clone());
         self.waiting_bytes.fetch_add(response.bytes(), Ordering::Relaxed);
-        // Once the task has ended, responses stay pending: see `unwritten`.
-        _ = self.queue.send(Change::Keep(response));
+        // Once the task has ended, responses stay pending: see `hand_over` and `write_rest`.
+        if self.queue.send(Change::Keep(response.clone())).is_err()
+            && let Some(file) = self.file.get()
+        {
+            append(file, &response);
+        }
     }
 
-    /// Returns the responses that are not in the store. Once the task has ended, nothing else writes them.
-    pub fn unwritten(&self) -> Vec<Arc<StoredResponse>> {
+    /// Writes pending responses, and all later ones, to `file` for the process that has the store now. The task must have
+    /// ended.
+    pub(crate) fn hand_over(&self, file: ResponseFile) {
+        let file = self.file.get_or_init(|| file);
+        self.unwritten().iter().for_each(|response| append(file, response));
+    }
+
+    /// Writes the responses to the store that were pending when the task ended, or came later.
+    pub async fn write_rest(&self) {
+        let rest: Vec<_> = self.unwritten().iter().map(|it| StoredResponse::clone(it)).collect();
+        let rows = rest.len();
+        if rows > 0
+            && let Err(error) = self.store.keep_responses(rest, u64::MAX).await
+        {
+            let error: &dyn std::error::Error = &error;
+            tracing::error!(
+                event = "rows_not_written",
+                error,
+                rows,
+                "cannot write responses; stopping without them"
+            );
+        }
+    }
+
+    fn unwritten(&self) -> Vec<Arc<StoredResponse>> {
         self.pending.pin().values().cloned().collect()
     }
 
@@ -321,6 +352,13 @@ impl StateTask {
             self.state.waiting_bytes.fetch_sub(response.bytes(), Ordering::Relaxed);
         }
         Some(())
+    }
+}
+
+/// Appends a response to a file, or logs that it is lost.
+fn append(file: &ResponseFile, response: &StoredResponse) {
+    if let Err(error) = file.append(response) {
+        tracing::error!(event = "rows_not_written", %error, rows = 1, "cannot write a response for the process that has the database now");
     }
 }
 

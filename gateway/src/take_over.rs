@@ -39,7 +39,7 @@ const SOCKET: &str = "take-over.sock";
 const MAX_SOCKET_PATH_BYTES: usize = 107;
 /// Sent by the new process when it can start.
 const GO: u8 = b'g';
-/// Sent instead if it accounts for the requests in progress.
+/// Sent instead of [`GO`] if the new process accounts for the requests in progress.
 const GO_ADOPTING: u8 = b'a';
 /// The answer of the old process, which stops now.
 const STOPPING: u8 = b's';
@@ -98,7 +98,7 @@ pub(crate) struct OfferSettings {
 }
 
 /// How a process takes over.
-pub(crate) struct Taken {
+pub(crate) struct TakeOver {
     /// The connection to it, which must be closed after the lock of the data directory was released.
     pub(crate) connection: UnixStream,
     /// Whether it accounts for the requests in progress.
@@ -126,7 +126,7 @@ impl Offer {
     }
 
     /// Waits until a new process takes over. The caller must stop accepting.
-    pub(crate) async fn taken(self) -> Taken {
+    pub(crate) async fn taken(self) -> TakeOver {
         loop {
             let Ok((mut connection, _)) = self.socket.accept().await else {
                 // Without descriptors, for example. The listener stays usable.
@@ -140,7 +140,7 @@ impl Offer {
                         file.set_ours(false);
                     }
                     tracing::info!("another process takes over: shutting down");
-                    return Taken { connection, adopts_requests };
+                    return TakeOver { connection, adopts_requests };
                 }
                 Err(error) => tracing::warn!(%error, "another process did not take over"),
             }

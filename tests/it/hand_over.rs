@@ -65,17 +65,17 @@ impl Setup {
         Stream { answer, call }
     }
 
-    /// Returns the directories of gateways that have been replaced.
-    fn ending(&self) -> usize {
+    /// Returns the number of directories of replaced gateways.
+    fn draining(&self) -> usize {
         let entries = std::fs::read_dir(self.data.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.starts_with("journal.ending-")).count()
+        names.filter(|name| name.starts_with("journal.draining-")).count()
     }
 
     /// Waits until the records of replaced gateways are stored.
     async fn adopted(&self) {
         let adopted = async {
-            while self.ending() > 0 {
+            while self.draining() > 0 {
                 tokio::task::yield_now().await;
             }
         };
@@ -93,12 +93,17 @@ impl Setup {
 impl Stream {
     /// Lets the upstream end with this usage. Returns the events that the client gets.
     async fn end(self, completion_tokens: u64) -> Vec<String> {
+        self.try_end(completion_tokens).await
+    }
+
+    /// Like [`end`](Self::end), unless the gateway has ended the stream.
+    async fn try_end(self, completion_tokens: u64) -> Vec<String> {
         let Self { answer, mut call } = self;
         let usage = json!({ "prompt_tokens": 1, "completion_tokens": completion_tokens });
         let stop = json!({ "index": 0, "delta": {}, "finish_reason": "stop" });
         let last = json!({ "choices": [stop], "usage": usage });
-        call.send(chunk(&format!("data: {last}\n\ndata: [DONE]\n\n"))).await;
-        call.send(chunk("")).await;
+        call.try_send(chunk(&format!("data: {last}\n\ndata: [DONE]\n\n"))).await;
+        call.try_send(chunk("")).await;
         answer.events().await
     }
 }
@@ -106,6 +111,11 @@ impl Stream {
 /// Checks that this number of requests is charged once, and that the balances are the sums of their entries.
 fn check_ledger(data: &Path, requests: usize) {
     let number = |query: &str| number(data, query);
+    assert_eq!(
+        number("SELECT coalesce(sum(overrun), 0) FROM requests"),
+        0,
+        "more was spent than held"
+    );
     let (count, requests) = ("SELECT count(*)", i64::try_from(requests).unwrap());
     let of_requests = "FROM ledger_entries WHERE request IS NOT NULL";
     assert_eq!(number(&format!("{count} {of_requests}")), requests);
@@ -153,7 +163,7 @@ async fn the_next_gateway_serves_before_the_streams_of_the_last_one_have_ended()
         assert_eq!(ask(address, &key).await.status, 200);
         running.push((std::mem::replace(&mut gateway, next), stream));
     }
-    assert_eq!(setup.ending(), 3);
+    assert_eq!(setup.draining(), 3);
     let served = clients.stop().await + 6;
     running.reverse();
     for (last, stream) in running {
@@ -168,7 +178,7 @@ async fn the_next_gateway_serves_before_the_streams_of_the_last_one_have_ended()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_gateways_together_spend_no_more_than_the_balance_and_the_cap() {
+async fn three_gateways_together_spend_no_more_than_the_balance_and_the_cap() {
     let (setup, first) = Setup::start().await;
     let address = first.http;
     let alice = Session::register(&first.admin, "alice", "correct horse battery alice").await;
@@ -179,29 +189,44 @@ async fn both_gateways_together_spend_no_more_than_the_balance_and_the_cap() {
     let capped = alice.key_with(|key| key.spend_cap_usd = "0.001".to_owned()).await.secret;
     let streams =
         [setup.begin(stream(address, &key)).await, setup.begin(stream(address, &capped)).await];
+    let second = setup.take_over().await;
+    let other = setup.begin(stream(address, &key)).await;
     let gateway = setup.take_over().await;
-    // Until nothing is left, or what is left is held for the other gateway.
+    // Until nothing is left, or what is left is held for the other gateways.
     for key in [&key, &capped] {
         let spending = async { while ask(address, key).await.status == 200 {} };
         with_timeout("the end of the balance", spending).await;
     }
-    for stream in streams {
-        // More than the balance pays for.
-        stream.end(1_000_000).await;
+    // Each holds more than before, up to what the balance pays for.
+    let mut streams: Vec<_> = streams.into_iter().chain([other]).collect();
+    for stream in &mut streams {
+        let text = format!(
+            r#"data: {{"choices":[{{"index":0,"delta":{{"content":"{}"}}}}]}}"#,
+            "word ".repeat(9_000)
+        );
+        stream.call.try_send(chunk(&format!("{text}\n\n"))).await;
     }
-    let (log, status) = first.wait().await;
-    assert!(status.success(), "{log}");
+    for stream in streams {
+        stream.try_end(1_000_000).await;
+    }
+    for replaced in [first, second] {
+        let (log, status) = replaced.wait().await;
+        assert!(status.success(), "{log}");
+    }
     setup.adopted().await;
     let operator = setup.operator(&gateway).await;
     let alice = Session::with_token(&gateway.admin, "alice", &alice.token).await;
     let balance = alice.account().await.balance_usd;
-    assert!(balance.parse::<f64>().unwrap() >= 0.0, "{balance}");
+    assert!(balance.parse::<f64>().unwrap() < 0.005, "{balance}");
     let verified = operator.ledger().verify_ledger(proto::v1::VerifyLedgerRequest {}).await;
     assert!(verified.unwrap().into_inner().ok);
     gateway.stop().await;
     let of_capped = "SELECT sum(cost) FROM requests WHERE key = (SELECT id FROM keys WHERE spend_cap IS NOT NULL)";
     let spent = number(setup.data.path(), of_capped);
     assert!((1..=1_000_000).contains(&spent), "{spent}");
+    // What exceeds the balances is the loss of the operator. It is what the upstreams claim beyond what was held.
+    let overrun = number(setup.data.path(), "SELECT coalesce(sum(overrun), 0) FROM requests");
+    assert_eq!(overrun, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,6 +242,8 @@ async fn requests_in_progress_count_under_limits_and_for_idempotency_keys() {
         request.header("idempotency-key", "one").json(&body)
     };
     let stream = setup.begin(request("hi")).await;
+    // Another request keeps the replaced gateway running.
+    let other = setup.begin(crate::hand_over::stream(address, &operator.key().await.secret)).await;
     let gateway = setup.take_over().await;
     assert_eq!(ask(address, &key).await.status, 429);
     let code = |answer: Answer| answer.error()["code"].clone();
@@ -227,14 +254,18 @@ async fn requests_in_progress_count_under_limits_and_for_idempotency_keys() {
     let mut data = data.filter_map(|(_, data)| serde_json::from_str::<Value>(data).ok());
     let completed = data.find(|event| event["type"] == "response.completed");
     let completed = completed.unwrap_or_else(|| panic!("{events:?}"));
-    setup.adopted().await;
-    assert_eq!(ask(address, &key).await.status, 200);
+    let released = async { while ask(address, &key).await.status != 200 {} };
+    with_timeout("the slot of the request", released).await;
     assert_eq!(code(request("hi").answer().await), json!("idempotent_answer_gone"));
-    // The response was stored when its gateway could not reach the database any more.
+    // The response ended when its gateway could not reach the database any more.
     let path = format!("/v1/responses/{}", completed["response"]["id"].as_str().unwrap());
-    let stored = Request::get(address, &path).bearer(&key).answer().await;
-    assert_eq!(stored.status, 200, "{stored:?}");
-    setup.finish(gateway, 2).await;
+    let stored =
+        async { while Request::get(address, &path).bearer(&key).answer().await.status != 200 {} };
+    with_timeout("the response of the replaced gateway", stored).await;
+    assert_eq!(setup.draining(), 1);
+    check_complete(&other.end(1).await);
+    setup.adopted().await;
+    setup.finish(gateway, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,11 +299,35 @@ async fn a_start_continues_what_a_killed_gateway_was_waiting_for() {
     check_complete(&one.end(10).await);
     // What ends while no gateway runs is stored by the next start.
     gateway.stop().await;
-    assert_eq!(setup.ending(), 1);
+    assert_eq!(setup.draining(), 1);
     check_complete(&two.end(10).await);
     let (log, status) = first.wait().await;
     assert!(status.success(), "{log}");
     let gateway = setup.serve(&["--listen", &port]).await;
-    assert_eq!(setup.ending(), 0);
+    assert_eq!(setup.draining(), 0);
     setup.finish(gateway, 3).await;
+}
+
+/// Regression test: a line that cannot be read kept gateways from starting, and damaged files were deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_replaced_gateway_left_is_used_as_far_as_it_can_be_read() {
+    let (setup, first) = Setup::start().await;
+    let (address, operator) = (first.http, setup.operator(&first).await);
+    let key = operator.key().await.secret;
+    let stream = setup.begin(stream(address, &key)).await;
+    let second = setup.take_over().await;
+    second.kill().await;
+    check_complete(&stream.end(10).await);
+    let (log, status) = first.wait().await;
+    assert!(status.success(), "{log}");
+    let left = setup.data.path().join("journal.draining-1");
+    std::fs::write(left.join("responses.jsonl"), b"\0\0\0\xff\n{\"id\":").unwrap();
+    std::fs::write(left.join("9999999999.journal"), b"not a journal").unwrap();
+    std::fs::create_dir(setup.data.path().join("journal.damaged-1")).unwrap();
+    let gateway = setup.serve(&[]).await;
+    assert_eq!(setup.draining(), 0);
+    let aside = setup.data.path().join("journal.damaged-2");
+    assert_eq!(std::fs::read(aside.join("9999999999.damaged")).unwrap(), b"not a journal");
+    assert!(gateway.log().contains("journal.damaged-2"), "{}", gateway.log());
+    setup.finish(gateway, 1).await;
 }

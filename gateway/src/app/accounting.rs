@@ -48,7 +48,7 @@ impl Accounting {
         reports: &Reports,
     ) -> Result<Self> {
         let (background, clock) = (&startup.lifecycle.background, &storage.clock);
-        let RecoveredState { journal, snapshot, newest, ending: _ } = recovered;
+        let RecoveredState { journal, snapshot, newest } = recovered;
         let (ledger, recorder) =
             Ledger::new(storage.store.clone(), journal, &snapshot.balances, newest);
         let (recalls, recalled) = mpsc::channel(MAX_WAITING_RECALLS);

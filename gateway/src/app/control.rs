@@ -48,7 +48,7 @@ pub(super) fn start(
         registrations_per_hour: config.registrations_per_hour,
         trial_daily: config.trial_daily,
         operator_token: secrets.operator_token,
-        tasks: lifecycle.request_tasks.clone(),
+        tasks: lifecycle.change_tasks.clone(),
         data_dir: config.data_dir.clone(),
         seal_key: config.seal_key.clone(),
         tls: tls.clone(),

@@ -136,7 +136,7 @@ impl ApiWorkers {
         };
         port.serve(Stop {
             shutdown: lifecycle.shutdown.clone(),
-            handed_over: successor.accepts.clone(),
+            sockets_taken: successor.accepts.clone(),
             draining: lifecycle.draining.clone(),
             drain_delay: config.drain_delay,
             drain: config.drain,

@@ -9,38 +9,58 @@ use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use super::take_over::{DataDirLock, Successor};
-use crate::hand_over::{EndingDir, EndingLock, OpenRequest, OpenRequests};
+use crate::hand_over::{DrainingDir, DrainingLock, OpenRequest, OpenRequests};
 use domain::record::RequestRecord;
 
 /// The time that requests which arrived at the last moment have until they are admitted.
 const ADMISSION_TIME: Duration = Duration::from_millis(200);
 
 /// The requests that this process finishes after another one has replaced it.
-pub(super) struct Ending {
-    dir: EndingDir,
-    _lock: EndingLock,
+struct Draining {
+    dir: DrainingDir,
+    _lock: DrainingLock,
 }
 
-/// Waits until the requests in progress should be handed over: they are `draining`, and the `successor` accounts for
-/// them.
+/// Waits until this process is to be closed for its `successor`, which adopts requests: no others are left than those in
+/// progress (`draining`).
 pub(super) async fn is_due(successor: &Successor, draining: &CancellationToken) {
     successor.adopts.cancelled().await;
     draining.cancelled().await;
     sleep(ADMISSION_TIME).await;
 }
 
-/// Writes what has ended to the store, moves the journal aside with what the next process must know of the requests in
-/// progress, closes the store, and releases the data directory. Their records go to that journal from now on.
-///
-/// # Errors
-/// If the journal cannot be moved, the data directory is kept, and the next process waits until the requests have ended.
-pub(super) async fn hand_over(core: &Core<'_>, lock: DataDirLock) -> Result<Ending, DataDirLock> {
+/// Writes what requests have left, and closes the store. If there are `requests` in progress, they are handed over before,
+/// and finished. Returns the lock of the data directory, unless another process has that directory now.
+pub(super) async fn close(
+    core: &Core<'_>,
+    lock: DataDirLock,
+    requests: Option<impl Future<Output = ()>>,
+) -> Option<DataDirLock> {
+    let mut lock = Some(lock);
+    if let Some(requests) = requests {
+        let (handed_over, ()) = tokio::join!(hand_over(core, &mut lock), requests);
+        if let Some(draining) = handed_over {
+            core.accounting.ledger.record_merged();
+            // A failure was logged, and nothing can be done about it.
+            _ = core.accounting.ledger.flush_journal();
+            drop(draining);
+            return None;
+        }
+    }
+    core.close().await;
+    lock
+}
+
+/// Moves the journal aside with what the next process must know, closes the store, and releases the data directory. The
+/// records of requests go to that journal from now on. If it cannot be moved, the lock is kept, and the next process waits
+/// until the requests have ended.
+async fn hand_over(core: &Core<'_>, lock: &mut Option<DataDirLock>) -> Option<Draining> {
     match leave_requests(core).await {
-        Ok(ending) => {
+        Ok(draining) => {
             core.storage.close().await;
-            tracing::info!(event = "handed_over", dir = %ending.dir.path().display(), "another process serves now; finishing the requests in progress");
-            drop(lock);
-            Ok(ending)
+            tracing::info!(event = "handed_over", dir = %draining.dir.path().display(), "another process serves now; finishing the requests in progress");
+            *lock = None;
+            Some(draining)
         }
         Err(error) => {
             let error: &dyn std::error::Error = &*error;
@@ -49,13 +69,17 @@ pub(super) async fn hand_over(core: &Core<'_>, lock: DataDirLock) -> Result<Endi
                 error,
                 "another process has to wait for the requests in progress"
             );
-            Err(lock)
+            None
         }
     }
 }
 
-async fn leave_requests(core: &Core<'_>) -> Result<Ending> {
-    let (config, ledger) = (core.startup.config, &core.accounting.ledger);
+async fn leave_requests(core: &Core<'_>) -> Result<Draining> {
+    let Core { startup, accounting, history, .. } = core;
+    let (lifecycle, ledger) = (&startup.lifecycle, &accounting.ledger);
+    // Calls of the admin plane have ended, or are refused by the store from now on; changes are completed.
+    lifecycle.change_tasks.close();
+    lifecycle.change_tasks.wait().await;
     let funds = ledger.hand_over();
     let open_request = |record: &RequestRecord| OpenRequest {
         id: record.id.0,
@@ -63,36 +87,22 @@ async fn leave_requests(core: &Core<'_>) -> Result<Ending> {
         key: record.key.to_string(),
         model: record.model.as_ref().map(ToString::to_string),
     };
-    let replays = core.history.replays.iter();
+    let keyed = history.replays.iter().flat_map(|replays| replays.in_progress());
     let open = OpenRequests {
         requests: ledger.under_way(|open| open_request(&open.record)),
-        idempotency: replays.flat_map(|it| it.in_progress()).map(Into::into).collect(),
+        idempotency: keyed.map(Into::into).collect(),
         ..OpenRequests::default()
     };
     let open = open.with_funds(&funds);
     ledger.record_merged();
-    core.startup.lifecycle.background.stop().await;
-    let prepared = EndingDir::prepare(&ledger.journal_path(), &open);
+    lifecycle.background.stop().await;
+    let prepared = DrainingDir::prepare(&ledger.journal_path(), &open);
     let lock = prepared.context("describing the requests in progress")?;
-    let dir = EndingDir::next(&config.data_dir).context("reading the data directory")?;
+    let dir = DrainingDir::next(&startup.config.data_dir).context("reading the data directory")?;
     ledger.move_journal(dir.path()).context("moving the journal")?;
-    Ok(Ending { dir, _lock: lock })
-}
-
-// === impl Ending ===
-
-impl Ending {
-    /// Writes what is left of the requests, which have ended.
-    pub(super) fn finish(self, core: &Core<'_>) {
-        let (ledger, responses) = (&core.accounting.ledger, &core.history.responses);
-        ledger.record_merged();
-        // A failure was logged, and nothing can be done about it.
-        _ = ledger.flush_journal();
-        let responses = responses.as_ref().map(|it| it.unwritten()).unwrap_or_default();
-        if !responses.is_empty()
-            && let Err(error) = self.dir.write_responses(&responses)
-        {
-            tracing::error!(event = "rows_not_written", %error, rows = responses.len(), "cannot write responses; stopping without them");
-        }
+    if let Some(responses) = &history.responses {
+        let file = dir.create_response_file().context("creating the file of responses")?;
+        responses.hand_over(file);
     }
+    Ok(Draining { dir, _lock: lock })
 }

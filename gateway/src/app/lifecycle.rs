@@ -16,6 +16,8 @@ pub(super) struct Lifecycle {
     pub(super) abort: CancellationToken,
     /// The work of requests that may continue after their connections have ended.
     pub(super) request_tasks: TaskTracker,
+    /// Changes by the admin plane.
+    pub(super) change_tasks: TaskTracker,
     /// The tasks that requests need until the last one has ended and its record is written.
     pub(super) background: BackgroundTasks,
 }
@@ -36,6 +38,7 @@ impl Lifecycle {
             draining: CancellationToken::new(),
             abort: CancellationToken::new(),
             request_tasks: TaskTracker::new(),
+            change_tasks: TaskTracker::new(),
             background: BackgroundTasks::default(),
         }
     }

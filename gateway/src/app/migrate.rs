@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::recovery::{recover_journal, store_ended};
+use super::recovery::{recover_ended, recover_journal};
 use super::upgrade;
 use crate::clock::Entropy;
 use crate::config::Migration;
@@ -42,16 +42,14 @@ pub async fn migrate(
         return writeln!(out, "`{}` has {schema}", path.display()).context("writing the result");
     };
     let store = SqliteStore::open(&path)?;
-    let running = store_ended(data_dir, &store, None).await?;
+    let mut recovered = recover_journal(&data_dir.join(JOURNAL), &store).await?;
+    let (ended, draining) = recover_ended(data_dir, &store, &mut recovered).await?;
     ensure!(
-        running.is_empty(),
+        draining.is_empty(),
         "a gateway that was replaced still finishes requests; wait until its process has ended"
     );
-    recover_journal(&data_dir.join(JOURNAL), &store)
-        .await?
-        .commit(&store, None)
-        .await
-        .context("replaying the journal")?;
+    recovered.commit(&store, None).await.context("replaying the journal")?;
+    ended.discard(&store).await?;
     let seal_fingerprint = if data_dir.join(KEY_FILE).exists() {
         let sealer = Sealer::open(data_dir, entropy);
         let sealer =

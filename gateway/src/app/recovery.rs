@@ -11,11 +11,11 @@ use crate::catalogue;
 use crate::config::Config;
 use crate::control::bootstrap::{self, InitialState, Seed};
 use crate::data_dir::JOURNAL;
-use crate::hand_over::EndingDir;
+use crate::hand_over::{DrainingDir, DrainingLock};
 use crate::ledger::journal::{Journal, Recovered};
 use crate::secrets::seal::Sealer;
 use domain::durability::Durability;
-use store::{Allocations, Cursor, Snapshot, Store};
+use store::{Cursor, Snapshot, Store};
 
 /// The accounts, keys and balances from which a gateway continues.
 pub(super) struct RecoveredState {
@@ -25,8 +25,14 @@ pub(super) struct RecoveredState {
     pub(super) snapshot: Snapshot,
     /// The cursor of the newest request record.
     pub(super) newest: Cursor,
+}
+
+/// What a start found and made.
+pub(super) struct Recovery {
+    pub(super) state: RecoveredState,
     /// The directories of replaced processes that still finish their requests.
-    pub(super) ending: Vec<EndingDir>,
+    pub(super) draining: Vec<DrainingDir>,
+    pub(super) secrets: Secrets,
 }
 
 /// The secrets of a gateway itself.
@@ -42,16 +48,11 @@ pub(super) struct Secrets {
 ///
 /// # Errors
 /// The journal, the store or a secret is not usable, or the journal belongs to another store.
-pub(super) async fn recover(
-    startup: &Startup<'_>,
-    storage: &Storage,
-) -> Result<(RecoveredState, Secrets)> {
+pub(super) async fn recover(startup: &Startup<'_>, storage: &Storage) -> Result<Recovery> {
     let Startup { config, entropy, .. } = startup;
     let (store, clock) = (&*storage.store, &*storage.clock);
     let seed = if config.simulator { catalogue::simulated(clock.now()) } else { Seed::default() };
-    let allocations = storage.allocations();
-    let ending = store_ended(&config.data_dir, store, allocations.as_deref()).await?;
-    let journal = replay_journal(config, storage).await?;
+    let (journal, draining) = replay_journal(config, storage).await?;
     if let Some(claims) = &storage.idempotency_claims {
         claims.release_earlier_claims().await.context("releasing claims of idempotency keys")?;
     }
@@ -63,13 +64,15 @@ pub(super) async fn recover(
     }
     let InitialState { snapshot, newest, sealer, operator_token } = prepared?;
     let secrets = Secrets { sealer: Arc::new(sealer), operator_token };
-    Ok((RecoveredState { journal, snapshot, newest, ending }, secrets))
+    Ok(Recovery { state: RecoveredState { journal, snapshot, newest }, draining, secrets })
 }
 
-/// Replays the journal of earlier processes into the store, and begins that of this process.
-async fn replay_journal(config: &Config, storage: &Storage) -> Result<Journal> {
+/// Replays the journals of earlier processes into the store, and begins that of this process. Returns the directories of
+/// processes that still run.
+async fn replay_journal(config: &Config, storage: &Storage) -> Result<(Journal, Vec<DrainingDir>)> {
     let (dir, store) = (&config.data_dir.join(JOURNAL), &*storage.store);
-    let recovered = recover_journal(dir, store).await?;
+    let mut recovered = recover_journal(dir, store).await?;
+    let (ended, draining) = recover_ended(&config.data_dir, store, &mut recovered).await?;
     let opening = || format!("opening the journal in `{}`", dir.display());
     let journal = Journal::create(dir, &recovered).with_context(opening)?;
     let journal = match config.durability {
@@ -79,11 +82,12 @@ async fn replay_journal(config: &Config, storage: &Storage) -> Result<Journal> {
     let allocations = storage.allocations();
     let replayed = recovered.commit(store, allocations.as_deref()).await;
     replayed.context("replaying the journal")?;
+    ended.discard(store).await?;
     if let Some(allocations) = allocations {
         // What an earlier process had; its records are stored now.
         allocations.give_back_all().await.context("giving back shared balances and limits")?;
     }
-    Ok(journal)
+    Ok((journal, draining))
 }
 
 /// Reads what an earlier process left in the journal in `dir`, and checks that it belongs to `store`.
@@ -99,32 +103,48 @@ pub(super) fn read_journal(dir: &Path) -> Result<Recovered> {
     Journal::recover(dir).with_context(|| format!("opening the journal in `{}`", dir.display()))
 }
 
-/// Stores what replaced processes have left in the data directory `data` that have ended, and removes it. Returns the
-/// directories of those that still run.
-pub(super) async fn store_ended(
+/// The directories of replaced processes that have ended, whose journals were read.
+#[derive(Default)]
+pub(super) struct Ended(Vec<(DrainingDir, DrainingLock, bool)>);
+
+/// Reads what replaced processes have left in the data directory `data` that have ended, and adds it to `recovered`. Returns
+/// their directories, and those of processes that still run.
+pub(super) async fn recover_ended(
     data: &Path,
     store: &dyn Store,
-    allocations: Option<&dyn Allocations>,
-) -> Result<Vec<EndingDir>> {
-    let mut running = Vec::new();
-    for dir in EndingDir::find_all(data).context("reading the data directory")? {
-        let path = dir.path().to_owned();
-        let storing =
-            || format!("storing what a replaced gateway has left in `{}`", path.display());
-        let Some(lock) = dir.try_lock().with_context(storing)? else {
-            running.push(dir);
+    recovered: &mut Recovered,
+) -> Result<(Ended, Vec<DrainingDir>)> {
+    let (mut ended, mut draining) = (Ended::default(), Vec::new());
+    for dir in DrainingDir::find_all(data).context("reading the data directory")? {
+        let lock = dir.try_lock();
+        let Some(lock) = lock.with_context(|| format!("locking `{}`", dir.path().display()))?
+        else {
+            draining.push(dir);
             continue;
         };
-        let recovered = recover_journal(&path, store).await?;
-        let has_damage = recovered.has_damage();
-        recovered.commit(store, allocations).await.with_context(storing)?;
-        let responses = dir.read_responses().with_context(storing)?;
-        store.keep_responses(responses, u64::MAX).await.with_context(storing)?;
-        if has_damage {
-            dir.set_aside(lock).with_context(storing)?;
-        } else {
-            dir.remove(lock).with_context(storing)?;
-        }
+        let left = recover_journal(dir.path(), store).await?;
+        let has_damage = left.has_damage();
+        recovered.append(left);
+        ended.0.push((dir, lock, has_damage));
     }
-    Ok(running)
+    Ok((ended, draining))
+}
+
+// === impl Ended ===
+
+impl Ended {
+    /// Stores the responses in the directories, and removes these. Their journals must be in the store.
+    pub(super) async fn discard(self, store: &dyn Store) -> Result<()> {
+        for (dir, lock, has_damage) in self.0 {
+            let storing = || {
+                format!("storing what a replaced gateway has left in `{}`", dir.path().display())
+            };
+            let responses = dir.read_responses().with_context(storing)?;
+            if !responses.is_empty() {
+                store.keep_responses(responses, u64::MAX).await.with_context(storing)?;
+            }
+            dir.discard(&lock, has_damage).with_context(storing)?;
+        }
+        Ok(())
+    }
 }

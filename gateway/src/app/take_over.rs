@@ -16,14 +16,14 @@ use super::lifecycle::Lifecycle;
 use crate::config::{AdminAddress, Config, SettingsSource, StoreConfig};
 use crate::data_dir;
 use crate::listeners::Listeners;
-use crate::take_over::{Offer, OfferSettings, RunningGateway, Taken};
+use crate::take_over::{Offer, OfferSettings, RunningGateway, TakeOver};
 use crate::tls::ServerTls;
 
 /// How often the address of the metrics is tried, and the pause between two attempts.
 const METRICS_ATTEMPTS: u32 = 20;
 const METRICS_PAUSE: Duration = Duration::from_millis(100);
 
-/// What becomes of this process if another one replaces it.
+/// Signals that another process replaces this one.
 #[derive(Clone, Default)]
 pub(super) struct Successor {
     /// Cancelled before the shutdown begins if another process accepts the next connections.
@@ -141,7 +141,9 @@ impl DataDirLock {
                 // Ends with the shutdown, so that the offer does not keep the listening sockets open.
                 lifecycle.background.spawn(|_| async move {
                     let taken = shutdown.run_until_cancelled(offer.taken()).await;
-                    let Some(Taken { connection: taken, adopts_requests }) = taken else { return };
+                    let Some(TakeOver { connection: taken, adopts_requests }) = taken else {
+                        return;
+                    };
                     _ = connection.set(taken);
                     successor.accepts.cancel();
                     if adopts_requests {

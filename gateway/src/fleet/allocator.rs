@@ -48,6 +48,8 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 const QUIET_SCANS: u8 = 3;
 /// The maximum number of pools in a transaction.
 const MAX_BATCH: usize = 1_000;
+/// The maximum number of pools that one transaction locks after a failover, when all gateways do so at once.
+const MAX_SET_BATCH: usize = 100;
 
 /// Moves amounts between the store and the pools in memory.
 pub struct Allocator {
@@ -246,7 +248,7 @@ impl Allocator {
             }
         }
         self.give_back(unused).await;
-        for amounts in used.chunks(MAX_BATCH) {
+        for amounts in used.chunks(MAX_SET_BATCH) {
             let operation = self.next_operation();
             repeat(|| self.store.set_allocated(operation, amounts)).await;
         }

@@ -262,6 +262,9 @@ impl Handler {
         if !self.app.contact.is_recent() {
             return Err(FailedRequest::before_forwarding(open, Refusal::DatabaseUnreachable));
         }
+        if self.app.ledger.is_handed_over() {
+            return Err(FailedRequest::before_forwarding(open, Refusal::ShuttingDown));
+        }
         let endpoint = match target {
             Target::Model(endpoint) => endpoint,
             Target::Local(target) => {

@@ -24,8 +24,8 @@ pub struct Stop {
     /// Stops accepting; requests in progress continue.
     pub shutdown: CancellationToken,
     /// Cancelled before `shutdown` if another process accepts the next connections.
-    pub handed_over: CancellationToken,
-    /// Cancelled when connections without a request have ended, and the rest ends with its requests.
+    pub sockets_taken: CancellationToken,
+    /// Cancelled when connections without a request end, and the rest ends with its requests.
     pub draining: CancellationToken,
     /// How long connections are still accepted while `/readyz` returns 503.
     pub drain_delay: Duration,
@@ -57,7 +57,7 @@ impl Port {
     /// Accepts connections until `stop` is signalled, then waits for requests in progress.
     pub async fn serve(mut self, stop: Stop) {
         stop.shutdown.run_until_cancelled(self.accept()).await;
-        if !stop.handed_over.is_cancelled() {
+        if !stop.sockets_taken.is_cancelled() {
             self.accept_unready(&stop).await;
         }
         let Self { acceptor, workers, running, edge } = self;
@@ -69,9 +69,9 @@ impl Port {
         shutdown.enter(Phase::Grace);
         let grace = GRACE_TIMEOUT.min(stop.drain);
         let mut is_late = timeout(grace, running.wait()).await.is_err();
+        stop.draining.cancel();
         if is_late {
             shutdown.enter(Phase::Draining);
-            stop.draining.cancel();
             is_late = timeout(stop.drain.saturating_sub(grace), running.wait()).await.is_err();
         }
         stop.cut_off.cancel();

@@ -4,7 +4,7 @@
 //! there is. There is no lock: each of the two amounts is an atomic.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::shared_pool::{Correction, LocalPool, Phase, PoolState, Shortages};
@@ -21,6 +21,8 @@ pub(super) struct Balance {
     spendable: AtomicI64,
     /// The part of what is held that is reserved for another process.
     reserved: AtomicI64,
+    /// Whether another process keeps this balance now.
+    is_handed_over: AtomicBool,
     /// The number of requests that wait for money to be released.
     waiting: AtomicUsize,
     /// The spending cap that was set last; zero if there never was one, and for an account.
@@ -48,9 +50,13 @@ pub(super) struct BalanceHold {
     amount: i64,
 }
 
-/// Money that is reserved for another process. Dropping it releases the money.
+/// Money that is reserved for another process. Dropping it releases the money, unless the balance was handed over: the
+/// process that keeps it now reserves the same money.
 #[derive(Debug)]
-pub(super) struct ReservedMoney(BalanceHold);
+pub(super) struct ReservedMoney {
+    balance: Arc<Balance>,
+    amount: i64,
+}
 
 /// How a cost was covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +76,7 @@ impl Balance {
             total: AtomicI64::new(balance.0),
             spendable: AtomicI64::new(balance.0),
             reserved: AtomicI64::new(0),
+            is_handed_over: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             cap: AtomicI64::new(0),
             shared: None,
@@ -183,12 +190,13 @@ impl Balance {
     pub(super) fn reserve(self: &Arc<Self>, amount: Nanos) -> ReservedMoney {
         let amount = take_up_to(&self.spendable, amount.0.max(0));
         add(&self.reserved, amount);
-        ReservedMoney(BalanceHold { balance: self.clone(), amount })
+        ReservedMoney { balance: self.clone(), amount }
     }
 
     /// Reduces the balance to what requests of this process hold and, if they hold something, half of the rest.
     /// Returns the new balance, without what is reserved for other processes; `None` if they hold nothing.
-    pub(super) fn retain_held(&self) -> Option<Nanos> {
+    pub(super) fn reduce_for_hand_over(&self) -> Option<Nanos> {
+        self.is_handed_over.store(true, Ordering::SeqCst);
         let total = || self.total().0 - self.reserved.load(Ordering::Relaxed);
         loop {
             let spendable = self.spendable().0;
@@ -310,25 +318,6 @@ impl BalanceHold {
     }
 }
 
-// === impl ReservedMoney ===
-
-impl ReservedMoney {
-    /// Pays a cost from what is reserved, then from the spendable amount.
-    pub(super) fn pay(&mut self, cost: Nanos) -> Payment {
-        let Self(BalanceHold { balance, amount }) = self;
-        let held = cost.0.clamp(0, *amount);
-        *amount -= held;
-        add(&balance.reserved, -held);
-        balance.settle(held, cost)
-    }
-}
-
-impl Drop for ReservedMoney {
-    fn drop(&mut self) {
-        add(&self.0.balance.reserved, -self.0.amount);
-    }
-}
-
 impl Drop for WaitGuard {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -341,6 +330,30 @@ impl Drop for BalanceHold {
     }
 }
 
+// === impl ReservedMoney ===
+
+impl ReservedMoney {
+    /// Pays a cost from what is reserved, then from the spendable amount.
+    pub(super) fn pay(&mut self, cost: Nanos) -> Payment {
+        let held = cost.0.clamp(0, self.amount);
+        self.amount -= held;
+        add(&self.balance.reserved, -held);
+        self.balance.settle(held, cost)
+    }
+}
+
+impl Drop for ReservedMoney {
+    fn drop(&mut self) {
+        let Self { balance, amount } = self;
+        add(&balance.reserved, -*amount);
+        if balance.is_handed_over.load(Ordering::SeqCst) {
+            add(&balance.total, -*amount);
+        } else {
+            add(&balance.spendable, *amount);
+        }
+    }
+}
+
 fn add(to: &AtomicI64, amount: i64) {
     // The closure always returns `Some`, so the update cannot fail.
     _ = to.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
@@ -348,10 +361,11 @@ fn add(to: &AtomicI64, amount: i64) {
     });
 }
 
-/// Subtracts `amount` if there is as much.
+/// Subtracts `amount` if there is as much. Ordered with the flag of a hand-over: a hold that the hand-over does not see
+/// sees the flag.
 fn take(from: &AtomicI64, amount: i64) -> bool {
     let rest = |before: i64| before.checked_sub(amount).filter(|rest| *rest >= 0);
-    from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_ok()
+    from.fetch_update(Ordering::SeqCst, Ordering::Relaxed, rest).is_ok()
 }
 
 /// Subtracts up to `amount` and returns the subtracted amount.

@@ -114,10 +114,13 @@ impl Balances {
     }
 
     /// Reduces all balances to what requests may still spend that hold something, and returns these.
-    pub(super) fn retain_held(&self) -> RetainedFunds {
+    pub(super) fn reduce_for_hand_over(&self) -> RetainedFunds {
         let (accounts, keys) = (self.accounts.pin(), self.keys.pin());
-        let retained = accounts.iter().filter_map(|(id, it)| Some((*id, it.retain_held()?)));
-        let caps = keys.iter().filter_map(|(origin, it)| Some((origin.clone(), it.retain_held()?)));
+        let retained =
+            accounts.iter().filter_map(|(id, it)| Some((*id, it.reduce_for_hand_over()?)));
+        let caps = keys
+            .iter()
+            .filter_map(|(origin, it)| Some((origin.clone(), it.reduce_for_hand_over()?)));
         RetainedFunds { accounts: retained.collect(), caps: caps.collect() }
     }
 

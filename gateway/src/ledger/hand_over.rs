@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 
 use super::Ledger;
 use super::balance::{Payment, ReservedMoney};
-use super::journal::JournalWriteError;
 use domain::id::{AccountId, KeyId};
+use domain::key::Key;
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 
@@ -21,7 +21,7 @@ use domain::record::RequestRecord;
 pub struct RetainedFunds {
     /// The parts of the balances of accounts.
     pub accounts: Vec<(AccountId, Nanos)>,
-    /// The parts of spending caps, by [`Key::origin`](domain::key::Key::origin).
+    /// The parts of spending caps, by [`Key::origin`].
     pub caps: Vec<(KeyId, Nanos)>,
 }
 
@@ -37,7 +37,7 @@ impl Ledger {
     /// spend the rest of each balance.
     pub fn hand_over(&self) -> RetainedFunds {
         self.is_handed_over.store(true, Ordering::SeqCst);
-        self.balances.retain_held()
+        self.balances.reduce_for_hand_over()
     }
 
     /// Returns whether another process keeps the balances now.
@@ -73,33 +73,32 @@ impl Ledger {
         }
     }
 
-    /// Charges and queues the records of another process, and waits until the journal of this one has them. Each comes
-    /// with the [origin](domain::key::Key::origin) of its key.
-    ///
-    /// # Errors
-    /// The journal cannot be written; the records are kept and written later.
-    pub fn adopt(
-        &self,
-        records: Vec<(RequestRecord, KeyId)>,
-        reserved: &mut Reservation,
-    ) -> Result<(), JournalWriteError> {
-        for (mut record, origin) in records {
-            if let Some(cost) = record.cost.filter(|&cost| cost > Nanos::ZERO) {
-                let Payment { charged, overrun } = match reserved.accounts.get_mut(&record.account)
-                {
-                    Some(reserved) => reserved.pay(cost),
-                    None => self.balances.of_account(record.account).pay(cost),
-                };
-                match reserved.caps.get_mut(&origin) {
-                    Some(reserved) => _ = reserved.pay(charged),
-                    None => self.balances.of_origin(&origin).count(charged),
-                }
-                record.cost = Some(charged);
-                record.overrun = record.overrun + overrun;
+    /// Charges and queues a record of another process. `key` is the key of the request, unless it no longer exists. The
+    /// record is not safe before the store has it ([`find_unwritten`](Self::find_unwritten)).
+    pub fn adopt(&self, mut record: RequestRecord, key: Option<&Key>, reserved: &mut Reservation) {
+        if let Some(cost) = record.cost.filter(|&cost| cost > Nanos::ZERO) {
+            let origin = key.map_or(&record.key, |key| &key.origin);
+            let (of_key, is_capped) =
+                (self.balances.of_origin(origin), key.is_some_and(|key| key.spend_cap.is_some()));
+            let allowed = match reserved.caps.get_mut(origin) {
+                Some(reserved) => reserved.pay(cost).charged,
+                None if is_capped => of_key.pay(cost).charged,
+                None => cost,
+            };
+            let Payment { charged, .. } = match reserved.accounts.get_mut(&record.account) {
+                Some(reserved) => reserved.pay(allowed),
+                None => self.balances.of_account(record.account).pay(allowed),
+            };
+            if is_capped || reserved.caps.contains_key(origin) {
+                // What the account could not pay does not count as spent by the key.
+                of_key.change(allowed + -charged);
+            } else {
+                of_key.count(charged);
             }
-            let position = self.journal.close(&record);
-            self.recorder.send(Box::new(record), position);
+            record.cost = Some(charged);
+            record.overrun = record.overrun + cost + -charged;
         }
-        self.journal.flush()
+        let position = self.journal.close(&record);
+        self.recorder.send(Box::new(record), position);
     }
 }

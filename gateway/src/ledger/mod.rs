@@ -184,6 +184,7 @@ impl Ledger {
             };
             // This fails only if another request takes its hold at the same moment.
             if let Some(held) = funds.hold(plan.amount) {
+                // A hold that was not counted must not be used: the next process may spend the same money.
                 if self.is_handed_over() {
                     return Err(InsufficientFunds::HandedOver);
                 }

@@ -231,11 +231,12 @@ impl LocalPool for LimitPool {
         }
         let mut counts = self.meter.lock();
         let used = counts.used(self.kind, now);
-        let granted = counts.share_mut(self.kind).map_or(0, |share| {
-            share.granted = share.granted.min(used);
-            share.granted
-        });
-        Correction::Set(saturated(granted))
+        let Some(share) = counts.share_mut(self.kind) else { return Correction::GiveBack(0) };
+        let used = share.granted.min(used);
+        match (std::mem::replace(&mut share.granted, used), used) {
+            (granted, 0) => Correction::GiveBack(saturated(granted)),
+            (_, used) => Correction::Set(saturated(used)),
+        }
     }
 
     fn activity(&self, now: Duration) -> u64 {

@@ -28,7 +28,7 @@ use domain::idempotency::{Answered, Claim, ClaimOutcome, IdempotencyDigest};
 use domain::refusal::{Refusal, RequestFault};
 use table::{Role, Table};
 
-pub use table::{InProgress, MAX_ENTRIES, RecordedAnswer};
+pub use table::{KeyedRequest, MAX_ENTRIES, RecordedAnswer};
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const MAX_KEY_BYTES: usize = 255;
@@ -154,21 +154,27 @@ impl Replays {
     }
 
     /// Returns the requests with a key that are in progress.
-    pub fn in_progress(&self) -> Vec<InProgress> {
+    pub fn in_progress(&self) -> Vec<KeyedRequest> {
         self.table().in_progress()
     }
 
-    /// Refuses retries of requests that another process answers, until [`end`](Self::end).
-    pub fn resume(&self, in_progress: &[InProgress]) {
+    /// Refuses retries of requests that another process answers, until [`finish_adopted`](Self::finish_adopted). Returns
+    /// those that had not been answered before.
+    pub fn insert_adopted(&self, requests: Vec<KeyedRequest>) -> Vec<KeyedRequest> {
         let (mut table, now) = (self.table(), self.clock.now());
-        for InProgress { digest, body, request } in in_progress {
-            table.begin(*digest, *body, *request, now);
-            table.stream(*digest);
-        }
+        let mut insert = |KeyedRequest { digest, body, request }: &KeyedRequest| {
+            let is_first = matches!(table.begin(*digest, *body, *request, now), Role::First);
+            if is_first {
+                table.stream(*digest);
+            }
+            is_first
+        };
+        requests.into_iter().filter(|request| insert(request)).collect()
     }
 
-    /// Ends a request that was [resumed](Self::resume). If it was answered completely, retries are still not served.
-    pub fn end(&self, digest: IdempotencyDigest, is_answered: bool) {
+    /// Ends a request that was [inserted](Self::insert_adopted). If it was answered completely, retries are still not
+    /// served.
+    pub fn finish_adopted(&self, digest: IdempotencyDigest, is_answered: bool) {
         let mut table = self.table();
         if is_answered {
             table.answer(digest, None, self.clock.now());

@@ -67,7 +67,7 @@ impl RunningGateway {
         let drain = Duration::from_millis(self.hello.drain_ms);
         tracing::info!(
             drain_ms = drain.as_millis(),
-            "taking over: waiting for the requests of the running gateway"
+            "taking over: waiting until the running gateway releases the data directory"
         );
         // It ends the connection by closing it; an error says the same.
         let ended = timeout(drain.saturating_add(CLOSE_TIMEOUT), self.connection.read_u8()).await;

@@ -105,9 +105,13 @@ fn an_overrun_is_taken_from_the_spendable_amount_and_never_below_zero() {
 fn two_processes_share_what_a_balance_has() {
     // The balance in the process that is replaced, with a request.
     let before = Arc::new(Balance::new(Nanos(100)));
-    assert_eq!(Balance::new(Nanos(7)).retain_held(), None);
+    assert_eq!(Balance::new(Nanos(7)).reduce_for_hand_over(), None);
     let mut held = before.hold(Nanos(20)).unwrap();
-    assert_eq!(before.retain_held(), Some(Nanos(60)), "what is held, and half of the rest");
+    assert_eq!(
+        before.reduce_for_hand_over(),
+        Some(Nanos(60)),
+        "what is held, and half of the rest"
+    );
     assert!(held.grow(Nanos(40)) && !held.grow(Nanos(1)));
     // The same balance in the next process.
     let after = Arc::new(Balance::new(Nanos(100)));
@@ -115,20 +119,27 @@ fn two_processes_share_what_a_balance_has() {
     assert_eq!((after.total(), after.spendable()), (Nanos(100), Nanos(40)));
     // It is replaced, too. What it has reserved is not its own.
     let own = after.hold(Nanos(10)).unwrap();
-    assert_eq!(after.retain_held(), Some(Nanos(25)));
-    drop(own);
-    let paid = held.settle(Nanos(50));
-    assert_eq!(reserved.pay(paid.charged), Payment { charged: Nanos(50), overrun: Nanos::ZERO });
+    assert_eq!(after.reduce_for_hand_over(), Some(Nanos(25)));
+    // The third process reserves what both may spend, and no more becomes spendable here.
+    let last = Arc::new(Balance::new(Nanos(100)));
+    let [mut of_before, mut of_after] = [60, 25].map(|amount| last.reserve(Nanos(amount)));
+    assert_eq!(last.spendable(), Nanos(15));
+    let spendable = after.spendable();
+    assert_eq!(reserved.pay(Nanos(1)).charged, Nanos(1));
     drop(reserved);
-    assert_eq!((after.total(), after.spendable()), (Nanos(35), Nanos(35)));
-    assert_eq!(after.retain_held(), None, "nothing is held or reserved");
-    assert_eq!(after.total(), Nanos::ZERO);
+    assert_eq!((after.spendable(), after.total()), (spendable, Nanos(25)));
+    let [before, after] = [held.settle(Nanos(50)), own.settle(Nanos(99))].map(|paid| paid.charged);
+    assert_eq!((before, after), (Nanos(50), Nanos(25)));
+    assert_eq!(of_before.pay(before), Payment { charged: before, overrun: Nanos::ZERO });
+    assert_eq!(of_after.pay(after), Payment { charged: after, overrun: Nanos::ZERO });
+    drop((of_before, of_after));
+    assert_eq!((last.total(), last.spendable()), (Nanos(25), Nanos(25)));
 }
 
 #[test]
 fn a_balance_below_zero_retains_nothing() {
     let overdrawn = Arc::new(Balance::new(Nanos(-5)));
-    assert_eq!(overdrawn.retain_held(), None);
+    assert_eq!(overdrawn.reduce_for_hand_over(), None);
     assert_eq!(overdrawn.reserve(Nanos(3)).pay(Nanos(2)).charged, Nanos::ZERO);
     assert_eq!(overdrawn.total(), Nanos(-5));
 }

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use domain::id::RequestId;
 use domain::record::RequestRecord;
 pub use entry::Open;
-pub use replay::{AccountCheckError, Recovered};
+pub use replay::{AccountCheckError, Recovered, without_stored};
 use segment::Segment;
 pub use sync::SyncError;
 use sync::Syncer;
@@ -268,8 +268,20 @@ impl Journal {
         let mut state = self.lock();
         std::fs::rename(&state.dir, path)?;
         path.clone_into(&mut state.dir);
-        // Without this, a power cut may undo the move.
-        path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+        // Without this, a power cut may undo the move, after which a start finds the journal where it was.
+        let synced = path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all());
+        if let Err(error) = synced {
+            tracing::warn!(%error, "cannot sync the directory of a moved journal");
+        }
+        Ok(())
+    }
+
+    /// Reads the records of ended requests in `dir`, which another process may be writing. Blocks on IO.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn read_closed(dir: &Path) -> io::Result<Vec<RequestRecord>> {
+        replay::read_closed(dir)
     }
 
     /// Returns the path of the directory.

@@ -186,12 +186,17 @@ impl Recovered {
         Ok(())
     }
 
-    /// Returns the records that `store` does not have. Changes no file.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub async fn into_unstored(self, store: &dyn Store) -> Result<Vec<RequestRecord>, StoreError> {
-        without_stored(store, self.closed.into_iter().chain(self.open).collect()).await
+    /// Returns the records, those of open requests last. Changes no file.
+    pub fn into_records(self) -> Vec<RequestRecord> {
+        self.closed.into_iter().chain(self.open).collect()
+    }
+
+    /// Adds what was left in another journal, so that all requests that ended are charged before those that had not.
+    pub fn append(&mut self, other: Self) {
+        self.closed.extend(other.closed);
+        self.open.extend(other.open);
+        self.read.extend(other.read);
+        self.damaged.extend(other.damaged);
     }
 
     /// Writes everything into `store`, then removes the files. If several gateways share the balances, a request is
@@ -226,8 +231,11 @@ impl Recovered {
     }
 }
 
-/// Returns the records that the store does not have.
-async fn without_stored(
+/// Returns the records that `store` does not have.
+///
+/// # Errors
+/// The store fails.
+pub async fn without_stored(
     store: &dyn Store,
     records: Vec<RequestRecord>,
 ) -> Result<Vec<RequestRecord>, StoreError> {
@@ -247,6 +255,21 @@ async fn commit(store: &dyn Store, mut records: Vec<RequestRecord>) -> Result<()
         records = rest;
     }
     Ok(())
+}
+
+/// Reads the records of closed requests in `dir`. What another process is writing is left out.
+pub(super) fn read_closed(dir: &Path) -> io::Result<Vec<RequestRecord>> {
+    let mut closed = Vec::new();
+    for SegmentFile { path, .. } in segment::find_all(dir)? {
+        let bytes = std::fs::read(path)?;
+        let mut rest = bytes.strip_prefix(&HEADER).unwrap_or_default();
+        while let NextFrame::Entry(bytes) = frame::next(&mut rest) {
+            if let Ok(JournalEntry::Closed(record)) = entry::read(bytes) {
+                closed.push(*record);
+            }
+        }
+    }
+    Ok(closed)
 }
 
 /// Reads the journal in `dir`.

@@ -51,7 +51,7 @@ impl RecordedAnswer {
 
 /// A request with an idempotency key that is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InProgress {
+pub struct KeyedRequest {
     /// The digest of the idempotency key.
     pub digest: IdempotencyDigest,
     /// The digest of its endpoint and body.
@@ -159,10 +159,10 @@ impl Table {
     }
 
     /// Returns the first attempts that are in progress.
-    pub(super) fn in_progress(&self) -> Vec<InProgress> {
+    pub(super) fn in_progress(&self) -> Vec<KeyedRequest> {
         let in_progress = |(digest, entry): (&IdempotencyDigest, &Entry)| match entry.state {
             EntryState::Waiting(_) | EntryState::Streaming => {
-                Some(InProgress { digest: *digest, body: entry.body?, request: entry.id })
+                Some(KeyedRequest { digest: *digest, body: entry.body?, request: entry.id })
             }
             EntryState::Answered(_) => None,
         };
