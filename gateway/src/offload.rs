@@ -56,7 +56,8 @@ struct WakeUps {
     task: AtomicWaker,
 }
 
-/// Resumes the panic of a task in the one that waits for it. Returns if the task was cancelled, as when the runtime ends.
+/// Resumes the panic of a task in the one that waits for it. Returns if the task was cancelled, as when the runtime
+/// ends.
 ///
 /// # Panics
 /// If the task did.
