@@ -47,7 +47,7 @@ mod database_copies;
 pub mod demo;
 pub mod directory;
 mod fair_queue;
-mod fair_slots;
+mod fair_semaphore;
 mod hand_over;
 pub mod journal_barrier;
 pub mod listeners;

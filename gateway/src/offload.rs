@@ -4,16 +4,16 @@
 //! A request is polled there until it is forwarded. It remains part of the task that serves its connection, and its IO
 //! and timers remain those of its worker, which polls it from then on.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use futures_util::future::poll_fn;
+use futures_util::future::{BoxFuture, poll_fn};
 use futures_util::task::AtomicWaker;
+use tokio::task::JoinError;
 use tokio_util::task::TaskTracker;
 
-use crate::fair_slots::FairSlots;
+use crate::fair_semaphore::FairSemaphore;
 use domain::id::AccountId;
 use domain::wire::depth::opening_brackets;
 
@@ -32,15 +32,12 @@ pub fn is_quick(json: &[u8]) -> bool {
         || (json.len() <= MAX_INLINE_BYTES && opening_brackets(json) <= MAX_INLINE_BRACKETS)
 }
 
-/// The threads for large requests. Each request has one only while it is polled; requests that wait for one take turns
-/// between accounts.
+/// Bounds how many requests are polled on blocking threads at once. A request has a permit only while it is polled;
+/// requests that wait for one take turns between accounts.
 pub struct Offload {
-    threads: Arc<FairSlots>,
+    threads: Arc<FairSemaphore>,
     tasks: TaskTracker,
 }
-
-/// Work that is offloaded.
-pub type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The end of the part of a request that is offloaded; shared by the request and what polls it.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +45,7 @@ pub struct OffloadEnd(Arc<AtomicBool>);
 
 /// Work between two polls. Dropping it drops the work on another thread, because that takes long, too.
 struct Parked<T: 'static> {
-    work: Option<Work<T>>,
+    work: Option<BoxFuture<'static, T>>,
     tasks: TaskTracker,
 }
 
@@ -59,16 +56,27 @@ struct WakeUps {
     task: AtomicWaker,
 }
 
+/// Resumes the panic of a task in the one that waits for it. Returns if the task was cancelled, as when the runtime
+/// ends.
+///
+/// # Panics
+/// If the task did.
+pub(crate) fn resume_panic(error: JoinError) {
+    if let Ok(panic) = error.try_into_panic() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
 // === impl Offload ===
 
 impl Offload {
-    /// Creates the threads for large requests: one less than there are workers, so that a core is left, but at least one.
+    /// Creates a bound of one less than the workers, so that a core is left, but at least one.
     pub fn new(workers: usize, tasks: TaskTracker) -> Self {
         // The memory budget of bodies bounds the number of requests that wait.
-        Self { threads: FairSlots::new(workers.saturating_sub(1).max(1), usize::MAX), tasks }
+        Self { threads: FairSemaphore::new(workers.saturating_sub(1).max(1), usize::MAX), tasks }
     }
 
-    /// Runs `work` of a request of `account`, on another thread until `end`.
+    /// Runs `work` of a request of `account` on other threads.
     ///
     /// # Panics
     /// If the work does.
@@ -78,13 +86,28 @@ impl Offload {
     pub async fn run<T: Send + 'static>(
         &self,
         account: AccountId,
+        work: BoxFuture<'static, T>,
+    ) -> T {
+        self.run_until(&OffloadEnd::default(), account, work).await
+    }
+
+    /// Runs `work` of a request of `account`, on other threads until `end`, and on this one from then on.
+    ///
+    /// # Panics
+    /// If the work does.
+    ///
+    /// # Cancel safety
+    /// As of [`run`](Self::run).
+    pub async fn run_until<T: Send + 'static>(
+        &self,
         end: &OffloadEnd,
-        work: Work<T>,
+        account: AccountId,
+        work: BoxFuture<'static, T>,
     ) -> T {
         let mut parked = Parked { work: Some(work), tasks: self.tasks.clone() };
         let wake_ups = Arc::<WakeUps>::default();
         while !end.is_set() {
-            let thread = self.threads.take(Some(account)).await.expect("the queue has no bound");
+            let thread = self.threads.acquire(Some(account)).await.expect("the queue has no bound");
             let mut work = parked.take();
             let waker = Waker::from(wake_ups.clone());
             let polling = self.tasks.spawn_blocking(move || {
@@ -94,11 +117,11 @@ impl Offload {
             });
             let (work, polled) = match polling.await {
                 Ok(polled) => polled,
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => {
+                    resume_panic(error);
                     // The runtime ends, and this task with it.
-                    Err(_) => std::future::pending().await,
-                },
+                    std::future::pending().await
+                }
             };
             if let Poll::Ready(output) = polled {
                 return output;
@@ -128,7 +151,7 @@ impl OffloadEnd {
 // === impl Parked ===
 
 impl<T> Parked<T> {
-    fn take(&mut self) -> Work<T> {
+    fn take(&mut self) -> BoxFuture<'static, T> {
         self.work.take().expect("it is put back after each poll")
     }
 }
@@ -206,9 +229,8 @@ mod tests {
     async fn the_worker_goes_on_while_a_poll_takes_long() {
         let (sender, receiver) = mpsc::channel();
         let work = async move { receiver.recv_timeout(TIMEOUT) };
-        let end = OffloadEnd::default();
         let offload = offload();
-        let running = offload.run(ALICE, &end, Box::pin(work));
+        let running = offload.run(ALICE, Box::pin(work));
         let other = async { sender.send("sent by the worker").unwrap() };
         let (outcome, ()) = tokio::join!(running, other);
         assert_eq!(outcome, Ok("sent by the worker"));
@@ -230,11 +252,11 @@ mod tests {
             (offloaded, same_poll, on_this_thread())
         };
         let offload = offload();
-        let running = offload.run(ALICE, &end, Box::pin(work));
+        let running = offload.run_until(&end, ALICE, Box::pin(work));
         let other = async {
             begins.await.unwrap();
             // The only thread is free.
-            let other = offload.run(BOB, &OffloadEnd::default(), Box::pin(async { 7 })).await;
+            let other = offload.run(BOB, Box::pin(async { 7 })).await;
             wake.send(()).unwrap();
             other
         };
@@ -247,13 +269,13 @@ mod tests {
     #[tokio::test]
     async fn accounts_take_turns() {
         let offload = offload();
-        let thread = offload.threads.try_take().unwrap();
+        let thread = offload.threads.try_acquire().unwrap();
         let (order, orders) = mpsc::channel();
         let run = |account, name| {
             let order = order.clone();
             let work = async move { order.send(name).unwrap() };
             let offload = offload.clone();
-            async move { offload.run(account, &OffloadEnd::default(), Box::pin(work)).await }
+            async move { offload.run(account, Box::pin(work)).await }
         };
         let free = async { drop(thread) };
         tokio::join!(run(ALICE, "a1"), run(ALICE, "a2"), run(ALICE, "a3"), run(BOB, "b1"), free);
@@ -276,9 +298,9 @@ mod tests {
             begun.send(()).unwrap();
             std::future::pending::<()>().await;
         };
-        let (offload, end) = (offload(), OffloadEnd::default());
+        let offload = offload();
         tokio::select! {
-            () = offload.run(ALICE, &end, Box::pin(work)) => unreachable!("it never ends"),
+            () = offload.run(ALICE, Box::pin(work)) => unreachable!("it never ends"),
             _ = begins => {}
         }
         assert_ne!(receiver.recv_timeout(TIMEOUT).unwrap(), on_this_thread());
@@ -286,11 +308,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_reaches_the_request_and_frees_the_thread() {
-        let (offload, end) = (offload(), OffloadEnd::default());
+        let offload = offload();
         let work = Box::pin(async { panic!("in the work") });
-        let running = offload.run::<()>(ALICE, &end, work);
+        let running = offload.run::<()>(ALICE, work);
         let panic = std::panic::AssertUnwindSafe(running).catch_unwind().await.unwrap_err();
         assert_eq!(panic.downcast_ref(), Some(&"in the work"));
-        assert!(offload.threads.try_take().is_some());
+        assert!(offload.threads.try_acquire().is_some());
     }
 }

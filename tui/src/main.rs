@@ -108,7 +108,7 @@ async fn run(args: Options) -> Result<ExitCode> {
                 Ok(kept) => {
                     kept::apply(&mut model, &kept);
                     model.is_mouse_enabled |= kept["mouse"] == true;
-                    if !model.introduced.contains(&model.server) {
+                    if !model.introduced_servers.contains(&model.server) {
                         model.first_steps = FirstSteps::Pending;
                     }
                 }

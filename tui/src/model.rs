@@ -137,8 +137,8 @@ pub struct Model {
     pub is_read_only: bool,
     /// Whether the hint for a new user is shown.
     pub first_steps: FirstSteps,
-    /// The gateways at which that hint was done when the dashboard started.
-    pub introduced: Vec<String>,
+    /// The gateways whose first steps the user had finished when the dashboard started.
+    pub introduced_servers: Vec<String>,
     /// The number of requests that were sent to try models.
     pub trials: u64,
     /// The number of operations that were started.
@@ -271,7 +271,7 @@ impl Model {
             start: None,
             is_read_only: false,
             first_steps: FirstSteps::default(),
-            introduced: Vec::new(),
+            introduced_servers: Vec::new(),
             trials: 0,
             operation_runs: 0,
             trail: Vec::new(),

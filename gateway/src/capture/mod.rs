@@ -19,12 +19,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::Semaphore;
-use tokio::task::JoinError;
+use tokio::sync::Mutex as AsyncMutex;
 
 use self::captured_request::Kept;
 use self::content::Content;
 use crate::memory_budget::MemoryGuard;
+use crate::offload::resume_panic;
 use domain::id::{AccountId, KeyId, RequestId};
 use domain::key::KeyDigest;
 use domain::traced_content::ContentBudget;
@@ -49,7 +49,7 @@ pub struct Captures {
     state: Mutex<State>,
     waiting_content: Arc<ContentBudget>,
     /// Held while the messages of a request are searched for secrets.
-    search: Arc<Semaphore>,
+    search_lock: Arc<AsyncMutex<()>>,
 }
 
 #[derive(Default)]
@@ -70,8 +70,12 @@ pub struct TooManyCapturesError;
 impl Default for Captures {
     fn default() -> Self {
         let waiting_content = ContentBudget::new(MAX_WAITING_CONTENT);
-        let search = Arc::new(Semaphore::new(1));
-        Self { active: AtomicUsize::default(), state: Mutex::default(), waiting_content, search }
+        Self {
+            active: AtomicUsize::default(),
+            state: Mutex::default(),
+            waiting_content,
+            search_lock: Arc::default(),
+        }
     }
 }
 
@@ -133,16 +137,18 @@ impl Captures {
     /// Returns the messages of a captured request so far, without secrets. To remove them takes long; it is done on a
     /// blocking thread, for one request at a time.
     pub async fn messages_of(&self, request: Arc<CapturedRequest>) -> Vec<WireMessage> {
-        let turn = self.search.clone().acquire_owned().await.expect("it is never closed");
+        let guard = self.search_lock.clone().lock_owned().await;
         let searching = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
+            let _guard = guard;
             request.messages()
         });
-        match searching.await.map_err(JoinError::try_into_panic) {
+        match searching.await {
             Ok(messages) => messages,
-            Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            // The runtime ends, and this task with it.
-            Err(Err(_)) => std::future::pending().await,
+            Err(error) => {
+                resume_panic(error);
+                // The runtime ends, and this task with it.
+                std::future::pending().await
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::access::refuse_suspended;
 use super::{Caller, Control, ControlError};
+use crate::offload::resume_panic;
 use domain::ValidationError;
 use domain::audit::{AuditAction, AuditEntry};
 use domain::id::AccountId;
@@ -106,9 +107,9 @@ impl Control {
             let message = "other gateways make changes at the same time; try again";
             Err(ControlError::Busy(message.into()))
         });
-        task.await.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(ControlError::Busy("the gateway is shutting down; try again".into())),
+        task.await.unwrap_or_else(|error| {
+            resume_panic(error);
+            Err(ControlError::Busy("the gateway is shutting down; try again".into()))
         })
     }
 

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::ControlError;
 use crate::clock::Entropy;
+use crate::offload::resume_panic;
 use domain::source::Source;
 
 /// A well-formed hash that no known password matches.
@@ -131,9 +132,9 @@ impl Passwords {
             let _guards = guards;
             work()
         });
-        task.await.map_err(|error| match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => busy(),
+        task.await.map_err(|error| {
+            resume_panic(error);
+            busy()
         })
     }
 }

@@ -28,7 +28,7 @@ pub struct UpstreamChange {
     pub url: Option<String>,
     /// All credentials, in order.
     pub credentials: Option<Vec<NewCredential>>,
-    /// The API dialect.
+    /// The profile of the server.
     pub profile: Option<Profile>,
     /// The deadlines. `None` leaves a deadline unchanged; zero resets it to the default.
     pub deadlines: Deadlines,

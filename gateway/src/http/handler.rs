@@ -19,6 +19,7 @@ use super::body::Reply;
 use super::cors::{self, CorsOrigins};
 use super::error_reply::ErrorReply;
 use super::grpc;
+use super::model_request;
 use super::models;
 use super::receive::BodyReceiver;
 use super::respond;
@@ -28,12 +29,10 @@ use super::target::{LocalTarget, Target, target};
 use crate::broadcast::Broadcast;
 use crate::cancellation::Cancellations;
 use crate::offload;
-use crate::pipeline::answer::Answer;
 use crate::pipeline::authenticate::{Principal, authenticate};
 use crate::pipeline::failed_request::FailedRequest;
 use crate::pipeline::open_request::{Arrival, OpenRequest};
 use crate::pipeline::outcome::{DropOutcome, RequestOutcome};
-use crate::pipeline::serve::{ModelEndpoint, serve};
 use crate::pipeline::{AppState, Fault, admit};
 use domain::id::RequestId;
 use domain::refusal::{Refusal, RequestFault};
@@ -72,6 +71,11 @@ impl EdgeState {
     /// Sets the origins whose pages may use the API; `None` turns CORS off.
     pub fn set_cors(&self, cors: Option<CorsOrigins>) {
         self.cors.store(cors.map(Arc::new));
+    }
+
+    /// Returns what receives request bodies.
+    pub(super) fn bodies(&self) -> &BodyReceiver {
+        &self.bodies
     }
 
     /// Returns the shutdown that requests observe.
@@ -288,30 +292,13 @@ impl Handler {
             Ok(body) => body,
             Err(refusal) => return Err(FailedRequest::before_forwarding(open, refusal)),
         };
+        let (app, edge) = (&self.app, &self.edge);
         let answer = if offload::is_quick(&body) {
-            serve_body(&self.app, &self.edge, principal, endpoint, head, body, open).await
+            model_request::serve_body(app, edge, principal, endpoint, head, body, open).await
         } else {
-            self.serve_large_body(principal, endpoint, head, body, open).await
+            model_request::serve_large_body(app, edge, principal, endpoint, head, body, open).await
         };
         answer.map(respond::answer)
-    }
-
-    /// Serves a request whose body is so large that it would delay the other requests of the worker. Its future is boxed,
-    /// because that of every request would have to hold it.
-    fn serve_large_body<'a>(
-        &'a self,
-        principal: &Principal,
-        endpoint: ModelEndpoint,
-        head: &Parts,
-        body: Bytes,
-        mut open: Box<OpenRequest>,
-    ) -> Pin<Box<impl Future<Output = Result<Answer, Box<FailedRequest>>> + Send + use<'a>>> {
-        let (app, edge) = (self.app.clone(), self.edge.clone());
-        let (principal, head) = (principal.clone(), head.clone());
-        let (account, end) = (principal.account.id, open.begin_offload());
-        let serving =
-            async move { serve_body(&app, &edge, &principal, endpoint, &head, body, open).await };
-        Box::pin(async move { self.app.offload.run(account, &end, Box::pin(serving)).await })
     }
 
     /// Serves a request that needs no upstream.
@@ -342,25 +329,6 @@ impl Handler {
             }
         }
     }
-}
-
-/// Serves a model request whose body has been received.
-async fn serve_body(
-    app: &Arc<AppState>,
-    edge: &EdgeState,
-    principal: &Principal,
-    endpoint: ModelEndpoint,
-    head: &Parts,
-    body: Bytes,
-    open: Box<OpenRequest>,
-) -> Result<Answer, Box<FailedRequest>> {
-    if let Err(refusal) = edge.bodies.check_depth(&body) {
-        return Err(FailedRequest::before_forwarding(open, refusal));
-    }
-    if let Some(capture) = open.capture() {
-        capture.received(&head.method, &head.uri, &head.headers, &body);
-    }
-    serve(app, principal, endpoint, &head.headers, body, open).await
 }
 
 /// Returns what two servers could read differently in a request, so that one behind the other could be made to take a

@@ -14,6 +14,7 @@ pub mod handler;
 mod limits;
 mod lingering_close;
 pub mod listen;
+mod model_request;
 mod models;
 mod protocol_io;
 pub mod receive;

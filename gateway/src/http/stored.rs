@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::body::Reply;
 use super::respond;
 use crate::memory_budget::{MemoryBudget, MemoryGuard};
-use crate::offload::{self, OffloadEnd};
+use crate::offload;
 use crate::pipeline::AppState;
 use crate::state::{State, StateError};
 use domain::id::{AccountId, RequestId};
@@ -95,7 +95,7 @@ pub(super) async fn input_items(
         json_page(&input, &request)?
     } else {
         let paging = Box::pin(async move { json_page(&input, &request) });
-        app.offload.run(account, &OffloadEnd::default(), paging).await?
+        app.offload.run(account, paging).await?
     };
     Ok(respond::json(memory.attach(page)))
 }

@@ -196,11 +196,11 @@ impl ForwardedRequest {
     }
 
     /// Returns the usage known so far of a request that ends with `status`: the upstream's, the count if there was one, or
-    /// none if the request is not charged.
+    /// none if the request is not charged. A cancelled or interrupted request is not sent after this call.
     pub fn known_usage(&self, status: RequestStatus) -> Option<AnswerUsage> {
         let plausible_usage = self.plausible_usage();
         let counted = || self.counted.map(|(counted, _)| plausible_usage.or_counted(&counted));
-        let uncharged = || (!self.is_charged(status)).then(|| Usage::default().into());
+        let uncharged = || (!self.stop_and_check_charge(status)).then(|| Usage::default().into());
         plausible_usage.complete().or_else(counted).or_else(uncharged)
     }
 

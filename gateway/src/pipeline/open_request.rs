@@ -162,7 +162,7 @@ impl OpenRequest {
         self.capture.as_ref()
     }
 
-    /// Returns what ends the part of the request that is offloaded, which it is from now on.
+    /// Marks the request as offloaded. The returned flag ends its offloaded part.
     pub fn begin_offload(&mut self) -> OffloadEnd {
         self.offload_end.get_or_insert_default().clone()
     }

@@ -68,7 +68,7 @@ impl ForwardedRequest {
                 upstream_client.record_implausible_usage(complaint, at, now);
             }
         }
-        let is_charged = self.is_charged(record.status);
+        let is_charged = self.stop_and_check_charge(record.status);
         let has_media = self.coverage.media_tokens() > 0;
         let reported_input = plausible_usage.reported_input().filter(|_| !has_media);
         if let (Some(model), Some(input)) = (&record.model, reported_input) {
@@ -112,10 +112,11 @@ impl ForwardedRequest {
     }
 
     /// Returns whether the request is charged: an upstream answered, or was possibly working on it when the
-    /// client disconnected or the gateway ended the request. A request that has not left by then is not
-    /// charged, and does not leave any more. A failed request, streamed or plain, is charged if the upstream
-    /// produced text, even if the client got an error instead; whether it reported usage does not matter.
-    pub(super) fn is_charged(&self, status: RequestStatus) -> bool {
+    /// client disconnected or the gateway ended the request. A failed request, streamed or plain, is charged if
+    /// the upstream produced text, even if the client got an error instead; whether it reported usage does not
+    /// matter. A cancelled or interrupted request is not sent after this call, and not charged if it was not
+    /// sent before.
+    pub(super) fn stop_and_check_charge(&self, status: RequestStatus) -> bool {
         match status {
             RequestStatus::Rejected => false,
             RequestStatus::Failed => self.output_bytes() > 0,

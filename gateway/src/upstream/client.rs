@@ -131,7 +131,7 @@ impl UpstreamClient {
         &self.upstream.name
     }
 
-    /// The upstream's dialect.
+    /// Returns the profile of the upstream.
     pub fn profile(&self) -> Profile {
         self.upstream.profile
     }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::error::UpstreamError;
 use super::outbound::SendStatus;
 use super::pool::Idle;
-use crate::fair_slots::{self, FairSlots};
+use crate::fair_semaphore::{FairPermit, FairSemaphore};
 use domain::histogram::Histogram;
 use domain::id::{AccountId, UpstreamName};
 use domain::upstream::{ConnectionBound, Upstream};
@@ -29,7 +29,7 @@ pub struct SlotsTable(Mutex<BTreeMap<(UpstreamName, ConnectionBound), Weak<Slots
 
 /// The slots of one upstream.
 pub(super) struct Slots {
-    connections: Arc<FairSlots>,
+    connections: Arc<FairSemaphore>,
     /// The waits that have ended, in seconds.
     waits: Mutex<Histogram>,
     /// The idle connections of each worker.
@@ -47,7 +47,7 @@ pub struct QueueStatus {
 
 /// A slot that is in use. Dropping it passes it to a request that waits, or frees it.
 pub(super) struct Slot {
-    _slot: fair_slots::Slot,
+    _permit: FairPermit,
     /// Keeps the slots in the table while one of them is in use.
     _slots: Arc<Slots>,
 }
@@ -89,7 +89,7 @@ impl SlotsTable {
 impl Slots {
     fn new(bound: ConnectionBound) -> Self {
         let ConnectionBound { max_connections, max_waiting } = bound;
-        let connections = FairSlots::new(max_connections as usize, max_waiting as usize);
+        let connections = FairSemaphore::new(max_connections as usize, max_waiting as usize);
         Self { connections, waits: Mutex::new(Histogram::new(WAITS)), pools: Mutex::default() }
     }
 
@@ -111,21 +111,21 @@ impl Slots {
         max_wait: Duration,
         send_status: &SendStatus,
     ) -> Result<Slot, UpstreamError> {
-        if let Some(slot) = self.connections.try_take() {
-            return Ok(self.slot(slot));
+        if let Some(permit) = self.connections.try_acquire() {
+            return Ok(self.slot(permit));
         }
         let wait = Wait { slots: self, since: Instant::now() };
         // Boxed because it is rare: the future of every request would have to hold it.
-        let waited = Box::pin(timeout(max_wait, self.connections.take(account))).await;
+        let waited = Box::pin(timeout(max_wait, self.connections.acquire(account))).await;
         send_status.set_queued(wait.since.elapsed());
         match waited {
-            Ok(Ok(slot)) => Ok(self.slot(slot)),
+            Ok(Ok(permit)) => Ok(self.slot(permit)),
             Ok(Err(_)) | Err(_) => Err(UpstreamError::Overloaded),
         }
     }
 
-    fn slot(self: &Arc<Self>, slot: fair_slots::Slot) -> Slot {
-        Slot { _slot: slot, _slots: self.clone() }
+    fn slot(self: &Arc<Self>, permit: FairPermit) -> Slot {
+        Slot { _permit: permit, _slots: self.clone() }
     }
 
     fn waits(&self) -> MutexGuard<'_, Histogram> {
@@ -140,7 +140,7 @@ impl Slots {
             pools.iter().filter_map(Weak::upgrade).collect()
         };
         let idle: usize = pools.iter().map(|pool| pool.count()).sum();
-        let mut excess = idle.saturating_sub(self.connections.free());
+        let mut excess = idle.saturating_sub(self.connections.available_permits());
         for pool in pools {
             while excess > 0 && pool.drop_oldest() {
                 excess -= 1;

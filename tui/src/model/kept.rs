@@ -47,7 +47,7 @@ pub fn of(model: &Model) -> Value {
 
 /// Returns the gateways whose first steps are done, the current one last.
 fn introduced(model: &Model) -> Vec<&str> {
-    let mut servers: Vec<_> = model.introduced.iter().map(String::as_str).collect();
+    let mut servers: Vec<_> = model.introduced_servers.iter().map(String::as_str).collect();
     servers.retain(|server| *server != model.server);
     if model.first_steps == FirstSteps::Done {
         servers.push(&model.server);
@@ -64,7 +64,7 @@ pub fn apply(model: &mut Model, kept: &Value) {
     if kept["utc"] == true {
         model.toggle_utc();
     }
-    model.introduced = texts(&kept["introduced"]);
+    model.introduced_servers = texts(&kept["introduced"]);
     if let Some(screen) = kept["screen"].as_str().and_then(Screen::find) {
         model.start = Some(Start { screen, filter: String::new(), is_asked: false });
     }
@@ -178,7 +178,7 @@ mod tests {
         before.data.log.table.order = vec!["model", "cost"];
         before.filters.entry("usage").or_default().remember("status:failed");
         before.filters.entry("usage").or_default().toggle_saved("cost>1");
-        before.introduced = vec!["http://127.0.0.1:2".to_owned()];
+        before.introduced_servers = vec!["http://127.0.0.1:2".to_owned()];
         let kept = of(&before);
         let mut after = model();
         apply(&mut after, &kept);

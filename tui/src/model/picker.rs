@@ -66,8 +66,8 @@ pub fn offers<'a>(form: &Form, data: &'a Data) -> Option<Offers<'a>> {
     let field = form.fields.get(form.current)?;
     let known = field.known?;
     let text = field.input.value();
-    let has_list = known.is_list() && !form.picker.is_filtering && !text.trim().is_empty();
-    if has_list || form.picker.is_taken {
+    let has_values = known.is_list() && !form.picker.is_filtering && !text.trim().is_empty();
+    if has_values || form.picker.is_taken {
         return None;
     }
     let (prefix, word) = match (known.is_list(), form.picker.is_filtering) {

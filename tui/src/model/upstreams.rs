@@ -229,6 +229,9 @@ impl Profile {
     /// All profiles, in the order of the form.
     pub const ALL: [Self; 6] =
         [Self::Generic, Self::OpenAi, Self::Vllm, Self::LlamaCpp, Self::Ollama, Self::SgLang];
+    /// The names of all profiles, in this order.
+    pub const NAMES: &'static [&'static str] =
+        &["generic", "openai", "vllm", "llamacpp", "ollama", "sglang"];
 
     /// Returns the name used by `ctl` and in forms.
     pub fn name(self) -> &'static str {
@@ -292,6 +295,11 @@ impl BreakerState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_form_offers_every_profile() {
+        assert_eq!(Profile::NAMES, Profile::ALL.map(Profile::name));
+    }
 
     /// Regression test: an upstream with one missing credential was shown as one without a key.
     #[test]

@@ -4,13 +4,10 @@ use crate::effect::Effect;
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
-use crate::model::upstreams::Upstream;
+use crate::model::upstreams::{Profile, Upstream};
 use crate::model::{Action, Model};
 
 use super::list;
-
-/// The options for what the server can take.
-const PROFILES: &[&str] = &["generic", "openai", "vllm", "llamacpp", "ollama", "sglang"];
 
 /// Adds an upstream; edits, tests, resets or removes the selected one.
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
@@ -59,21 +56,10 @@ fn form(title: &str, kind: FormKind, name: Field, upstream: &Upstream) -> Form {
     let fields = vec![
         name,
         Field::text("URL", "http://HOST:PORT/v1, or `sim:`", upstream.url.as_str()).required(),
-        Field::choice("profile", PROFILES, upstream.profile.name()),
+        Field::choice("profile", Profile::NAMES, upstream.profile.name()),
         Field::text("key variable", "a variable of the gateway that holds its key", ""),
         Field::text("key file", "or a file on the gateway's host", ""),
         Field::masked("key", "or the key itself, stored sealed"),
     ];
     Form::new(title, kind, fields)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::PROFILES;
-    use crate::model::upstreams::Profile;
-
-    #[test]
-    fn the_form_offers_every_profile() {
-        assert_eq!(PROFILES, Profile::ALL.map(Profile::name));
-    }
 }

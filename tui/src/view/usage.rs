@@ -189,7 +189,7 @@ fn series(model: &Model) -> Vec<(String, u64)> {
     let usage = &model.data.usage;
     let first = usage.sums.value.iter().find_map(|sums| Some(sums.series.first()?.start));
     let label = |start: Timestamp| match usage.range {
-        // The last one has the same time of day.
+        // The first and the last period of a day have the same time of day, so the first one shows its date.
         Range::Day if Some(start) == first => {
             start.to_zoned(model.zone.clone()).strftime("%m-%d %H:%M").to_string()
         }

@@ -28,7 +28,7 @@ pub(super) struct LoadRecord {
     pub(super) tokens_per_second: f64,
     /// Of the requests that ended in the window, as all that follows.
     pub(super) errors_per_minute: f64,
-    /// Those of the errors that the gateway refused before an upstream was called.
+    /// The part of `errors_per_minute` that the gateway refused before it called an upstream.
     pub(super) refusals_per_minute: f64,
     pub(super) cost_usd_per_minute: f64,
     pub(super) p50_ms: Option<f64>,
@@ -46,7 +46,7 @@ pub(super) struct ShareRecord {
     pub(super) name: String,
     pub(super) requests: u64,
     pub(super) errors: u64,
-    /// Those of the errors that the gateway refused before an upstream was called.
+    /// The part of `errors` that the gateway refused before it called an upstream.
     pub(super) refusals: u64,
     pub(super) tokens: u64,
     pub(super) cost_usd: f64,
@@ -202,8 +202,17 @@ impl Record for LoadRecord {
         "upstreams",
         "refusals_per_minute",
     ];
-    /// The fields before the lists.
-    const COLUMNS: &'static [&'static str] = Self::FIELDS.split_at(9).0;
+    const COLUMNS: &'static [&'static str] = &[
+        "sampled_at",
+        "in_flight",
+        "requests_per_second",
+        "tokens_per_second",
+        "errors_per_minute",
+        "cost_usd_per_minute",
+        "p50_ms",
+        "p99_ms",
+        "window_seconds",
+    ];
     const MIN_WIDTHS: &'static [(&'static str, usize)] = &[("sampled_at", 20)];
 }
 

@@ -47,6 +47,7 @@ const AWS_SECRET_CHARS: usize = 40;
 /// The most characters between the name of a secret and its value, which a table may pad, and of each type or function
 /// there.
 const MAX_DELIMITER_CHARS: usize = 64;
+
 /// Returns the secret that begins `text`, perhaps after its name, as the text from its first character and the text after
 /// it; `None` if there is none. `is_boundary` says whether a word may begin here.
 pub(super) fn find(text: &str, is_boundary: bool, search: Search) -> Option<(&str, &str)> {

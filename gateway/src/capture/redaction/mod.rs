@@ -1,8 +1,8 @@
 //! Removes secrets from captured messages and from traced text.
 //!
 //! Bodies are searched as they are, in JSON or percent-encoding: characters may be escaped, also several times over where
-//! JSON contains JSON as a string ([`escapes`]). [`formats`] and [`urls`] know what looks like a secret, [`split`] finds those that a
-//! stream splits over its events, and [`logprobs`] finds the tokens that would give a removed secret away.
+//! JSON contains JSON as a string ([`escapes`]). [`formats`] and [`urls`] know what looks like a secret, [`split`] finds
+//! those that a stream splits over its events, and [`logprobs`] finds the tokens that would give a removed secret away.
 
 mod escapes;
 mod formats;

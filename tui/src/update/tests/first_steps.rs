@@ -62,7 +62,7 @@ fn the_hint_can_be_dismissed() {
     let mut model = newcomer();
     log(&mut model, 0);
     load(&mut model, Loaded::Keys(Vec::new()));
-    model.introduced = vec!["http://127.0.0.1:1".to_owned()];
+    model.introduced_servers = vec!["http://127.0.0.1:1".to_owned()];
     assert_eq!(kept::of(&model)["introduced"], json!(["http://127.0.0.1:1"]), "of another one");
     press(&mut model, KeyCode::Char('H'));
     assert_eq!((step(&model), model.first_steps), (None, FirstSteps::Done));

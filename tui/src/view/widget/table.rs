@@ -125,49 +125,59 @@ impl Table<'_> {
     }
 
     /// Returns the columns; if they need more than `width`, as narrow as the cells of these lines
-    /// allow. Where cells would be truncated beside room that others do not need, columns that grow
-    /// are first as wide as their cells.
+    /// allow.
     fn fitted(&self, lines: &[Vec<Span<'_>>], width: u16) -> Vec<Column> {
         let mut columns = self.columns.to_vec();
         let is_shown = |it: &&Column| !self.state.hidden.contains(it.title);
         let needed = columns.iter().filter(is_shown).map(|it| u32::from(it.min_width) + 1);
         let is_narrow = needed.sum::<u32>() > u32::from(width) + 1;
-        let widest = |index: usize, column: &Column| {
-            let cells = lines.iter().filter_map(|cells| cells.get(index)).map(Span::width);
-            let widest = cells.chain([self.head(column).width()]).max().unwrap_or(0);
-            u16::try_from(widest).unwrap_or(u16::MAX)
-        };
-        for (index, column) in columns.iter_mut().enumerate() {
+        let widest: Vec<_> =
+            (0..columns.len()).map(|index| self.widest_cell(index, lines)).collect();
+        for (column, widest) in columns.iter_mut().zip(&widest) {
             if is_narrow && !column.is_steady {
-                column.min_width = column.min_width.min(widest(index, column));
+                column.min_width = column.min_width.min(*widest);
             }
         }
-        let spans = visible_spans(&columns, self.state, width);
+        self.widen_truncated(&mut columns, &widest, width);
+        columns
+    }
+
+    /// If a column that grows would have truncated cells, divides the room that no column needs between those
+    /// that grow, each up to its widest cell.
+    fn widen_truncated(&self, columns: &mut [Column], widest: &[u16], width: u16) {
+        let spans = visible_spans(columns, self.state, width);
         let is_truncated = |(index, column): (usize, &Column)| {
             let width = spans[index].map(|(_, width)| width);
             let width = width.filter(|_| column.grow > 0 && !column.is_steady);
-            width.is_some_and(|width| width < widest(index, column))
+            width.is_some_and(|width| width < widest[index])
         };
-        if columns.iter().enumerate().any(is_truncated) {
-            let shown = columns.iter().zip(&spans).filter(|(_, span)| span.is_some());
-            let used: u32 = shown.map(|(column, _)| u32::from(column.min_width) + 1).sum();
-            let spare = (u32::from(width) + 1).saturating_sub(used);
-            let mut spare = u16::try_from(spare).unwrap_or(u16::MAX);
-            let growing = columns.iter().enumerate().filter(|(_, column)| column.grow > 0);
-            let mut missing: Vec<_> = growing
-                .filter(|(index, _)| spans[*index].is_some())
-                .map(|(index, it)| (widest(index, it).saturating_sub(it.min_width), index))
-                .collect();
-            // Those that need little get it, the others an equal part of the rest.
-            missing.sort_unstable();
-            let counts = (1..=missing.len()).rev().filter_map(|count| u16::try_from(count).ok());
-            for (count, (needed, index)) in counts.zip(missing) {
-                let more = needed.min(spare / count);
-                columns[index].min_width += more;
-                spare -= more;
-            }
+        if !columns.iter().enumerate().any(is_truncated) {
+            return;
         }
-        columns
+        let shown = columns.iter().zip(&spans).filter(|(_, span)| span.is_some());
+        let used: u32 = shown.map(|(column, _)| u32::from(column.min_width) + 1).sum();
+        let spare = (u32::from(width) + 1).saturating_sub(used);
+        let mut spare = u16::try_from(spare).unwrap_or(u16::MAX);
+        let growing = columns.iter().enumerate().filter(|(_, column)| column.grow > 0);
+        let mut missing: Vec<_> = growing
+            .filter(|(index, _)| spans[*index].is_some())
+            .map(|(index, column)| (widest[index].saturating_sub(column.min_width), index))
+            .collect();
+        // Those that need little get it, the others an equal part of the rest.
+        missing.sort_unstable();
+        let counts = (1..=missing.len()).rev().filter_map(|count| u16::try_from(count).ok());
+        for (count, (needed, index)) in counts.zip(missing) {
+            let more = needed.min(spare / count);
+            columns[index].min_width += more;
+            spare -= more;
+        }
+    }
+
+    /// Returns the width of the widest cell of a column, its header included.
+    fn widest_cell(&self, index: usize, lines: &[Vec<Span<'_>>]) -> u16 {
+        let cells = lines.iter().filter_map(|cells| cells.get(index)).map(Span::width);
+        let widest = cells.chain([self.head(&self.columns[index]).width()]).max().unwrap_or(0);
+        u16::try_from(widest).unwrap_or(u16::MAX)
     }
 
     /// Draws a sign at the left of each marked row. `area` is that of the table.

@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 use std::io::Read;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::requests::check_summary;
-use super::{ALICE, BOB, at};
+use super::{ALICE, BOB, at, batch};
 use crate::{Cursor, RequestFilter, RetentionCutoff, Store, StoreError, TimeUnit};
+use domain::id::KeyId;
 use domain::ledger::EntryKind;
 use domain::money::Nanos;
 use domain::record::RequestRecord;
@@ -17,6 +19,7 @@ pub(super) async fn run(store: &dyn Store) {
     ledger_is_consistent(store).await;
     old_records_are_deleted_in_steps_and_sums_stay(store).await;
     ledger_is_consistent(store).await;
+    hours_and_days_before_1970_are_rounded_down(store).await;
 
     assert_eq!(store.check_integrity(at(5_000)).await.unwrap(), [""; 0]);
     if let Err(error) = store.check_copyable() {
@@ -143,5 +146,24 @@ async fn hours_with_deleted_records_are_not_divided(store: &dyn Store, records: 
             let counted: Vec<_> = counted.into_iter().filter(|it| it.account == ALICE).collect();
             check_summary(store, &RequestFilter { account: Some(ALICE), ..filter }, &counted).await;
         }
+    }
+}
+
+/// Records of clocks that were wrong.
+async fn hours_and_days_before_1970_are_rounded_down(store: &dyn Store) {
+    let before = |hours| Timestamp::UNIX_EPOCH - SignedDuration::from_hours(hours);
+    let mut records = batch(7_000..7_004);
+    for (record, hours) in records.iter_mut().zip([50, 25, 24, 1]) {
+        record.account = ALICE;
+        record.key = KeyId::new("a1");
+        record.started_at = before(hours) + SignedDuration::from_mins(30);
+    }
+    store.commit(Arc::new(records.clone())).await.unwrap();
+    ledger_is_consistent(store).await;
+    for since in [None, Some(before(30)), Some(before(24))] {
+        let until = Some(Timestamp::UNIX_EPOCH);
+        let filter = RequestFilter { since, until, ..RequestFilter::default() };
+        let expected = records.iter().filter(|it| since.is_none_or(|since| it.started_at >= since));
+        check_summary(store, &filter, &expected.cloned().collect::<Vec<_>>()).await;
     }
 }

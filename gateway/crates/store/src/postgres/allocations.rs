@@ -28,11 +28,13 @@ use domain::node::NodeId;
 /// limit per minute: a minute, and some seconds of tolerance.
 const MINUTE_SECONDS: i64 = 65;
 
-/// How amounts change the allocations of this gateway.
-#[derive(Clone, Copy)]
-enum PartChange {
-    Subtract,
-    Replace,
+/// What is done with amounts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AllocationChange {
+    /// They are subtracted from the allocations of this gateway.
+    GiveBack,
+    /// The allocations of this gateway become these amounts.
+    Set,
 }
 
 #[async_trait]
@@ -48,7 +50,7 @@ impl Allocations for PostgresStore {
             if let Some(answer) = operations::find(&tx, self.epoch, operation).await? {
                 return operations::decode(&answer);
             }
-            let found = self.grant_parts(&tx, requests).await?;
+            let found = self.grant_allocations(&tx, requests).await?;
             operations::record(&tx, self.epoch, operation, &operations::encode(&found)).await?;
             tx.commit().await?;
             Ok(found)
@@ -58,7 +60,7 @@ impl Allocations for PostgresStore {
     }
 
     async fn give_back(&self, operation: u64, amounts: &[(Pool, i64)]) -> Result<(), StoreError> {
-        self.change_parts(operation, amounts, PartChange::Subtract).await
+        self.change_allocations(operation, amounts, AllocationChange::GiveBack).await
     }
 
     async fn set_allocated(
@@ -66,7 +68,7 @@ impl Allocations for PostgresStore {
         operation: u64,
         amounts: &[(Pool, i64)],
     ) -> Result<(), StoreError> {
-        self.change_parts(operation, amounts, PartChange::Replace).await
+        self.change_allocations(operation, amounts, AllocationChange::Set).await
     }
 
     async fn give_back_all(&self) -> Result<(), StoreError> {
@@ -117,7 +119,7 @@ impl Allocations for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn grant_parts(
+    async fn grant_allocations(
         &self,
         tx: &Transaction<'_>,
         requests: &[AllocationRequest],
@@ -143,17 +145,17 @@ impl PostgresStore {
     }
 
     /// Executes an operation without an answer, unless it was executed already.
-    async fn change_parts(
+    async fn change_allocations(
         &self,
         operation: u64,
         amounts: &[(Pool, i64)],
-        change: PartChange,
+        change: AllocationChange,
     ) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
         let outcome = timeout(OPERATION_LIMIT, async {
             let tx = connection.begin(self.epoch).await?;
             if operations::find(&tx, self.epoch, operation).await?.is_none() {
-                self.write_parts(&tx, amounts, change).await?;
+                self.write_allocations(&tx, amounts, change).await?;
                 operations::record(&tx, self.epoch, operation, "").await?;
                 tx.commit().await?;
             }
@@ -163,18 +165,22 @@ impl PostgresStore {
         connection.check_time(outcome)
     }
 
-    async fn write_parts(
+    async fn write_allocations(
         &self,
         tx: &Transaction<'_>,
         amounts: &[(Pool, i64)],
-        change: PartChange,
+        change: AllocationChange,
     ) -> Result<(), StoreError> {
         let mut rows: Vec<_> =
             amounts.iter().map(|(pool, amount)| (PoolRow::of(pool), *amount)).collect();
         rows.sort_unstable();
         let pools: Vec<_> = rows.iter().map(|(row, _)| row).collect();
+        if change == AllocationChange::Set {
+            // An amount can grow, so no other gateway may compute what is available meanwhile.
+            pools::lock(tx, &pools).await?;
+        }
         let sql = match change {
-            PartChange::Subtract => {
+            AllocationChange::GiveBack => {
                 "UPDATE allocations AS stored \
                 SET amount = greatest(stored.amount - returned.amount, 0) \
                 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \
@@ -183,9 +189,7 @@ impl PostgresStore {
                 = (returned.kind, returned.subject, returned.month) \
                 AND stored.node = $5 AND stored.epoch = $6"
             }
-            PartChange::Replace => {
-                // An amount can grow, so no other gateway may compute what is available meanwhile.
-                pools::lock(tx, &pools).await?;
+            AllocationChange::Set => {
                 "INSERT INTO allocations (kind, subject, month, node, epoch, amount) \
                 SELECT kind, subject, month, $5, $6, amount \
                 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) \

@@ -32,8 +32,8 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    /// Connects to an empty database, creates its schema if necessary, and marks it. `days` are those of the request log, which gets
-    /// partitions for them.
+    /// Connects to an empty database, creates its schema if necessary, and marks it. `days` are those of the request
+    /// log, which gets partitions for them.
     ///
     /// # Errors
     /// [`StoreError::Unopened`] if the server cannot be reached or refuses, if the database is not
@@ -73,7 +73,7 @@ impl Import {
         )
         .await
         .map_err(cause)?;
-        partitions::divide_empty(&tx, days).await.map_err(cause)?;
+        partitions::create_for_days(&tx, days).await.map_err(cause)?;
         tx.commit().await.map_err(cause)?;
         drop(connection);
         Ok(Self { pool })

@@ -81,14 +81,14 @@ pub(super) async fn prepare(
     tx.commit().await
 }
 
-/// Divides the empty log by the days of the records that it will receive. The partition of all earlier days ends at the
-/// first one; days in between have no partition.
-pub(super) async fn divide_empty(
+/// Creates the partitions of an empty log for the days of the records that it will receive. The partition of all
+/// earlier days ends at the first one; days in between have no partition.
+pub(super) async fn create_for_days(
     tx: &Transaction<'_>,
     days: &BTreeSet<i64>,
 ) -> Result<(), StoreError> {
-    let divided = divide(days);
-    let Some((first, _)) = divided.first() else { return Ok(()) };
+    let ranges = partition_ranges(days);
+    let Some((first, _)) = ranges.first() else { return Ok(()) };
     for partition in list(tx).await? {
         if partition.end.is_some() {
             tx.execute_batch(&format!("DROP TABLE {}", partition.name)).await?;
@@ -99,7 +99,7 @@ pub(super) async fn divide_empty(
         FOR VALUES FROM (MINVALUE) TO ({first})"
     ))
     .await?;
-    for (first, end) in divided {
+    for (first, end) in ranges {
         attach(tx, first, end).await?;
     }
     Ok(())
@@ -270,18 +270,18 @@ fn missing_days(
     missing
 }
 
-/// Returns the ranges of days of partitions for records of these days, without their ends. They are no longer than those
-/// that are made for new records while so many days are kept, so that they are dropped as a whole, too.
-pub(super) fn divide(days: &BTreeSet<i64>) -> Vec<(i64, i64)> {
+/// Returns half-open ranges of days, one for each partition, that contain `days`. They are no longer than those that
+/// are made for new records while so many days are kept, so that they are dropped as a whole, too.
+pub(super) fn partition_ranges(days: &BTreeSet<i64>) -> Vec<(i64, i64)> {
     let length = (i64::try_from(days.len()).unwrap_or(i64::MAX) / KEPT_PARTITIONS).max(1);
-    let mut divided = Vec::<(i64, i64)>::new();
+    let mut ranges = Vec::<(i64, i64)>::new();
     // Days before 1970 are those of clocks that were wrong; they stay in the partition of all earlier days.
     for day in days.range(0..) {
-        if divided.last().is_none_or(|(_, end)| day >= end) {
-            divided.push((*day, day.saturating_add(length)));
+        if ranges.last().is_none_or(|(_, end)| day >= end) {
+            ranges.push((*day, day.saturating_add(length)));
         }
     }
-    divided
+    ranges
 }
 
 /// Returns the number of days of a partition that is made: one, unless more than [`KEPT_PARTITIONS`] days are kept.

@@ -57,7 +57,8 @@ pub(super) async fn summarize(
             "SELECT account, key, model, {} AS time, status, requests, input, cached, output, \
                 reasoning, cost FROM request_sums",
             match by {
-                TimeUnit::Day => "hour / 24",
+                // Rounded down, also before 1970.
+                TimeUnit::Day => "floor(hour / 24.0)::bigint",
                 TimeUnit::Hour | TimeUnit::Minute => "hour",
             },
         );

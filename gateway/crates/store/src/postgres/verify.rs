@@ -152,7 +152,8 @@ async fn check_charges_without_record(
     .await
 }
 
-/// Compares the sums by hour with the records, and those by day with those by hour.
+/// Compares the sums by hour with the records, and those by day with those by hour. Times are rounded down, also before
+/// 1970.
 async fn check_sums(
     tx: &Transaction<'_>,
     report: &mut VerificationReport,
@@ -161,8 +162,8 @@ async fn check_sums(
         "request_sums",
         "hour",
         &[
-            "SELECT account, started_at / 3600000000, key, model, status, coalesce(count, 1), \
-            coalesce(input, 0), coalesce(cached, 0), coalesce(output, 0), coalesce(reasoning, 0), \
+            "SELECT account, floor(started_at / 3600000000.0)::bigint, key, model, status, \
+            coalesce(count, 1), coalesce(input, 0), coalesce(cached, 0), coalesce(output, 0), coalesce(reasoning, 0), \
             coalesce(cost, 0) FROM requests",
             "SELECT account, hour, key, model, status, requests, input, cached, output, reasoning, \
             cost FROM deleted_sums",
@@ -176,8 +177,8 @@ async fn check_sums(
     let days = differing_sums(
         "key_days",
         "day",
-        &["SELECT account, hour / 24, key, model, status, requests, input, cached, output, \
-            reasoning, cost FROM request_sums"],
+        &["SELECT account, floor(hour / 24.0)::bigint, key, model, status, requests, input, \
+            cached, output, reasoning, cost FROM request_sums"],
     );
     add_rows(tx, &days, &[], report, |row, report| {
         report.add(Difference::KeySums { day: start(row, DAY)? });

@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 use super::{Database, NodeId, batch};
 use crate::postgres::commit::{self, Repetition};
 use crate::postgres::migrations::STEPS;
-use crate::postgres::partitions::{LOCK_TIMEOUT, divide, drop_old, prepare};
+use crate::postgres::partitions::{LOCK_TIMEOUT, drop_old, partition_ranges, prepare};
 use crate::postgres::transaction::Connection;
 use crate::postgres::{PostgresAddress, PostgresStore, create_pool};
 use crate::summary::{DAY, day_of};
@@ -300,20 +300,20 @@ async fn partitions_are_long_if_many_days_are_kept() {
 
 #[test]
 fn copied_days_get_a_bounded_number_of_partitions() {
-    let divided = |days: &[i64]| divide(&days.iter().copied().collect());
-    assert_eq!(divided(&[]), []);
-    assert_eq!(divided(&[-1]), []);
+    let ranges = |days: &[i64]| partition_ranges(&days.iter().copied().collect());
+    assert_eq!(ranges(&[]), []);
+    assert_eq!(ranges(&[-1]), []);
     assert_eq!(
-        divided(&[-700, 20_003, 20_000, 20_001]),
+        ranges(&[-700, 20_003, 20_000, 20_001]),
         [(20_000, 20_001), (20_001, 20_002), (20_003, 20_004)]
     );
     let quarter: Vec<_> = (20_000..20_092).chain([1_000_000]).collect();
-    let parts = divided(&quarter);
+    let parts = ranges(&quarter);
     assert_eq!(parts.len(), 47);
     assert!(parts.iter().all(|(first, end)| end - first == 2));
     assert!(parts.is_sorted_by(|(_, end), (first, _)| end <= first));
     let years: Vec<_> = (10_000..20_000).collect();
-    assert!((32..64).contains(&divided(&years).len()));
+    assert!((32..64).contains(&ranges(&years).len()));
 }
 
 /// A database that was upgraded from the schema of earlier versions.
