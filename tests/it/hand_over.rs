@@ -199,12 +199,13 @@ async fn three_gateways_together_spend_no_more_than_the_balance_and_the_cap() {
     }
     // Each holds more than before, up to what the balance pays for.
     let mut streams: Vec<_> = streams.into_iter().chain([other]).collect();
-    for stream in &mut streams {
-        let text = format!(
-            r#"data: {{"choices":[{{"index":0,"delta":{{"content":"{}"}}}}]}}"#,
-            "word ".repeat(9_000)
-        );
-        stream.call.try_send(chunk(&format!("{text}\n\n"))).await;
+    let words = "word ".repeat(50);
+    let piece = format!(r#"data: {{"choices":[{{"index":0,"delta":{{"content":"{words}"}}}}]}}"#);
+    for _ in 0..100 {
+        for stream in &mut streams {
+            // Until the gateway cuts the stream.
+            stream.call.try_send(chunk(&format!("{piece}\n\n"))).await;
+        }
     }
     for stream in streams {
         stream.try_end(1_000_000).await;
