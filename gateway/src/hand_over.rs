@@ -6,7 +6,6 @@
 //! also if the process was killed: the one that replaced it, or a later start.
 
 mod open_requests;
-mod responses;
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -15,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::open_requests::{OpenRequest, OpenRequests};
-pub(crate) use self::responses::ResponseFile;
+use crate::state::ResponseFile;
 use domain::response::StoredResponse;
 
 /// The names of the directories are this and a number.
@@ -114,7 +113,7 @@ impl DrainingDir {
     /// # Errors
     /// The file cannot be read.
     pub(crate) fn read_responses(&self) -> io::Result<Vec<StoredResponse>> {
-        responses::read(&self.0.join(RESPONSES))
+        ResponseFile::read(&self.0.join(RESPONSES))
     }
 
     /// Removes the directory, whose content was stored. If a part of its journal `has_damage`, it is moved aside instead.

@@ -4,6 +4,7 @@
 //! continue at once. Those of other gateways are not in memory: what is not found there is looked up again for a
 //! moment ([`WriteDelay`]).
 
+mod response_file;
 #[cfg(test)]
 mod tests;
 mod write_delay;
@@ -20,13 +21,13 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::hand_over::ResponseFile;
 use crate::retention::RetentionSettings;
 use crate::write_behind::WriteBehind;
 use domain::id::{AccountId, RequestId};
 use domain::response::{FoundItems, StoredResponse, Turn, item_id};
 use store::{Store, StoreError};
 
+pub(crate) use response_file::ResponseFile;
 pub use write_delay::WriteDelay;
 
 /// The bytes that may wait to be written. Beyond this, requests that store their response are refused.

@@ -1,4 +1,4 @@
-//! Responses that could not be stored, as lines of JSON.
+//! Responses for the process that has the store now, as lines of JSON.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -38,7 +38,7 @@ impl ResponseFile {
     ///
     /// # Errors
     /// It cannot be created.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         Ok(Self(Mutex::new(file)))
     }
@@ -52,30 +52,30 @@ impl ResponseFile {
         line.push(b'\n');
         self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
     }
-}
 
-/// Reads all responses from the file at `path`, if there is one. A partial last line, which is being written or of a
-/// process that was killed, is left out, and so are lines that are damaged.
-///
-/// # Errors
-/// The file cannot be read.
-pub(super) fn read(path: &Path) -> io::Result<Vec<StoredResponse>> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let mut responses = HashMap::new();
-    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-        match serde_json::from_slice::<ResponseLine>(line) {
-            Ok(line) => _ = responses.insert(line.id, StoredResponse::from(line)),
-            Err(_) if !line.ends_with(b"\n") => {}
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "a stored response is damaged, and left out");
+    /// Reads all responses from the file at `path`, if there is one. A partial last line, which is being written or of a
+    /// process that was killed, is left out, and so are lines that are damaged.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn read(path: &Path) -> io::Result<Vec<StoredResponse>> {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut responses = HashMap::new();
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            match serde_json::from_slice::<ResponseLine>(line) {
+                Ok(line) => _ = responses.insert(line.id, StoredResponse::from(line)),
+                Err(_) if !line.ends_with(b"\n") => {}
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "a stored response is damaged, and left out");
+                }
             }
         }
+        Ok(responses.into_values().collect())
     }
-    Ok(responses.into_values().collect())
 }
 
 // === impl ResponseLine ===
