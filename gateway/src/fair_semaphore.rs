@@ -54,19 +54,37 @@ impl FairSemaphore {
         self: &Arc<Self>,
         account: Option<AccountId>,
     ) -> Result<FairPermit, QueueFullError> {
-        let (ticket, receiver) = {
+        self.enqueue(account)?.await
+    }
+
+    /// Takes a place in the queue for a request of `account`. Returns the wait for a permit, which fails if the place has
+    /// to be left.
+    ///
+    /// # Errors
+    /// There is no place.
+    pub(crate) fn enqueue(
+        self: &Arc<Self>,
+        account: Option<AccountId>,
+    ) -> Result<impl Future<Output = Result<FairPermit, QueueFullError>> + Send, QueueFullError>
+    {
+        let (sender, receiver) = oneshot::channel();
+        let place = {
             let mut state = self.state();
             if state.try_acquire() {
-                return Ok(FairPermit(self.clone()));
+                // The receiver is not gone.
+                _ = sender.send(FairPermit(self.clone()));
+                None
+            } else {
+                // A request that loses its place to this one sees that its sender is dropped.
+                let pushed = state.queue.push(account, sender);
+                let Pushed { ticket, displaced: _ } = pushed.map_err(|_| QueueFullError)?;
+                Some(WaitingPlace { semaphore: self, account, ticket })
             }
-            let (sender, receiver) = oneshot::channel();
-            // A request that loses its place to this one sees that its sender is dropped.
-            let pushed = state.queue.push(account, sender);
-            let Pushed { ticket, displaced: _ } = pushed.map_err(|_| QueueFullError)?;
-            (ticket, receiver)
         };
-        let _place = WaitingPlace { semaphore: self, account, ticket };
-        receiver.await.map_err(|_| QueueFullError)
+        Ok(async move {
+            let _place = place;
+            receiver.await.map_err(|_| QueueFullError)
+        })
     }
 
     /// Returns the number of permits that are available.

@@ -108,14 +108,14 @@ impl Offload {
         let wake_ups = Arc::<WakeUps>::default();
         while !end.is_set() {
             let thread = self.threads.acquire(Some(account)).await.expect("the queue has no bound");
-            let mut work = parked.take();
             let waker = Waker::from(wake_ups.clone());
+            // If this future is dropped meanwhile, whoever drops the result of the poll drops `parked` with it.
             let polling = self.tasks.spawn_blocking(move || {
-                let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+                let polled = parked.poll(&mut Context::from_waker(&waker));
                 drop(thread);
-                (work, polled)
+                (parked, polled)
             });
-            let (work, polled) = match polling.await {
+            let (polled_work, polled) = match polling.await {
                 Ok(polled) => polled,
                 Err(error) => {
                     resume_panic(error);
@@ -123,10 +123,11 @@ impl Offload {
                     std::future::pending().await
                 }
             };
+            parked = polled_work;
             if let Poll::Ready(output) = polled {
+                drop(parked.take());
                 return output;
             }
-            parked.work = Some(work);
             if !end.is_set() {
                 wake_ups.next().await;
             }
@@ -151,8 +152,12 @@ impl OffloadEnd {
 // === impl Parked ===
 
 impl<T> Parked<T> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<T> {
+        self.work.as_mut().expect("it is taken at last").as_mut().poll(context)
+    }
+
     fn take(&mut self) -> BoxFuture<'static, T> {
-        self.work.take().expect("it is put back after each poll")
+        self.work.take().expect("it is taken once")
     }
 }
 

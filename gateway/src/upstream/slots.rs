@@ -114,9 +114,10 @@ impl Slots {
         if let Some(permit) = self.connections.try_acquire() {
             return Ok(self.slot(permit));
         }
+        let waiting = self.connections.enqueue(account).map_err(|_| UpstreamError::Overloaded)?;
         let wait = Wait { slots: self, since: Instant::now() };
         // Boxed because it is rare: the future of every request would have to hold it.
-        let waited = Box::pin(timeout(max_wait, self.connections.acquire(account))).await;
+        let waited = Box::pin(timeout(max_wait, waiting)).await;
         send_status.set_queued(wait.since.elapsed());
         match waited {
             Ok(Ok(permit)) => Ok(self.slot(permit)),
