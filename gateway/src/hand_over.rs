@@ -1,9 +1,9 @@
 //! What a replaced process leaves in the data directory while it finishes its requests.
 //!
 //! A process that another one replaces (`gateway serve --take-over`) moves its journal aside as `journal.draining-N`, with
-//! what the other one must know of its requests ([`OpenRequests`]). Then it closes the store and goes on writing that
-//! journal. The directory is locked for as long as the process runs. Whoever gets the lock afterwards stores the records,
-//! also if the process was killed: the one that replaced it, or a later start.
+//! what the other one must know of its requests ([`OpenRequests`]). Then it closes the store and continues to write that
+//! journal. The directory is locked while the process runs. The process that acquires the lock afterwards stores what is
+//! left, also if the first one was killed: its successor, or a later start.
 
 mod open_requests;
 
@@ -64,11 +64,15 @@ impl DrainingDir {
         &self.0
     }
 
-    /// Prepares the `journal` of this process, which is then moved here: writes `open` into it, and locks it.
+    /// Prepares the `journal` of this process, which is then moved: locks it, writes `open` into it, and creates the file of
+    /// responses that the process cannot store any more.
     ///
     /// # Errors
     /// A file cannot be written or locked.
-    pub(crate) fn prepare(journal: &Path, open: &OpenRequests) -> io::Result<DrainingLock> {
+    pub(crate) fn prepare(
+        journal: &Path,
+        open: &OpenRequests,
+    ) -> io::Result<(DrainingLock, ResponseFile)> {
         let lock = open_lock(journal)?;
         lock.try_lock().map_err(io::Error::from)?;
         let mut options = OpenOptions::new();
@@ -76,7 +80,7 @@ impl DrainingDir {
         let mut file = options.open(journal.join(OPEN_REQUESTS))?;
         file.write_all(&serde_json::to_vec(open)?)?;
         file.sync_all()?;
-        Ok(DrainingLock(lock))
+        Ok((DrainingLock(lock), ResponseFile::create(&journal.join(RESPONSES))?))
     }
 
     /// Returns the lock; `None` while the process still runs.
@@ -98,14 +102,6 @@ impl DrainingDir {
     /// The file cannot be read.
     pub(crate) fn open_requests(&self) -> io::Result<OpenRequests> {
         Ok(serde_json::from_slice(&std::fs::read(self.0.join(OPEN_REQUESTS))?)?)
-    }
-
-    /// Creates the file of responses that the process cannot store.
-    ///
-    /// # Errors
-    /// It cannot be created.
-    pub(crate) fn create_response_file(&self) -> io::Result<ResponseFile> {
-        ResponseFile::create(&self.0.join(RESPONSES))
     }
 
     /// Reads the responses that the process could not store so far.

@@ -109,7 +109,7 @@ impl Offload {
         while !end.is_set() {
             let thread = self.threads.acquire(Some(account)).await.expect("the queue has no bound");
             let waker = Waker::from(wake_ups.clone());
-            // If this future is dropped meanwhile, whoever drops the result of the poll drops `parked` with it.
+            // If this future is dropped meanwhile, so is the result of the poll, with `parked`.
             let polling = self.tasks.spawn_blocking(move || {
                 let polled = parked.poll(&mut Context::from_waker(&waker));
                 drop(thread);

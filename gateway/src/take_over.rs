@@ -4,7 +4,7 @@
 //!
 //! 1. The new process connects. It is sent a [`Hello`] with the listening sockets (`SCM_RIGHTS`).
 //! 2. It validates its settings with them, reads its certificate, and checks that it supports the database.
-//! 3. It sends [`GO`], or [`GO_ADOPTING`] if it accounts for requests that the old process goes on with. The old process
+//! 3. It sends [`GO`], or [`GO_ADOPTING`] if it accounts for requests that the old process continues. The old process
 //!    answers [`STOPPING`] and shuts down as on SIGTERM: it stops accepting, and its requests finish. New connections
 //!    wait in the queues of the sockets, which stay open in the new process.
 //! 4. The old process has closed the store and released the lock of the data directory. The end of the connection says

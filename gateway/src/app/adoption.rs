@@ -1,7 +1,6 @@
 //! Accounts for the requests that a replaced process finishes, and stores their records as they end.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +50,6 @@ struct Adoption {
 }
 
 /// The parts of the gateway that account for adopted requests.
-#[derive(Clone)]
 struct AdoptionContext {
     ledger: Arc<Ledger>,
     limiter: Arc<Limiter>,
@@ -117,7 +115,7 @@ impl Adoption {
     }
 
     /// Stores what the process writes until it has ended, and removes its directory. If `stop` is cancelled before, the
-    /// next start goes on.
+    /// next start continues.
     async fn run(mut self, stop: CancellationToken) {
         loop {
             match self.advance().await {
@@ -151,12 +149,10 @@ impl Adoption {
         if new.is_empty() {
             return Ok(());
         }
-        self.recorded.extend(new.iter().map(|record| record.id));
         let ids: Vec<_> = new.iter().map(|record| record.id).collect();
         let unstored = without_stored(&*self.context.store, new).await;
-        let unstored =
-            unstored.inspect_err(|_| ids.iter().for_each(|id| _ = self.recorded.remove(id)));
         let unstored = unstored.context("looking for the records in the database")?;
+        self.recorded.extend(ids);
         let ids = unstored.iter().map(|record| record.key.clone()).collect();
         let keys = self.context.directory.find_keys(&ids);
         for record in unstored {
@@ -241,12 +237,11 @@ impl Written {
     /// Reads what the process has written so far or, if it `has_ended`, everything, with requests that had not ended.
     fn read(dir: &DrainingDir, has_ended: bool) -> Result<Self> {
         let responses = dir.read_responses().context("reading the responses")?;
-        let path: &Path = dir.path();
         if !has_ended {
-            let records = Journal::read_closed(path).context("reading the journal")?;
+            let records = Journal::read_closed(dir.path()).context("reading the journal")?;
             return Ok(Self { records, responses, has_damage: false });
         }
-        let recovered = read_journal(path)?;
+        let recovered = read_journal(dir.path())?;
         let has_damage = recovered.has_damage();
         Ok(Self { records: recovered.into_records(), responses, has_damage })
     }

@@ -63,12 +63,8 @@ async fn hand_over(core: &Core<'_>, lock: &mut Option<DataDirLock>) -> Option<Dr
             Some(draining)
         }
         Err(error) => {
-            let error: &dyn std::error::Error = &*error;
-            tracing::error!(
-                event = "hand_over_failed",
-                error,
-                "another process has to wait for the requests in progress"
-            );
+            let error = format_args!("{error:#}");
+            tracing::error!(event = "hand_over_failed", %error, "another process has to wait for the requests in progress");
             None
         }
     }
@@ -97,12 +93,12 @@ async fn leave_requests(core: &Core<'_>) -> Result<Draining> {
     ledger.record_merged();
     lifecycle.background.stop().await;
     let prepared = DrainingDir::prepare(&ledger.journal_path(), &open);
-    let lock = prepared.context("describing the requests in progress")?;
+    let (lock, response_file) = prepared.context("describing the requests in progress")?;
     let dir = DrainingDir::next(&startup.config.data_dir).context("reading the data directory")?;
     ledger.move_journal(dir.path()).context("moving the journal")?;
+    // Nothing may fail from now on: another process could read the journal.
     if let Some(responses) = &history.responses {
-        let file = dir.create_response_file().context("creating the file of responses")?;
-        responses.hand_over(file);
+        responses.hand_over(response_file);
     }
     Ok(Draining { dir, _lock: lock })
 }

@@ -2,8 +2,8 @@
 //!
 //! Several nodes share one limit, per minute or on concurrency. The decisions are those of [`domain::allocation`]; the
 //! transactions of `store::postgres`, the allocator and `limits::share` are modelled after the real ones. What differs
-//! from money (`tests/allocation_model`) is time: an allocation of a limit per minute is returned only as far as it was not
-//! used in the last minute, and that of a process that was killed or removed counts for another minute.
+//! from money (`tests/allocation_model`) is time: only the part of an allocation of a limit per minute is returned
+//! that was not used in the last minute, and the allocation of a process that was killed or removed counts for another minute.
 //!
 //! Time advances in steps, of which a minute has [`scenario::MINUTE`], and on all nodes and in the store at the same pace. A
 //! call of the store can take arbitrarily long, and its answer can be lost. [`scenario::Bug`] lists faults that the

@@ -270,8 +270,8 @@ fn missing_days(
     missing
 }
 
-/// Returns half-open ranges of days, one for each partition, that contain `days`. They are no longer than those that
-/// are made for new records while so many days are kept, so that they are dropped as a whole, too.
+/// Returns half-open ranges of days, one for each partition, that contain `days`. No range is longer
+/// than those of new records under a retention of as many days, so that retention drops it as a whole, too.
 pub(super) fn partition_ranges(days: &BTreeSet<i64>) -> Vec<(i64, i64)> {
     let length = (i64::try_from(days.len()).unwrap_or(i64::MAX) / KEPT_PARTITIONS).max(1);
     let mut ranges = Vec::<(i64, i64)>::new();
