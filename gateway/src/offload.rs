@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::fair_semaphore::FairSemaphore;
 use domain::id::AccountId;
-use domain::wire::depth::opening_brackets;
+use domain::wire::depth::has_more_containers_than;
 
 /// Bodies up to this length are parsed and translated on their worker, in bytes, whatever they consist of. It is a
 /// compromise: to hand over a request takes about 20 µs, and to translate the worst body of this length some
@@ -23,13 +23,14 @@ use domain::wire::depth::opening_brackets;
 const ALWAYS_INLINE_BYTES: usize = 64 * 1024;
 /// So are bodies up to this length with few arrays and objects, such as those of coding agents: long texts take little.
 const MAX_INLINE_BYTES: usize = 256 * 1024;
-/// The number of opening brackets that count as few, those in texts included.
-const MAX_INLINE_BRACKETS: usize = 4_096;
+/// The number of arrays and objects that count as few.
+const MAX_INLINE_CONTAINERS: usize = 4_096;
 
 /// Returns whether a JSON text is parsed and translated on the worker, because that takes little.
 pub fn is_quick(json: &[u8]) -> bool {
     json.len() <= ALWAYS_INLINE_BYTES
-        || (json.len() <= MAX_INLINE_BYTES && opening_brackets(json) <= MAX_INLINE_BRACKETS)
+        || (json.len() <= MAX_INLINE_BYTES
+            && !has_more_containers_than(json, MAX_INLINE_CONTAINERS))
 }
 
 /// Bounds how many requests are polled on blocking threads at once. A request has a permit only while it is polled;
@@ -221,6 +222,7 @@ mod tests {
             (text(200_000), true),
             (text(300_000), false),
             (items(4_000) + &text(200_000), true),
+            (text(10_000).replace('a', "{[ "), true),
         ] {
             assert_eq!(is_quick(json.as_bytes()), quick, "{} bytes", json.len());
         }

@@ -16,14 +16,12 @@ mod tests;
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use self::fault::{invalid_json, missing, wrong_type};
-use self::fields::{Fields, Ignored, Member, Text};
+use self::fields::{Fields, Ignored, Member};
 use self::messages::Messages;
 use self::options::StreamOptions;
 use super::content::Media;
-use super::first_byte;
+use super::json::string;
 use crate::refusal::{Refusal, RequestFault};
 
 /// The maximum number of answers per request (`n`), which is OpenAI's.
@@ -35,7 +33,8 @@ pub struct ChatRequest<'a> {
     body: &'a str,
     /// The requested model.
     pub model: Cow<'a, str>,
-    model_raw: &'a RawValue,
+    /// The requested model as the JSON string in the body.
+    model_raw: &'a str,
     /// Whether the client requests a stream.
     pub stream: bool,
     stream_options: Option<StreamOptions<'a>>,
@@ -119,7 +118,7 @@ impl<'a> ChatRequest<'a> {
 
     /// Returns the requested model as the JSON string in the body.
     pub fn model_json(&self) -> &'a str {
-        self.model_raw.get()
+        self.model_raw
     }
 
     /// Returns the fields without effect, which are removed from the forwarded request: output caps
@@ -135,16 +134,12 @@ impl<'a> ChatRequest<'a> {
 }
 
 /// Returns a field's value unless it is `null`.
-fn present(member: Option<Member<'_>>) -> Option<&RawValue> {
-    member.map(|member| member.value).filter(|value| value.get() != "null")
+fn present(member: Option<Member<'_>>) -> Option<&str> {
+    member.map(|member| member.value).filter(|value| *value != "null")
 }
 
-fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
-    serde_json::from_str::<Text<'_>>(raw.get()).ok().map(|text| text.0)
-}
-
-fn flag(raw: Option<&RawValue>, name: &str) -> Result<Option<bool>, Refusal> {
-    match raw.map(RawValue::get) {
+fn flag(raw: Option<&str>, name: &str) -> Result<Option<bool>, Refusal> {
+    match raw {
         None => Ok(None),
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
@@ -157,7 +152,7 @@ fn cap<'a>(member: Option<Member<'a>>, name: &'static str) -> Result<Option<Cap<
     Ok(Some(Cap { name, value: count(present(Some(member)), name)?, member }))
 }
 
-fn choices(raw: Option<&RawValue>) -> Result<u64, Refusal> {
+fn choices(raw: Option<&str>) -> Result<u64, Refusal> {
     let choices = count(raw, "n")?.unwrap_or(1);
     if choices > MAX_CHOICES {
         let message = format!("`n` must be at most {MAX_CHOICES}");
@@ -166,11 +161,11 @@ fn choices(raw: Option<&RawValue>) -> Result<u64, Refusal> {
     Ok(choices)
 }
 
-fn count(raw: Option<&RawValue>, name: &str) -> Result<Option<u64>, Refusal> {
+fn count(raw: Option<&str>, name: &str) -> Result<Option<u64>, Refusal> {
     let Some(raw) = raw else { return Ok(None) };
-    match serde_json::from_str::<u64>(raw.get()) {
+    match serde_json::from_str::<u64>(raw) {
         Ok(value @ 1..) => Ok(Some(value)),
-        _ if matches!(first_byte(raw), b'-' | b'0'..=b'9') => Err(Refusal::invalid(
+        _ if raw.starts_with(|first| matches!(first, '-' | '0'..='9')) => Err(Refusal::invalid(
             RequestFault::InvalidValue,
             Some(name),
             format!("`{name}` must be a whole number of at least 1"),

@@ -1,13 +1,11 @@
 //! Content parts of a chat request's messages.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::ControlFlow;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 
+use super::json::{JsonReader, Malformed};
 use crate::model::Modality;
 
 /// One element of an array of message content.
@@ -70,10 +68,18 @@ impl Media {
     /// Estimates the parts of a message's `content`, as JSON. A string has no media.
     pub fn of_content(content: &str) -> Self {
         let mut media = Self::default();
-        each_element(content, |index, json| {
-            let modality = ContentPart::read(0, index, json).modality();
-            media = media.plus(Self::of_part(modality, json));
-        });
+        if content.starts_with('[') {
+            let mut index = 0;
+            // Elements are not collected, since an array may have millions. An error ends the estimate.
+            let read: Result<(), Malformed> = JsonReader::new(content).array(|json| {
+                let part = json.value()?;
+                let modality = ContentPart::read(0, index, part).modality();
+                media = media.plus(Self::of_part(modality, part));
+                index += 1;
+                Ok(())
+            });
+            _ = read;
+        }
         media
     }
 
@@ -107,60 +113,61 @@ pub fn for_each_part<'a, B>(
     body: &'a [u8],
     mut visit: impl FnMut(ContentPart<'a>) -> ControlFlow<B>,
 ) -> Option<ControlFlow<B>> {
-    #[derive(Deserialize)]
-    struct Request<'a> {
-        #[serde(borrow)]
-        messages: Vec<Message<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct Message<'a> {
-        #[serde(borrow)]
-        content: Option<&'a RawValue>,
-    }
-    let request: Request<'_> = serde_json::from_slice(body).ok()?;
-    for (message, view) in request.messages.iter().enumerate() {
-        let Some(content) = view.content else { continue };
-        let mut broken = None;
-        each_element(content.get(), |index, json| {
-            if broken.is_none()
-                && let ControlFlow::Break(value) = visit(ContentPart::read(message, index, json))
-            {
-                broken = Some(value);
-            }
-        });
-        if let Some(value) = broken {
-            return Some(ControlFlow::Break(value));
+    let mut has_messages = false;
+    let mut json = JsonReader::new(std::str::from_utf8(body).ok()?);
+    let read = json.object(|json, name| {
+        if name != "messages" {
+            json.value()?;
+            return Ok(());
         }
+        has_messages = true;
+        let mut message = 0;
+        json.array(|json| {
+            visit_message(json, message, &mut visit)?;
+            message += 1;
+            Ok(())
+        })
+    });
+    match read {
+        Ok(()) if has_messages => Some(ControlFlow::Continue(())),
+        Ok(()) | Err(Stop::Malformed) => None,
+        Err(Stop::Break(value)) => Some(ControlFlow::Break(value)),
     }
-    Some(ControlFlow::Continue(()))
 }
 
-/// Calls `visit` with the index and the JSON of each element of an array. Ignores other values.
-/// Elements are not collected, since an array may have millions.
-fn each_element<'a>(json: &'a str, visit: impl FnMut(usize, &'a str)) {
-    struct Elements<F>(F);
+/// Why a request is not read to its end.
+enum Stop<B> {
+    Malformed,
+    Break(B),
+}
 
-    impl<'a, F: FnMut(usize, &'a str)> Visitor<'a> for Elements<F> {
-        type Value = ();
+impl<B> From<Malformed> for Stop<B> {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an array")
+/// Calls `visit` with the parts of the message with this index.
+fn visit_message<'a, B>(
+    json: &mut JsonReader<'a>,
+    message: usize,
+    visit: &mut impl FnMut(ContentPart<'a>) -> ControlFlow<B>,
+) -> Result<(), Stop<B>> {
+    json.object(|json, name| {
+        if name != "content" || json.peek() != Some(b'[') {
+            json.value()?;
+            return Ok(());
         }
-
-        fn visit_seq<S: SeqAccess<'a>>(mut self, mut elements: S) -> Result<(), S::Error> {
-            let mut index = 0;
-            while let Some(element) = elements.next_element::<&RawValue>()? {
-                (self.0)(index, element.get());
-                index += 1;
+        let mut index = 0;
+        json.array(|json| {
+            let part = ContentPart::read(message, index, json.value()?);
+            index += 1;
+            match visit(part) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(value) => Err(Stop::Break(value)),
             }
-            Ok(())
-        }
-    }
-
-    if json.starts_with('[') {
-        // Cannot fail: a raw value is valid JSON.
-        _ = serde_json::Deserializer::from_str(json).deserialize_seq(Elements(visit));
-    }
+        })
+    })
 }
 
 #[cfg(test)]

@@ -1,33 +1,12 @@
 //! What identifies the conversation of a request, so that it can be sent to the server that has it cached.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::json::{JsonReader, Malformed, string};
 
 /// A digest that all requests of one conversation share, on every gateway and after every restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversationKey(pub u64);
-
-#[derive(Deserialize)]
-struct ChatBody<'a> {
-    #[serde(borrow)]
-    prompt_cache_key: Option<&'a RawValue>,
-    #[serde(borrow)]
-    messages: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    role: Option<Cow<'a, str>>,
-}
-
-/// Hashes the messages up to the first one of the user.
-struct Beginning<'h>(&'h mut Xxh3);
 
 impl ConversationKey {
     /// Returns the key of the conversation that the client identifies by `prompt_cache_key`.
@@ -38,43 +17,54 @@ impl ConversationKey {
     /// Returns the key of a chat request: that of its `prompt_cache_key`, or else of its messages up to the first one
     /// of the user, which later requests of the conversation repeat. `None` if it has neither.
     pub fn of_chat(body: &[u8]) -> Option<Self> {
-        let body: ChatBody<'_> = serde_json::from_slice(body).ok()?;
-        let named = body.prompt_cache_key.and_then(|key| {
-            let key: Cow<'_, str> = serde_json::from_str::<Text<'_>>(key.get()).ok()?.0;
-            (!key.is_empty()).then(|| Self::of_cache_key(&key))
+        let (mut named, mut beginning) = (None, None);
+        let mut json = JsonReader::new(std::str::from_utf8(body).ok()?);
+        let read: Result<(), Malformed> = json.object(|json, name| {
+            let value = json.value()?;
+            match &*name {
+                "prompt_cache_key" => {
+                    named = string(value).filter(|key| !key.is_empty());
+                }
+                "messages" => beginning = Some(value),
+                _ => {}
+            }
+            Ok(())
         });
-        named.or_else(|| {
-            let mut hash = Xxh3::new();
-            let mut messages = serde_json::Deserializer::from_str(body.messages?.get());
-            let hashed = messages.deserialize_seq(Beginning(&mut hash));
-            // The rest of the messages is left, which the deserializer reports as an error.
-            _ = hashed;
-            Some(Self(hash.digest()))
-        })
+        read.ok()?;
+        named.map(|key| Self::of_cache_key(&key)).or_else(|| Some(Self::of_messages(beginning?)))
+    }
+
+    /// Hashes the messages up to the first one of the user.
+    fn of_messages(messages: &str) -> Self {
+        /// The rest is not read.
+        struct Ended;
+        impl From<Malformed> for Ended {
+            fn from(_: Malformed) -> Self {
+                Self
+            }
+        }
+        let mut hash = Xxh3::new();
+        let read = JsonReader::new(messages).array(|json| {
+            let message = json.value()?;
+            hash.update(message.as_bytes());
+            if is_of_user(message) { Err(Ended) } else { Ok(()) }
+        });
+        // What is no array has an empty beginning.
+        _ = read;
+        Self(hash.digest())
     }
 }
 
-/// A string that is borrowed if it has no escape sequences.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de> Visitor<'de> for Beginning<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of messages")
-    }
-
-    fn visit_seq<S: SeqAccess<'de>>(self, mut messages: S) -> Result<(), S::Error> {
-        while let Some(message) = messages.next_element::<&RawValue>()? {
-            self.0.update(message.get().as_bytes());
-            let message = serde_json::from_str::<Message<'_>>(message.get());
-            if message.is_ok_and(|message| message.role.as_deref() == Some("user")) {
-                break;
-            }
+fn is_of_user(message: &str) -> bool {
+    let mut role = None;
+    let read: Result<(), Malformed> = JsonReader::new(message).object(|json, name| {
+        let value = json.value()?;
+        if name == "role" {
+            role = string(value);
         }
         Ok(())
-    }
+    });
+    read.is_ok() && role.as_deref() == Some("user")
 }
 
 #[cfg(test)]

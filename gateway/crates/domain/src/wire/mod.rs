@@ -12,6 +12,7 @@ pub mod depth;
 pub mod error;
 pub mod fields;
 pub mod finish;
+pub mod json;
 pub mod names;
 pub mod piece;
 pub mod splice;

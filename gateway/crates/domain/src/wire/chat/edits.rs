@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 
 use super::super::range_in;
 use super::super::splice::Edit;
@@ -58,11 +57,11 @@ impl<'a> ChatRequest<'a> {
 
     /// Returns the replacement of the model's value, to which fields can be appended.
     fn after_model<'t>(&self, text: &'t mut Option<String>) -> &'t mut String {
-        text.get_or_insert_with(|| self.model_raw.get().to_owned())
+        text.get_or_insert_with(|| self.model_raw.to_owned())
     }
 
-    fn range(&self, value: &RawValue) -> Range<usize> {
-        range_in(self.body, value.get())
+    fn range(&self, value: &str) -> Range<usize> {
+        range_in(self.body, value)
     }
 }
 
@@ -73,7 +72,7 @@ fn removals(body: &str, mut members: Vec<Member<'_>>) -> impl Iterator<Item = Ed
     let mut runs: Vec<Range<usize>> = Vec::with_capacity(members.len());
     let mut previous = None;
     for member in &members {
-        let value = range_in(body, member.value.get());
+        let value = range_in(body, member.value);
         match runs.last_mut() {
             // Adjacent fields are removed by one edit; otherwise two edits would remove the same
             // comma.

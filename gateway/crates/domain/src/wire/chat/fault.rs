@@ -1,9 +1,21 @@
 //! Refusals of a chat request's body.
 
+use super::super::json::Malformed;
 use crate::refusal::{Refusal, RequestFault};
+
+impl From<Malformed> for Refusal {
+    fn from(error: Malformed) -> Self {
+        invalid_json(format!("the request body is not valid JSON: {error}"))
+    }
+}
 
 pub(super) fn invalid_json(message: String) -> Refusal {
     Refusal::invalid(RequestFault::InvalidJson, None, message)
+}
+
+/// Refuses a field that is given twice: servers differ in which value they use.
+pub(super) fn duplicate(name: &str) -> Refusal {
+    invalid_json(format!("the request body is not valid JSON: duplicate field `{name}`"))
 }
 
 pub(super) fn missing(name: &str) -> Refusal {

@@ -2,16 +2,12 @@
 //! that must not be forwarded, and refuses fields that servers interpret differently.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
-
+use super::super::json::JsonReader;
 use super::super::names::{self, Meaning, ambiguous, meaning};
-use super::super::{first_byte, range_in};
-use super::fault::{invalid_json, misplaced, other_models, several_answers, too_deep, too_many};
-use super::messages::{Messages, MessagesReader, stop};
+use super::super::range_in;
+use super::fault::{duplicate, misplaced, other_models, several_answers, too_deep, too_many};
+use super::messages::Messages;
 use crate::refusal::Refusal;
 
 /// The maximum number of removed fields per request.
@@ -35,8 +31,8 @@ pub(super) struct Fields<'a> {
 /// A field of an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member<'a> {
-    /// The value, which may be `null`.
-    pub(super) value: &'a RawValue,
+    /// The JSON text of the value, which may be `null`.
+    pub(super) value: &'a str,
     /// The byte offset of the object in the body.
     pub(super) object: usize,
     /// The number of preceding fields in the object.
@@ -51,10 +47,6 @@ pub(super) struct Ignored<'a> {
     pub(super) member: Member<'a>,
 }
 
-/// A string, borrowed where it has no escapes.
-#[derive(Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
-
 impl<'a> Fields<'a> {
     /// Parses a body.
     ///
@@ -62,18 +54,48 @@ impl<'a> Fields<'a> {
     /// The body is not a JSON object, has a duplicate of a field that the gateway reads, or a field
     /// that some server would interpret as another one.
     pub(super) fn read(body: &'a str) -> Result<Self, Refusal> {
-        let (mut fields, mut refusal) = (Self::default(), None);
-        let mut json = serde_json::Deserializer::from_str(body);
-        let reader = FieldsReader { fields: &mut fields, refusal: &mut refusal, body };
-        match json.deserialize_map(reader).and_then(|()| json.end()) {
-            Ok(()) => Ok(fields),
-            Err(error) => Err(refusal.unwrap_or_else(|| {
-                invalid_json(format!("the request body is not valid JSON: {error}"))
-            })),
-        }
+        let mut fields = Self::default();
+        let mut json = JsonReader::new(body);
+        json.peek();
+        let (object, mut index) = (json.position(), 0);
+        json.object(|json, key| {
+            fields.read_field(json, body, &key, object, index)?;
+            index += 1;
+            Ok::<_, Refusal>(())
+        })?;
+        json.end()?;
+        Ok(fields)
     }
 
-    fn set<E: Error>(&mut self, name: &'static str, member: Member<'a>) -> Result<(), E> {
+    /// Reads the field `key` of the request, which has this index and is at `object` of the body.
+    fn read_field(
+        &mut self,
+        json: &mut JsonReader<'a>,
+        body: &'a str,
+        key: &str,
+        object: usize,
+        index: usize,
+    ) -> Result<(), Refusal> {
+        match meaning(key) {
+            None => _ = json.value()?,
+            Some(Meaning::Ours(name)) if key != name => return Err(ambiguous("", key, name)),
+            Some(Meaning::Ours(name @ "messages")) => {
+                if self.messages.replace(Messages::read(json)?).is_some() {
+                    return Err(duplicate(name));
+                }
+            }
+            Some(meaning) => {
+                let member = Member { value: json.value()?, object, index };
+                match meaning {
+                    Meaning::Ours(name) => self.set(name, member)?,
+                    other => self.handle_unread(body, other, names::path("", key), member, 0)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &'static str, member: Member<'a>) -> Result<(), Refusal> {
         let field = match name {
             "model" => &mut self.model,
             "stream" => &mut self.stream,
@@ -82,7 +104,7 @@ impl<'a> Fields<'a> {
             "max_completion_tokens" => &mut self.max_completion_tokens,
             _ => &mut self.n,
         };
-        if field.replace(member).is_some() { Err(E::duplicate_field(name)) } else { Ok(()) }
+        if field.replace(member).is_some() { Err(duplicate(name)) } else { Ok(()) }
     }
 
     /// Handles a field that the gateway does not read, but that has a `meaning` for some servers:
@@ -95,7 +117,7 @@ impl<'a> Fields<'a> {
         member: Member<'a>,
         depth: usize,
     ) -> Result<(), Refusal> {
-        let value = member.value.get();
+        let value = member.value;
         match meaning {
             Meaning::Multiplier if !matches!(value, "null" | "false" | "1") => {
                 return Err(several_answers(&path));
@@ -106,7 +128,7 @@ impl<'a> Fields<'a> {
                 return Err(too_many(&path));
             }
             Meaning::ForeignCap => self.ignored.push(Ignored { path, member }),
-            Meaning::Container if first_byte(member.value) != b'{' => {}
+            Meaning::Container if !value.starts_with('{') => {}
             Meaning::Container if depth == MAX_DEPTH => return Err(too_deep(&path)),
             Meaning::Container => {
                 let object = range_in(body, value).start;
@@ -140,84 +162,12 @@ fn meaning_within(key: &str) -> Option<Meaning> {
 /// The object is not valid, or `visit` returned an error.
 pub(super) fn for_each_member<'a>(
     json: &'a str,
-    visit: impl FnMut(usize, Cow<'a, str>, &'a RawValue) -> Result<(), Refusal>,
+    mut visit: impl FnMut(usize, Cow<'a, str>, &'a str) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
-    let mut refusal = None;
-    let reader = MemberReader { visit, refusal: &mut refusal };
-    let read = serde_json::Deserializer::from_str(json).deserialize_map(reader);
-    read.map_err(|error| {
-        refusal
-            .unwrap_or_else(|| invalid_json(format!("the request body is not valid JSON: {error}")))
+    let mut index = 0;
+    JsonReader::new(json).object(|json, key| {
+        visit(index, key, json.value()?)?;
+        index += 1;
+        Ok(())
     })
-}
-
-struct FieldsReader<'r, 'a> {
-    fields: &'r mut Fields<'a>,
-    refusal: &'r mut Option<Refusal>,
-    body: &'a str,
-}
-
-struct MemberReader<'r, F> {
-    visit: F,
-    refusal: &'r mut Option<Refusal>,
-}
-
-impl<'a> Visitor<'a> for FieldsReader<'_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
-        let Self { fields, refusal, body } = self;
-        let object = body.len() - body.trim_start().len();
-        let mut index = 0;
-        while let Some(Text(key)) = map.next_key()? {
-            match meaning(&key) {
-                None => drop(map.next_value::<IgnoredAny>()?),
-                Some(Meaning::Ours(name)) if key != name => {
-                    return Err(stop(refusal, ambiguous("", &key, name)));
-                }
-                Some(Meaning::Ours("messages")) => {
-                    let messages =
-                        map.next_value_seed(MessagesReader { refusal: &mut *refusal })?;
-                    if fields.messages.replace(messages).is_some() {
-                        return Err(M::Error::duplicate_field("messages"));
-                    }
-                }
-                Some(meaning) => {
-                    let member = Member { value: map.next_value()?, object, index };
-                    match meaning {
-                        Meaning::Ours(name) => fields.set(name, member)?,
-                        other => fields
-                            .handle_unread(body, other, names::path("", &key), member, 0)
-                            .map_err(|found| stop(refusal, found))?,
-                    }
-                }
-            }
-            index += 1;
-        }
-        Ok(())
-    }
-}
-
-impl<'a, F> Visitor<'a> for MemberReader<'_, F>
-where
-    F: FnMut(usize, Cow<'a, str>, &'a RawValue) -> Result<(), Refusal>,
-{
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<M: MapAccess<'a>>(mut self, mut map: M) -> Result<(), M::Error> {
-        let mut index = 0;
-        while let Some((Text(key), value)) = map.next_entry::<Text<'a>, &'a RawValue>()? {
-            (self.visit)(index, key, value).map_err(|found| stop(self.refusal, found))?;
-            index += 1;
-        }
-        Ok(())
-    }
 }

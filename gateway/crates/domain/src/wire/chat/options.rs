@@ -1,11 +1,10 @@
 //! The `stream_options` of a chat request, of which the gateway reads and sets `include_usage`.
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 
 use super::super::names::{Folded, ambiguous};
+use super::super::range_in;
 use super::super::splice::Edit;
-use super::super::{first_byte, range_in};
 use super::fault::{invalid_json, wrong_type};
 use super::fields::{Member, for_each_member};
 use super::flag;
@@ -17,9 +16,9 @@ const INCLUDE_USAGE: &str = "include_usage";
 #[derive(Debug)]
 pub(super) struct StreamOptions<'a> {
     /// The options; may be `null`.
-    value: &'a RawValue,
+    value: &'a str,
     /// The value of `include_usage`; may be `null`.
-    include_usage: Option<&'a RawValue>,
+    include_usage: Option<&'a str>,
 }
 
 impl<'a> StreamOptions<'a> {
@@ -33,10 +32,10 @@ impl<'a> StreamOptions<'a> {
         if options.is_null() {
             return Ok(options);
         }
-        if first_byte(options.value) != b'{' {
+        if !options.value.starts_with('{') {
             return Err(wrong_type("stream_options", "an object"));
         }
-        for_each_member(member.value.get(), |_, key, value| {
+        for_each_member(member.value, |_, key, value| {
             if key == INCLUDE_USAGE {
                 let earlier = options.include_usage.replace(value);
                 return match earlier {
@@ -58,20 +57,20 @@ impl<'a> StreamOptions<'a> {
 
     /// Whether the client requests the usage.
     pub(super) fn include_usage(&self) -> Result<bool, Refusal> {
-        let wanted = self.include_usage.filter(|value| value.get() != "null");
+        let wanted = self.include_usage.filter(|value| *value != "null");
         Ok(flag(wanted, "stream_options.include_usage")?.unwrap_or_default())
     }
 
     /// Returns the edit of `body` that sets `include_usage` and changes nothing else.
     pub(super) fn with_usage(&self, body: &str) -> Edit {
         if self.is_null() {
-            let range = range_in(body, self.value.get());
+            let range = range_in(body, self.value);
             return Edit { range, with: Bytes::from_static(br#"{"include_usage":true}"#) };
         }
         if let Some(value) = self.include_usage {
-            return Edit { range: range_in(body, value.get()), with: Bytes::from_static(b"true") };
+            return Edit { range: range_in(body, value), with: Bytes::from_static(b"true") };
         }
-        let inside = range_in(body, self.value.get()).start + 1;
+        let inside = range_in(body, self.value).start + 1;
         let is_empty = body[inside..].trim_ascii_start().starts_with('}');
         let first: &[u8] =
             if is_empty { br#""include_usage":true"# } else { br#""include_usage":true,"# };
@@ -79,6 +78,6 @@ impl<'a> StreamOptions<'a> {
     }
 
     fn is_null(&self) -> bool {
-        self.value.get() == "null"
+        self.value == "null"
     }
 }
