@@ -7,19 +7,18 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::path::Path;
 use domain::refusal::{Refusal, RequestFault};
-use domain::wire::first_byte;
+use domain::wire::json::{JsonReader, Malformed, RawJson};
 
 /// The members of a JSON object in order, with unparsed values. [`get`](Self::get) and the typed
 /// getters treat `null` as absent.
 #[derive(Debug)]
 pub(super) struct Object<'a, 'p> {
-    members: Vec<(Cow<'a, str>, &'a RawValue)>,
+    members: Vec<(Cow<'a, str>, RawJson<'a>)>,
     at: Path<'p>,
 }
 
@@ -30,23 +29,22 @@ pub(super) struct ObjectWriter {
 }
 
 /// Returns the elements of the array at `at`.
-pub(super) fn elements<'a>(raw: &'a RawValue, at: &Path<'_>) -> Result<Vec<&'a RawValue>, Refusal> {
-    if first_byte(raw) != b'[' {
-        return Err(at.mistyped("an array"));
-    }
-    serde_json::from_str(raw.get()).map_err(|_| at.mistyped("an array"))
+pub(super) fn elements<'a>(raw: RawJson<'a>, at: &Path<'_>) -> Result<Vec<RawJson<'a>>, Refusal> {
+    let mut elements = Vec::new();
+    let read = JsonReader::new(raw.get()).array::<Malformed>(|json| {
+        elements.push(json.value()?);
+        Ok(())
+    });
+    read.map(|()| elements).map_err(|_| at.mistyped("an array"))
 }
 
 /// Returns the string at `at`, borrowed if it has no escapes.
-pub(super) fn string<'a>(raw: &'a RawValue, at: &Path<'_>) -> Result<Cow<'a, str>, Refusal> {
-    if first_byte(raw) != b'"' {
+pub(super) fn string<'a>(raw: RawJson<'a>, at: &Path<'_>) -> Result<Cow<'a, str>, Refusal> {
+    if raw.first_byte() != b'"' {
         return Err(at.mistyped("a string"));
     }
-    match serde_json::from_str::<BorrowedStr<'a>>(raw.get()) {
-        Ok(text) => Ok(text.0),
-        // The only error left in a string that was already scanned.
-        Err(_) => Err(at.invalid("has an unpaired surrogate")),
-    }
+    // The only error left in a string that was already read.
+    raw.string().ok_or_else(|| at.invalid("has an unpaired surrogate"))
 }
 
 /// Removes the white space between tokens, which makes JSON fit on one line.
@@ -74,17 +72,12 @@ pub(super) fn raw_value(json: String) -> Box<RawValue> {
     RawValue::from_string(json).expect("what we write is JSON")
 }
 
-#[derive(Deserialize)]
-struct BorrowedStr<'a>(#[serde(borrow)] Cow<'a, str>);
-
-struct MemberList<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
 // === impl Object ===
 
 impl<'a, 'p> Object<'a, 'p> {
     /// Reads the object at `at`.
-    pub(super) fn read(raw: &'a RawValue, at: Path<'p>) -> Result<Self, Refusal> {
-        if first_byte(raw) != b'{' {
+    pub(super) fn read(raw: RawJson<'a>, at: Path<'p>) -> Result<Self, Refusal> {
+        if raw.first_byte() != b'{' {
             return Err(at.mistyped("an object"));
         }
         Self::parse(raw.get(), at)
@@ -94,7 +87,7 @@ impl<'a, 'p> Object<'a, 'p> {
     pub(super) fn parse(json: &'a str, at: Path<'p>) -> Result<Self, Refusal> {
         let broken =
             |what: fmt::Arguments<'_>| at.refuse(RequestFault::InvalidJson, what.to_string());
-        let MemberList(members) = serde_json::from_str(json)
+        let members = members(json)
             .map_err(|error| broken(format_args!("the request body is not valid JSON: {error}")))?;
         if has_duplicate_keys(&members) {
             return Err(broken(format_args!("an object of the request has a duplicate member")));
@@ -113,7 +106,7 @@ impl<'a, 'p> Object<'a, 'p> {
     }
 
     /// Returns all members, including `null` ones.
-    pub(super) fn members(&self) -> &[(Cow<'a, str>, &'a RawValue)] {
+    pub(super) fn members(&self) -> &[(Cow<'a, str>, RawJson<'a>)] {
         &self.members
     }
 
@@ -123,13 +116,13 @@ impl<'a, 'p> Object<'a, 'p> {
     }
 
     /// Returns the value of a member; `None` if it is absent or `null`.
-    pub(super) fn get(&self, name: &str) -> Option<&'a RawValue> {
+    pub(super) fn get(&self, name: &str) -> Option<RawJson<'a>> {
         let (_, value) = self.members.iter().find(|(key, _)| key == name)?;
-        (value.get() != "null").then_some(*value)
+        (!value.is_null()).then_some(*value)
     }
 
     /// Returns a required member.
-    pub(super) fn require(&self, name: &'static str) -> Result<&'a RawValue, Refusal> {
+    pub(super) fn require(&self, name: &'static str) -> Result<RawJson<'a>, Refusal> {
         self.get(name).ok_or_else(|| self.path(name).missing())
     }
 
@@ -151,7 +144,7 @@ impl<'a, 'p> Object<'a, 'p> {
 
     /// Returns an optional boolean.
     pub(super) fn boolean(&self, name: &'static str) -> Result<Option<bool>, Refusal> {
-        match self.get(name).map(RawValue::get) {
+        match self.get(name).map(RawJson::get) {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
@@ -171,9 +164,9 @@ impl<'a, 'p> Object<'a, 'p> {
     }
 
     /// Returns an optional number in the range of `f64`.
-    pub(super) fn number(&self, name: &'static str) -> Result<Option<&'a RawValue>, Refusal> {
+    pub(super) fn number(&self, name: &'static str) -> Result<Option<RawJson<'a>>, Refusal> {
         let Some(raw) = self.get(name) else { return Ok(None) };
-        if !matches!(first_byte(raw), b'-' | b'0'..=b'9') {
+        if !matches!(raw.first_byte(), b'-' | b'0'..=b'9') {
             return Err(self.path(name).mistyped("a number"));
         }
         match serde_json::from_str::<f64>(raw.get()) {
@@ -183,7 +176,7 @@ impl<'a, 'p> Object<'a, 'p> {
     }
 
     /// Returns the elements of an optional array; none if it is absent.
-    pub(super) fn array(&self, name: &'static str) -> Result<Vec<&'a RawValue>, Refusal> {
+    pub(super) fn array(&self, name: &'static str) -> Result<Vec<RawJson<'a>>, Refusal> {
         self.get(name).map_or_else(|| Ok(Vec::new()), |raw| elements(raw, &self.path(name)))
     }
 
@@ -193,7 +186,7 @@ impl<'a, 'p> Object<'a, 'p> {
     }
 }
 
-fn has_duplicate_keys(members: &[(Cow<'_, str>, &RawValue)]) -> bool {
+fn has_duplicate_keys(members: &[(Cow<'_, str>, RawJson<'_>)]) -> bool {
     // For small objects, which most are, comparing is faster than hashing.
     if members.len() <= 16 {
         let mut rest = members;
@@ -209,28 +202,15 @@ fn has_duplicate_keys(members: &[(Cow<'_, str>, &RawValue)]) -> bool {
     !members.iter().all(|(key, _)| seen.insert(key.as_ref()))
 }
 
-impl<'de> Deserialize<'de> for MemberList<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = MemberList<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some((BorrowedStr(key), value)) =
-                    map.next_entry::<BorrowedStr<'de>, &'de RawValue>()?
-                {
-                    members.push((key, value));
-                }
-                Ok(MemberList(members))
-            }
-        }
-        deserializer.deserialize_map(Members)
-    }
+/// Reads the members of an object in order.
+fn members(json: &str) -> Result<Vec<(Cow<'_, str>, RawJson<'_>)>, Malformed> {
+    let mut members = Vec::new();
+    let mut reader = JsonReader::new(json);
+    reader.object::<Malformed>(|json, name| {
+        members.push((name, json.value()?));
+        Ok(())
+    })?;
+    reader.end().map(|()| members)
 }
 
 // === impl ObjectWriter ===

@@ -21,7 +21,7 @@ use self::fields::{Fields, Ignored, Member};
 use self::messages::Messages;
 use self::options::StreamOptions;
 use super::content::Media;
-use super::json::string;
+use super::json::RawJson;
 use crate::refusal::{Refusal, RequestFault};
 
 /// The maximum number of answers per request (`n`), which is OpenAI's.
@@ -33,8 +33,7 @@ pub struct ChatRequest<'a> {
     body: &'a str,
     /// The requested model.
     pub model: Cow<'a, str>,
-    /// The requested model as the JSON string in the body.
-    model_raw: &'a str,
+    model_raw: RawJson<'a>,
     /// Whether the client requests a stream.
     pub stream: bool,
     stream_options: Option<StreamOptions<'a>>,
@@ -75,7 +74,7 @@ impl<'a> ChatRequest<'a> {
         let fields = Fields::read(body)?;
         let model_raw = present(fields.model).ok_or_else(|| missing("model"))?;
         let model: Cow<'a, str> =
-            string(model_raw).ok_or_else(|| wrong_type("model", "a string"))?;
+            model_raw.string().ok_or_else(|| wrong_type("model", "a string"))?;
         if model.is_empty() {
             return Err(missing("model"));
         }
@@ -118,7 +117,7 @@ impl<'a> ChatRequest<'a> {
 
     /// Returns the requested model as the JSON string in the body.
     pub fn model_json(&self) -> &'a str {
-        self.model_raw
+        self.model_raw.get()
     }
 
     /// Returns the fields without effect, which are removed from the forwarded request: output caps
@@ -134,12 +133,12 @@ impl<'a> ChatRequest<'a> {
 }
 
 /// Returns a field's value unless it is `null`.
-fn present(member: Option<Member<'_>>) -> Option<&str> {
-    member.map(|member| member.value).filter(|value| *value != "null")
+fn present(member: Option<Member<'_>>) -> Option<RawJson<'_>> {
+    member.map(|member| member.value).filter(|value| !value.is_null())
 }
 
-fn flag(raw: Option<&str>, name: &str) -> Result<Option<bool>, Refusal> {
-    match raw {
+fn flag(raw: Option<RawJson<'_>>, name: &str) -> Result<Option<bool>, Refusal> {
+    match raw.map(RawJson::get) {
         None => Ok(None),
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
@@ -152,7 +151,7 @@ fn cap<'a>(member: Option<Member<'a>>, name: &'static str) -> Result<Option<Cap<
     Ok(Some(Cap { name, value: count(present(Some(member)), name)?, member }))
 }
 
-fn choices(raw: Option<&str>) -> Result<u64, Refusal> {
+fn choices(raw: Option<RawJson<'_>>) -> Result<u64, Refusal> {
     let choices = count(raw, "n")?.unwrap_or(1);
     if choices > MAX_CHOICES {
         let message = format!("`n` must be at most {MAX_CHOICES}");
@@ -161,11 +160,11 @@ fn choices(raw: Option<&str>) -> Result<u64, Refusal> {
     Ok(choices)
 }
 
-fn count(raw: Option<&str>, name: &str) -> Result<Option<u64>, Refusal> {
+fn count(raw: Option<RawJson<'_>>, name: &str) -> Result<Option<u64>, Refusal> {
     let Some(raw) = raw else { return Ok(None) };
-    match serde_json::from_str::<u64>(raw) {
+    match raw.get().parse::<u64>() {
         Ok(value @ 1..) => Ok(Some(value)),
-        _ if raw.starts_with(|first| matches!(first, '-' | '0'..='9')) => Err(Refusal::invalid(
+        _ if matches!(raw.first_byte(), b'-' | b'0'..=b'9') => Err(Refusal::invalid(
             RequestFault::InvalidValue,
             Some(name),
             format!("`{name}` must be a whole number of at least 1"),

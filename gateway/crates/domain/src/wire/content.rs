@@ -72,7 +72,7 @@ impl Media {
             let mut index = 0;
             // Elements are not collected, since an array may have millions. An error ends the estimate.
             let read: Result<(), Malformed> = JsonReader::new(content).array(|json| {
-                let part = json.value()?;
+                let part = json.value()?.get();
                 let modality = ContentPart::read(0, index, part).modality();
                 media = media.plus(Self::of_part(modality, part));
                 index += 1;
@@ -160,7 +160,7 @@ fn visit_message<'a, B>(
         }
         let mut index = 0;
         json.array(|json| {
-            let part = ContentPart::read(message, index, json.value()?);
+            let part = ContentPart::read(message, index, json.value()?.get());
             index += 1;
             match visit(part) {
                 ControlFlow::Continue(()) => Ok(()),

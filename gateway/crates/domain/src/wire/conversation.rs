@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::json::{JsonReader, Malformed, string};
+use super::json::{JsonReader, Malformed, RawJson};
 
 /// A digest that all requests of one conversation share, on every gateway and after every restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl ConversationKey {
             let value = json.value()?;
             match &*name {
                 "prompt_cache_key" => {
-                    named = string(value).filter(|key| !key.is_empty());
+                    named = value.string().filter(|key| !key.is_empty());
                 }
                 "messages" => beginning = Some(value),
                 _ => {}
@@ -35,7 +35,7 @@ impl ConversationKey {
     }
 
     /// Hashes the messages up to the first one of the user.
-    fn of_messages(messages: &str) -> Self {
+    fn of_messages(messages: RawJson<'_>) -> Self {
         /// The rest is not read.
         struct Ended;
         impl From<Malformed> for Ended {
@@ -44,9 +44,9 @@ impl ConversationKey {
             }
         }
         let mut hash = Xxh3::new();
-        let read = JsonReader::new(messages).array(|json| {
+        let read = JsonReader::new(messages.get()).array(|json| {
             let message = json.value()?;
-            hash.update(message.as_bytes());
+            hash.update(message.get().as_bytes());
             if is_of_user(message) { Err(Ended) } else { Ok(()) }
         });
         // What is no array has an empty beginning.
@@ -55,12 +55,12 @@ impl ConversationKey {
     }
 }
 
-fn is_of_user(message: &str) -> bool {
+fn is_of_user(message: RawJson<'_>) -> bool {
     let mut role = None;
-    let read: Result<(), Malformed> = JsonReader::new(message).object(|json, name| {
+    let read: Result<(), Malformed> = JsonReader::new(message.get()).object(|json, name| {
         let value = json.value()?;
         if name == "role" {
-            role = string(value);
+            role = value.string();
         }
         Ok(())
     });

@@ -6,9 +6,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 /// Strings are searched for their end byte by byte up to this length, in bytes: a vectorized search takes longer to
 /// begin than most names of fields take to read.
@@ -23,6 +24,10 @@ pub struct JsonReader<'a> {
     open: Vec<u8>,
 }
 
+/// The text of a JSON value, without white space around it. Its only source is a validating reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawJson<'a>(&'a str);
+
 /// Describes why a text is not JSON, by kind and position.
 #[derive(Debug)]
 pub struct Malformed(String);
@@ -33,12 +38,49 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Returns the string that a JSON string stands for, borrowed if it has no escape sequences; `None` if `json` is no
-/// string or has an unpaired surrogate.
-pub fn string(json: &str) -> Option<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    serde_json::from_str::<Text<'_>>(json).ok().map(|Text(text)| text)
+impl<'a> From<&'a RawValue> for RawJson<'a> {
+    fn from(value: &'a RawValue) -> Self {
+        Self(value.get())
+    }
+}
+
+// === impl RawJson ===
+
+impl<'a> RawJson<'a> {
+    /// Returns the text.
+    pub const fn get(self) -> &'a str {
+        self.0
+    }
+
+    /// Returns the first byte, which identifies the type of the value: `[`, `{`, `"` and so on.
+    pub const fn first_byte(self) -> u8 {
+        self.0.as_bytes()[0]
+    }
+
+    /// Whether the value is `null`.
+    pub fn is_null(self) -> bool {
+        self.0 == "null"
+    }
+
+    /// Returns the string, borrowed if it has no escape sequences; `None` if the value is no string, or has an unpaired
+    /// surrogate.
+    pub fn string(self) -> Option<Cow<'a, str>> {
+        #[derive(Deserialize)]
+        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+        if self.first_byte() != b'"' {
+            return None;
+        }
+        let inner = &self.0[1..self.0.len() - 1];
+        if memchr(b'\\', inner.as_bytes()).is_none() {
+            return Some(Cow::Borrowed(inner));
+        }
+        serde_json::from_str::<Text<'_>>(self.0).ok().map(|Text(text)| text)
+    }
+
+    /// Converts the value to that type of `serde_json`, which validates it once more.
+    pub fn to_raw_value(self) -> &'a RawValue {
+        serde_json::from_str(self.0).expect("a validated text is JSON")
+    }
 }
 
 // === impl JsonReader ===
@@ -66,7 +108,7 @@ impl<'a> JsonReader<'a> {
     ///
     /// # Errors
     /// There is no value.
-    pub fn value(&mut self) -> Result<&'a str, Malformed> {
+    pub fn value(&mut self) -> Result<RawJson<'a>, Malformed> {
         self.peek();
         let start = self.at;
         self.open.clear();
@@ -93,7 +135,7 @@ impl<'a> JsonReader<'a> {
             // A value has ended, and with it those that end with it.
             loop {
                 let Some(&closing) = self.open.last() else {
-                    return Ok(&self.text[start..self.at]);
+                    return Ok(RawJson(&self.text[start..self.at]));
                 };
                 if self.take(closing) {
                     self.open.pop();
@@ -164,14 +206,10 @@ impl<'a> JsonReader<'a> {
         self.expect(b'"')?;
         let start = self.at;
         self.skip_string()?;
-        let escaped = &self.text[start..self.at - 1];
-        let quoted = &self.text[start - 1..self.at];
+        let name = RawJson(&self.text[start - 1..self.at]);
         self.expect(b':')?;
-        if escaped.contains('\\') {
-            let surrogate = || Malformed("a field's name has an unpaired surrogate".to_owned());
-            return string(quoted).ok_or_else(surrogate);
-        }
-        Ok(Cow::Borrowed(escaped))
+        let surrogate = || Malformed("a field's name has an unpaired surrogate".to_owned());
+        name.string().ok_or_else(surrogate)
     }
 
     fn skip_name(&mut self) -> Result<(), Malformed> {
@@ -395,11 +433,11 @@ mod tests {
         let read: Result<(), Malformed> = json.object(|json, name| {
             if json.peek() == Some(b'[') {
                 return json.array(|json| {
-                    seen.push(format!("{name}: {}", json.value()?));
+                    seen.push(format!("{name}: {}", json.value()?.get()));
                     Ok(())
                 });
             }
-            seen.push(format!("{name}: {}", json.value()?));
+            seen.push(format!("{name}: {}", json.value()?.get()));
             Ok(())
         });
         read.unwrap();

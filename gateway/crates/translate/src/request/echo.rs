@@ -1,11 +1,9 @@
 //! Writes the members of the response object that repeat the request (§4.1).
 
-use serde_json::value::RawValue;
-
 use super::super::raw::{Object, ObjectWriter, compact};
 use super::fields::Fields;
 use domain::refusal::Refusal;
-use domain::wire::first_byte;
+use domain::wire::json::RawJson;
 
 /// Members that are repeated unchanged, and their values if absent.
 const ECHOED: &[(&str, &str)] = &[
@@ -34,13 +32,13 @@ pub(super) fn echo(fields: &Fields<'_>, store: bool) -> Result<String, Refusal> 
     let body = &fields.body;
     let mut echo = ObjectWriter::default();
     for (name, absent) in ECHOED {
-        echo.put_json(name, body.get(name).map_or(absent, RawValue::get));
+        echo.put_json(name, body.get(name).map_or(absent, RawJson::get));
     }
     echo.put("store", &store);
     echo.put("background", &false);
     echo.put_json("reasoning", &reasoning(body)?);
     echo.put_json("text", &text(body)?);
-    let tools: Vec<String> = fields.tools.iter().map(|raw| tool(raw)).collect();
+    let tools: Vec<String> = fields.tools.iter().map(|raw| tool(*raw)).collect();
     echo.put_json("tools", &format!("[{}]", tools.join(",")));
     for name in ECHOED_IF_SENT {
         if let Some(raw) = body.get(name) {
@@ -55,7 +53,7 @@ pub(super) fn echo(fields: &Fields<'_>, store: bool) -> Result<String, Refusal> 
 fn reasoning(body: &Object<'_, '_>) -> Result<String, Refusal> {
     let mut echo = ObjectWriter::default();
     let sent = body.object("reasoning")?;
-    let get = |name| sent.as_ref().and_then(|sent| sent.get(name)).map(RawValue::get);
+    let get = |name| sent.as_ref().and_then(|sent| sent.get(name)).map(RawJson::get);
     echo.put_json("effort", get("effort").unwrap_or("null"));
     echo.put_json("summary", get("summary").or(get("generate_summary")).unwrap_or("null"));
     for name in ["context", "mode"] {
@@ -91,10 +89,10 @@ fn text(body: &Object<'_, '_>) -> Result<String, Refusal> {
 }
 
 /// Returns a tool unchanged, except that a function has all its keys.
-fn tool(raw: &RawValue) -> String {
-    let is_function = first_byte(raw) == b'{';
+fn tool(raw: RawJson<'_>) -> String {
+    let is_function = raw.first_byte() == b'{';
     match Object::read(raw, super::super::path::Path::Root) {
-        Ok(tool) if is_function && tool.get("type").map(RawValue::get) == Some("\"function\"") => {
+        Ok(tool) if is_function && tool.get("type").map(RawJson::get) == Some("\"function\"") => {
             completed(&tool, &[("description", "null"), ("parameters", "null"), ("strict", "null")])
         }
         _ => compact(raw.get()),
@@ -105,7 +103,7 @@ fn completed(object: &Object<'_, '_>, absent: &[(&str, &str)]) -> String {
     let mut members = ObjectWriter::default();
     for (name, value) in object.members() {
         let absent = absent.iter().find(|(key, _)| key == name).map(|(_, absent)| *absent);
-        let null = value.get() == "null";
+        let null = value.is_null();
         members.put_json(name, absent.filter(|_| null).unwrap_or(value.get()));
     }
     for (name, value) in absent {

@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use super::super::path::Path;
 use super::super::raw::{Object, string};
 use domain::refusal::Refusal;
-use domain::wire::first_byte;
+use domain::wire::json::RawJson;
 
 /// Fields with an effect, and fields known not to affect the answer (`Q-33`). Others are reported.
 pub(super) const KNOWN: &[&str] = &[
@@ -79,9 +77,9 @@ pub(super) struct Fields<'a> {
     /// Whether encrypted reasoning is requested (`Q-11`).
     pub(super) seals_reasoning: bool,
     /// `Q-12`.
-    pub(super) tools: Vec<&'a RawValue>,
+    pub(super) tools: Vec<RawJson<'a>>,
     /// The tools of a top-level `additional_tools`, which some clients send (`T-2`).
-    pub(super) additional_tools: Vec<&'a RawValue>,
+    pub(super) additional_tools: Vec<RawJson<'a>>,
     /// `Q-14`.
     pub(super) parallel_tool_calls: Option<bool>,
     /// `Q-16`.
@@ -105,7 +103,7 @@ pub(super) enum Format<'a> {
     JsonSchema {
         name: Cow<'a, str>,
         /// The schema, a JSON object.
-        schema: &'a RawValue,
+        schema: RawJson<'a>,
         strict: Option<bool>,
         description: Option<Cow<'a, str>>,
     },
@@ -197,10 +195,10 @@ fn metadata(body: &Object<'_, '_>) -> Result<(), Refusal> {
         if key.chars().count() > 64 {
             return Err(at.invalid("must have keys of at most 64 characters"));
         }
-        if first_byte(value) != b'"' {
+        if value.first_byte() != b'"' {
             return Err(at.mistyped("an object of strings"));
         }
-        if string(value, at)?.chars().count() > 512 {
+        if string(*value, at)?.chars().count() > 512 {
             return Err(at.invalid("must have values of at most 512 characters"));
         }
     }
@@ -225,6 +223,6 @@ fn format<'a>(text: &Object<'a, '_>) -> Result<Format<'a>, Refusal> {
     }
 }
 
-fn schema<'a>(raw: &'a RawValue, at: &Path<'_>) -> Result<&'a RawValue, Refusal> {
-    if first_byte(raw) == b'{' { Ok(raw) } else { Err(at.mistyped("an object")) }
+fn schema<'a>(raw: RawJson<'a>, at: &Path<'_>) -> Result<RawJson<'a>, Refusal> {
+    if raw.first_byte() == b'{' { Ok(raw) } else { Err(at.mistyped("an object")) }
 }

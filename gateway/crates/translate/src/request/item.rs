@@ -2,14 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use super::super::path::{INPUT, Path, excerpt};
 use super::super::plan::ToolKind;
 use super::super::raw::{Object, elements, string};
 use super::part::{Part, PartContext, parts, stringified};
 use domain::refusal::{Refusal, RequestFault};
-use domain::wire::first_byte;
+use domain::wire::json::RawJson;
 
 /// An input item that has a chat equivalent, or that is resolved before the translation.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ pub(super) enum Item<'a> {
     /// A tool result.
     Output(CallOutput<'a>),
     /// Additional tools (`I-14`).
-    Tools(Vec<&'a RawValue>),
+    Tools(Vec<RawJson<'a>>),
     /// The id of a stored item (`I-13`).
     Reference(Cow<'a, str>),
     /// The record of a hosted tool, unreadable without server state (`I-15`); its `type`.
@@ -77,7 +75,7 @@ pub(super) enum ToolOutput<'a> {
     /// Text, images and files.
     Parts(Vec<Part<'a>>),
     /// The tools found by a client-side tool search (`T-10`).
-    Tools(Vec<&'a RawValue>),
+    Tools(Vec<RawJson<'a>>),
 }
 
 /// The position of an item.
@@ -105,7 +103,7 @@ impl ItemLocation {
 
 impl<'a> Item<'a> {
     /// Parses the item at `at`.
-    pub(super) fn read(raw: &'a RawValue, at: Path<'_>) -> Result<Self, Refusal> {
+    pub(super) fn read(raw: RawJson<'a>, at: Path<'_>) -> Result<Self, Refusal> {
         let object = Object::read(raw, at)?;
         let Some(kind) = object.string("type")? else { return untyped(&object) };
         match kind.as_ref() {
@@ -208,7 +206,7 @@ fn search_call<'a>(object: &Object<'a, '_>) -> Result<Call<'a>, Refusal> {
 fn arguments<'a>(object: &Object<'a, '_>) -> Result<Cow<'a, str>, Refusal> {
     let given = match object.get("arguments") {
         None => Cow::Borrowed(""),
-        Some(raw) if first_byte(raw) == b'"' => string(raw, &object.path("arguments"))?,
+        Some(raw) if raw.first_byte() == b'"' => string(raw, &object.path("arguments"))?,
         Some(raw) => Cow::Borrowed(raw.get()),
     };
     Ok(if given.trim().is_empty() { Cow::Borrowed("{}") } else { given })
@@ -221,7 +219,7 @@ fn output<'a>(object: &Object<'a, '_>) -> Result<CallOutput<'a>, Refusal> {
         // `null` is an empty result, but the member is required.
         None if object.has("output") => vec![Part::Text(Cow::Borrowed(""))],
         None => return Err(at.missing()),
-        Some(raw) => match first_byte(raw) {
+        Some(raw) => match raw.first_byte() {
             b'"' => {
                 let text = string(raw, &at)?;
                 stringified(&text).unwrap_or_else(|| vec![Part::Text(text)])

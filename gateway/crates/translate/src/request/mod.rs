@@ -24,8 +24,6 @@ mod unsupported_fields;
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use self::fields::Fields;
 use self::item::Item;
 pub use self::options::{HostedTools, InputModalities, StoredHistory, TranslateOptions};
@@ -34,7 +32,7 @@ pub use self::translate::TranslatedRequest;
 use super::path::{INPUT, Path};
 use super::raw::{Object, elements, string};
 use domain::refusal::{Refusal, RequestFault};
-use domain::wire::first_byte;
+use domain::wire::json::RawJson;
 
 /// A parsed request that is valid for some upstream.
 #[derive(Debug)]
@@ -61,7 +59,7 @@ enum Input<'a> {
     /// A single user message (`Q-2`).
     Text(Cow<'a, str>),
     /// The items, each with its source text (`Q-3`).
-    Items(Vec<(Item<'a>, &'a RawValue)>),
+    Items(Vec<(Item<'a>, RawJson<'a>)>),
 }
 
 impl<'a> Request<'a> {
@@ -119,7 +117,7 @@ impl<'a> Request<'a> {
 
 fn input<'a>(fields: &Fields<'a>) -> Result<Input<'a>, Refusal> {
     let raw = fields.body.require("input")?;
-    match first_byte(raw) {
+    match raw.first_byte() {
         b'"' => match string(raw, &INPUT)? {
             text if text.is_empty() => Err(INPUT.invalid("must not be empty")),
             text => Ok(Input::Text(text)),

@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use super::super::path::{Path, excerpt};
 use super::super::raw::{Object, string};
 use domain::refusal::{Refusal, RequestFault};
-use domain::wire::first_byte;
+use domain::wire::json::{JsonReader, Malformed, RawJson};
 
 /// A content part that has a chat equivalent.
 #[derive(Clone, Debug)]
@@ -50,11 +48,11 @@ pub(super) enum PartContext {
 
 /// Parses the content at `at`: a string or an array of parts (`I-6`, `I-18`).
 pub(super) fn parts<'a>(
-    raw: &'a RawValue,
+    raw: RawJson<'a>,
     at: &Path<'_>,
     context: PartContext,
 ) -> Result<Vec<Part<'a>>, Refusal> {
-    match first_byte(raw) {
+    match raw.first_byte() {
         b'"' => Ok(vec![Part::Text(string(raw, at)?)]),
         b'[' => super::super::raw::elements(raw, at)?
             .into_iter()
@@ -71,7 +69,13 @@ pub(super) fn stringified(text: &str) -> Option<Vec<Part<'static>>> {
     if !text.trim_start().starts_with('[') || !text.contains("input_image") {
         return None;
     }
-    let list: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+    let mut list = Vec::new();
+    let mut json = JsonReader::new(text);
+    let read = json.array::<Malformed>(|json| {
+        list.push(json.value()?);
+        Ok(())
+    });
+    read.and_then(|()| json.end()).ok()?;
     let parts: Vec<Part<'static>> = list
         .into_iter()
         .map(|raw| part(raw, Path::Root, PartContext::ToolOutput).ok().map(Part::into_owned))
@@ -79,7 +83,7 @@ pub(super) fn stringified(text: &str) -> Option<Vec<Part<'static>>> {
     parts.iter().any(|part| matches!(part, Part::Image { .. })).then_some(parts)
 }
 
-fn part<'a>(raw: &'a RawValue, at: Path<'_>, context: PartContext) -> Result<Part<'a>, Refusal> {
+fn part<'a>(raw: RawJson<'a>, at: Path<'_>, context: PartContext) -> Result<Part<'a>, Refusal> {
     let object = Object::read(raw, at)?;
     let kind = object.required_string("type")?;
     match (kind.as_ref(), context) {

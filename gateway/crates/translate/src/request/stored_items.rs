@@ -9,7 +9,7 @@ use super::super::path::Path;
 use super::super::raw::{Object, ObjectWriter, raw_value, string};
 use super::item::Item;
 use super::{Input, Request};
-use domain::wire::first_byte;
+use domain::wire::json::RawJson;
 
 /// An input item to store.
 #[derive(Clone, Debug)]
@@ -48,9 +48,9 @@ impl Request<'_> {
         };
         let mut used_ids = HashSet::new();
         let items = items.iter().enumerate().filter_map(|(index, (item, raw))| {
-            let raw: &RawValue = match item {
-                Item::Reference(id) => references.get(id.as_ref())?,
-                _ => raw,
+            let raw: RawJson<'_> = match item {
+                Item::Reference(id) => RawJson::from(&**references.get(id.as_ref())?),
+                _ => *raw,
             };
             normalize(raw, &mut used_ids, |prefix| generate_id(prefix, seed, index))
         });
@@ -60,7 +60,7 @@ impl Request<'_> {
 
 /// Returns an item in normalized form; `None` if it is malformed.
 fn normalize(
-    raw: &RawValue,
+    raw: RawJson<'_>,
     used_ids: &mut HashSet<String>,
     make_id: impl FnOnce(&str) -> String,
 ) -> Option<InputItem> {
@@ -77,14 +77,14 @@ fn normalize(
     if has_status && object.get("status").is_none() {
         item.put("status", "completed");
     }
-    let assistant = object.get("role").map(RawValue::get) == Some("\"assistant\"");
+    let assistant = object.get("role").map(RawJson::get) == Some("\"assistant\"");
     for (name, value) in object.members() {
-        let value: &RawValue = value;
+        let value = *value;
         match (kind.as_ref(), name.as_ref()) {
             (_, "id" | "type") => {}
-            (_, "status" | "output") if value.get() == "null" => {}
+            (_, "status" | "output") if value.is_null() => {}
             ("message", "content") => item.put_json("content", &content(value, assistant)?),
-            ("function_call", "arguments") if first_byte(value) != b'"' => {
+            ("function_call", "arguments") if value.first_byte() != b'"' => {
                 item.put("arguments", value.get());
             }
             _ => item.put_json(name, value.get()),
@@ -105,9 +105,9 @@ fn normalize(
 }
 
 /// Returns the content of a message as an array of parts; assistant parts have all their keys.
-fn content(raw: &RawValue, assistant: bool) -> Option<String> {
+fn content(raw: RawJson<'_>, assistant: bool) -> Option<String> {
     let kind = if assistant { "output_text" } else { "input_text" };
-    if first_byte(raw) == b'"' {
+    if raw.first_byte() == b'"' {
         let text = string(raw, &Path::Root).ok()?;
         return Some(format!("[{}]", text_part(kind, &text)));
     }

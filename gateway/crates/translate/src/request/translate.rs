@@ -25,6 +25,7 @@ use super::part::Part;
 use super::turns::{Conversation, messages};
 use super::{Input, Request, echo};
 use domain::refusal::{Refusal, RequestFault};
+use domain::wire::json::RawJson;
 
 /// A request translated for one upstream.
 pub struct TranslatedRequest {
@@ -144,7 +145,7 @@ impl Request<'_> {
         if let StoredHistory::Loaded { items, .. } = history {
             loaded.previous = items
                 .iter()
-                .map(|raw| Item::read(raw, Path::Previous))
+                .map(|raw| Item::read(RawJson::from(&**raw), Path::Previous))
                 .collect::<Result<_, _>>()?;
         }
         let items = match &self.input {
@@ -169,7 +170,7 @@ impl Request<'_> {
                                (SDKs do with `store: false`)";
                 return Err(at.field("id").invalid(message));
             };
-            let item = Item::read(raw, at)?;
+            let item = Item::read(RawJson::from(&**raw), at)?;
             if matches!(item, Item::Reference(_)) {
                 return Err(at.field("id").invalid("refers to another reference"));
             }
@@ -323,7 +324,8 @@ fn response_format<'s>(format: &'s Format<'_>) -> Option<ResponseFormat<'s>> {
         Format::JsonObject => Some(ResponseFormat::JsonObject),
         Format::JsonSchema { name, schema, strict, description } => {
             let description = description.as_deref();
-            let json_schema = JsonSchema { name, schema, strict: *strict, description };
+            let json_schema =
+                JsonSchema { name, schema: schema.to_raw_value(), strict: *strict, description };
             Some(ResponseFormat::JsonSchema { json_schema })
         }
     }

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::path::{Path, excerpt};
@@ -14,7 +13,7 @@ use super::super::request::{HostedTools, TranslateOptions};
 use super::collect::Tools;
 use super::kind::{Kind, kind};
 use domain::refusal::{Refusal, RequestFault};
-use domain::wire::first_byte;
+use domain::wire::json::RawJson;
 
 static AT: Path<'static> = Path::In(&Path::Root, "tool_choice");
 
@@ -38,12 +37,12 @@ enum Mode {
 /// Translates `tool_choice`, and removes the tools from `tools` that must not be declared to the
 /// model.
 pub(crate) fn apply(
-    raw: Option<&RawValue>,
+    raw: Option<RawJson<'_>>,
     tools: &mut Tools<'_>,
     options: &TranslateOptions<'_>,
 ) -> Result<ToolChoice, Refusal> {
     let Some(raw) = raw else { return Ok(ToolChoice::default()) };
-    if first_byte(raw) == b'"' {
+    if raw.first_byte() == b'"' {
         let mode = mode(&string(raw, &AT)?, &AT)?;
         let chat = apply_mode(mode, tools, options)?;
         return Ok(ToolChoice { chat, allowed: None });

@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use serde_json::value::RawValue;
-
 use super::super::loss_recorder::LossRecorder;
 use super::super::path::Path;
 use super::super::plan::{Tool, ToolKind, ToolNames};
@@ -16,6 +14,7 @@ use super::kind::{Kind, kind};
 use super::name;
 use super::unsupported::UnsupportedToolList;
 use domain::refusal::Refusal;
+use domain::wire::json::RawJson;
 
 /// Collects tools list by list.
 pub(crate) struct Collector<'a, 't> {
@@ -63,14 +62,14 @@ impl<'a, 't> Collector<'a, 't> {
     /// Adds a list of tools and returns their wire names.
     pub(crate) fn add(
         &mut self,
-        list: &[&'a RawValue],
+        list: &[RawJson<'a>],
         at: &Path<'_>,
         source: Source,
         losses: &mut LossRecorder,
     ) -> Result<Vec<String>, Refusal> {
         let mut names = Vec::new();
         for (index, raw) in list.iter().enumerate() {
-            self.add_one(raw, at.at(index), None, source, losses, &mut names)?;
+            self.add_one(*raw, at.at(index), None, source, losses, &mut names)?;
         }
         Ok(names)
     }
@@ -83,7 +82,7 @@ impl<'a, 't> Collector<'a, 't> {
 
     fn add_one(
         &mut self,
-        raw: &'a RawValue,
+        raw: RawJson<'a>,
         at: Path<'_>,
         namespace: Namespace<'_, 'a>,
         source: Source,

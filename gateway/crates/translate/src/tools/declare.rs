@@ -12,7 +12,6 @@ use super::super::raw::{Object, raw_value};
 use super::super::report::Loss;
 use super::name;
 use domain::refusal::Refusal;
-use domain::wire::first_byte;
 
 const EMPTY_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 const CUSTOM_TOOL_PARAMETERS: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}"#;
@@ -143,7 +142,7 @@ fn parameters<'a>(tool: &Object<'a, '_>, absent: &str) -> Result<Cow<'a, RawValu
         return Ok(Cow::Owned(raw_value(absent.to_owned())));
     };
     let at: Path<'_> = tool.path("parameters");
-    if first_byte(raw) != b'{' {
+    if raw.first_byte() != b'{' {
         return Err(at.mistyped("an object"));
     }
     let schema = Object::read(raw, at)?;
@@ -151,7 +150,7 @@ fn parameters<'a>(tool: &Object<'a, '_>, absent: &str) -> Result<Cow<'a, RawValu
         return Ok(Cow::Owned(raw_value(absent.to_owned())));
     }
     if schema.has("type") {
-        return Ok(Cow::Borrowed(raw));
+        return Ok(Cow::Borrowed(raw.to_raw_value()));
     }
     Ok(Cow::Owned(raw_value(format!(r#"{{"type":"object",{}"#, &raw.get()[1..]))))
 }

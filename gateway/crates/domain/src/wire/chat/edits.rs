@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::super::json::RawJson;
 use super::super::range_in;
 use super::super::splice::Edit;
 use super::super::text::json_string;
@@ -57,11 +58,11 @@ impl<'a> ChatRequest<'a> {
 
     /// Returns the replacement of the model's value, to which fields can be appended.
     fn after_model<'t>(&self, text: &'t mut Option<String>) -> &'t mut String {
-        text.get_or_insert_with(|| self.model_raw.to_owned())
+        text.get_or_insert_with(|| self.model_raw.get().to_owned())
     }
 
-    fn range(&self, value: &str) -> Range<usize> {
-        range_in(self.body, value)
+    fn range(&self, value: RawJson<'_>) -> Range<usize> {
+        range_in(self.body, value.get())
     }
 }
 
@@ -72,7 +73,7 @@ fn removals(body: &str, mut members: Vec<Member<'_>>) -> impl Iterator<Item = Ed
     let mut runs: Vec<Range<usize>> = Vec::with_capacity(members.len());
     let mut previous = None;
     for member in &members {
-        let value = range_in(body, member.value);
+        let value = range_in(body, member.value.get());
         match runs.last_mut() {
             // Adjacent fields are removed by one edit; otherwise two edits would remove the same
             // comma.

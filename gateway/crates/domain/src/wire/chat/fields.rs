@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::super::json::JsonReader;
+use super::super::json::{JsonReader, RawJson};
 use super::super::names::{self, Meaning, ambiguous, meaning};
 use super::super::range_in;
 use super::fault::{duplicate, misplaced, other_models, several_answers, too_deep, too_many};
@@ -31,8 +31,8 @@ pub(super) struct Fields<'a> {
 /// A field of an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member<'a> {
-    /// The JSON text of the value, which may be `null`.
-    pub(super) value: &'a str,
+    /// The value, which may be `null`.
+    pub(super) value: RawJson<'a>,
     /// The byte offset of the object in the body.
     pub(super) object: usize,
     /// The number of preceding fields in the object.
@@ -117,7 +117,7 @@ impl<'a> Fields<'a> {
         member: Member<'a>,
         depth: usize,
     ) -> Result<(), Refusal> {
-        let value = member.value;
+        let value = member.value.get();
         match meaning {
             Meaning::Multiplier if !matches!(value, "null" | "false" | "1") => {
                 return Err(several_answers(&path));
@@ -132,7 +132,7 @@ impl<'a> Fields<'a> {
             Meaning::Container if depth == MAX_DEPTH => return Err(too_deep(&path)),
             Meaning::Container => {
                 let object = range_in(body, value).start;
-                for_each_member(value, |index, key, value| {
+                for_each_member(member.value, |index, key, value| {
                     let Some(meaning) = meaning_within(&key) else { return Ok(()) };
                     let path = names::path(&path, &key);
                     if let Meaning::Ours(name) = meaning {
@@ -161,11 +161,11 @@ fn meaning_within(key: &str) -> Option<Meaning> {
 /// # Errors
 /// The object is not valid, or `visit` returned an error.
 pub(super) fn for_each_member<'a>(
-    json: &'a str,
-    mut visit: impl FnMut(usize, Cow<'a, str>, &'a str) -> Result<(), Refusal>,
+    object: RawJson<'a>,
+    mut visit: impl FnMut(usize, Cow<'a, str>, RawJson<'a>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     let mut index = 0;
-    JsonReader::new(json).object(|json, key| {
+    JsonReader::new(object.get()).object(|json, key| {
         visit(index, key, json.value()?)?;
         index += 1;
         Ok(())

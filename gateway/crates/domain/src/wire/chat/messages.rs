@@ -43,7 +43,7 @@ impl Messages {
     /// The value is not JSON, or a message has a field twice or one that some servers interpret as another.
     pub(super) fn read(json: &mut JsonReader<'_>) -> Result<Self, Refusal> {
         if json.peek() != Some(b'[') {
-            return Ok(if json.value()? == "null" { Self::Null } else { Self::NoArray });
+            return Ok(if json.value()?.is_null() { Self::Null } else { Self::NoArray });
         }
         let (mut count, mut media) = (0, Media::default());
         json.array(|json| {
@@ -74,7 +74,7 @@ fn read_message(json: &mut JsonReader<'_>, index: usize) -> Result<Media, Refusa
         }
         let value = json.value()?;
         if name == CONTENT {
-            media = Media::of_content(value);
+            media = Media::of_content(value.get());
         }
         Ok(())
     })?;

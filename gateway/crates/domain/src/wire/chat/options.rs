@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::super::json::RawJson;
 use super::super::names::{Folded, ambiguous};
 use super::super::range_in;
 use super::super::splice::Edit;
@@ -16,9 +17,9 @@ const INCLUDE_USAGE: &str = "include_usage";
 #[derive(Debug)]
 pub(super) struct StreamOptions<'a> {
     /// The options; may be `null`.
-    value: &'a str,
+    value: RawJson<'a>,
     /// The value of `include_usage`; may be `null`.
-    include_usage: Option<&'a str>,
+    include_usage: Option<RawJson<'a>>,
 }
 
 impl<'a> StreamOptions<'a> {
@@ -32,7 +33,7 @@ impl<'a> StreamOptions<'a> {
         if options.is_null() {
             return Ok(options);
         }
-        if !options.value.starts_with('{') {
+        if options.value.first_byte() != b'{' {
             return Err(wrong_type("stream_options", "an object"));
         }
         for_each_member(member.value, |_, key, value| {
@@ -57,20 +58,20 @@ impl<'a> StreamOptions<'a> {
 
     /// Whether the client requests the usage.
     pub(super) fn include_usage(&self) -> Result<bool, Refusal> {
-        let wanted = self.include_usage.filter(|value| *value != "null");
+        let wanted = self.include_usage.filter(|value| !value.is_null());
         Ok(flag(wanted, "stream_options.include_usage")?.unwrap_or_default())
     }
 
     /// Returns the edit of `body` that sets `include_usage` and changes nothing else.
     pub(super) fn with_usage(&self, body: &str) -> Edit {
         if self.is_null() {
-            let range = range_in(body, self.value);
+            let range = range_in(body, self.value.get());
             return Edit { range, with: Bytes::from_static(br#"{"include_usage":true}"#) };
         }
         if let Some(value) = self.include_usage {
-            return Edit { range: range_in(body, value), with: Bytes::from_static(b"true") };
+            return Edit { range: range_in(body, value.get()), with: Bytes::from_static(b"true") };
         }
-        let inside = range_in(body, self.value).start + 1;
+        let inside = range_in(body, self.value.get()).start + 1;
         let is_empty = body[inside..].trim_ascii_start().starts_with('}');
         let first: &[u8] =
             if is_empty { br#""include_usage":true"# } else { br#""include_usage":true,"# };
@@ -78,6 +79,6 @@ impl<'a> StreamOptions<'a> {
     }
 
     fn is_null(&self) -> bool {
-        self.value == "null"
+        self.value.is_null()
     }
 }
