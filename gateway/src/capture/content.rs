@@ -24,6 +24,7 @@ use crate::memory_budget::MemoryGuard;
 use domain::key::KeyDigest;
 use domain::traced_content::{ContentBudget, TracedContent};
 use domain::wire::finish::FinishReason;
+use domain::wire::json::RawJson;
 use domain::wire::text::{text_of, unescape_into};
 
 /// The maximum length of the text of a request, and of an answer, in bytes.
@@ -177,7 +178,7 @@ fn read_messages(body: &[u8]) -> Vec<Text> {
         let role = message.role.as_deref().unwrap_or_default();
         let mut text = Text::new(&role[..role.floor_char_boundary(MESSAGE_OVERHEAD_BYTES)]);
         room = room.saturating_sub(MESSAGE_OVERHEAD_BYTES);
-        room -= text.push_escaped(&text_of(message.content), room);
+        room -= text.push_escaped(&text_of(message.content.map(RawJson::from)), room);
         // Also if it fits exactly: older messages may be missing.
         text.is_cut |= room == 0;
         input.push(text);

@@ -103,12 +103,14 @@ fn name<'a>(piece: &'a CallPiece<'_>) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use domain::wire::json::JsonReader;
+
     use super::*;
 
     fn calls(form: AnswerForm, lists: &[&str]) -> Calls {
         let mut calls = Calls::default();
         for list in lists {
-            let raw = serde_json::from_str(list).unwrap();
+            let raw = JsonReader::new(list).value().unwrap();
             for piece in CallPiece::read_list(raw).unwrap() {
                 calls.add(0, &piece, form);
             }
@@ -187,7 +189,7 @@ mod tests {
                 r#"[{{"index":{number},"id":"{number}{0}","function":{{"name":"{number}{0}"}}}}]"#,
                 "x".repeat(1_000)
             );
-            let raw = serde_json::from_str(&list).unwrap();
+            let raw = JsonReader::new(&list).value().unwrap();
             calls.add(0, &CallPiece::read_list(raw).unwrap()[0], AnswerForm::Stream);
         }
         assert!(calls.kept_bytes < MAX_KEPT_BYTES + 1024, "{}", calls.kept_bytes);
@@ -199,7 +201,7 @@ mod tests {
         let mut calls = Calls::default();
         for (choice, arguments) in [(0, "{"), (1, "["), (0, "}"), (1, "]")] {
             let list = format!(r#"[{{"index":0,"function":{{"arguments":"{arguments}"}}}}]"#);
-            let raw = serde_json::from_str(&list).unwrap();
+            let raw = JsonReader::new(&list).value().unwrap();
             calls.add(choice, &CallPiece::read_list(raw).unwrap()[0], AnswerForm::Stream);
         }
         assert_eq!(texts(calls), ["", "{}", "", "[]"]);

@@ -28,7 +28,6 @@ use domain::wire::chat::ChatRequest;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::content::for_each_part;
 use domain::wire::conversation::ConversationKey;
-use domain::wire::parse_error;
 use domain::wire::splice::splice_into;
 use domain::wire::usage::AnswerUsage;
 use translate::dialect::Dialect;
@@ -168,7 +167,6 @@ impl PlainAnswer for PlainChat<'_> {
 
     fn check(&self, json: &str, meter: &mut Meter) -> Result<Self::Checked, UpstreamError> {
         let view = ChunkView::parse(json).map_err(|error| {
-            let error = parse_error(&error);
             UpstreamError::Invalid(format!("its answer is not a chat answer: {error}"))
         })?;
         meter.observe(&view, AnswerForm::Plain);

@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use bytes::BytesMut;
-use serde_json::value::RawValue;
 
 use domain::wire::chunk::OnlyText;
+use domain::wire::json::JsonReader;
 use domain::wire::piece::TextKind;
 
 /// The number of events in a row that may differ in more than the text before the comparison is given up: some
@@ -50,8 +50,8 @@ impl EventPattern {
         let Sample { index, kind, received, .. } = self.sample.as_deref()?;
         let text = event.strip_prefix(&*received.before)?.strip_suffix(&*received.after)?;
         let text = std::str::from_utf8(text).ok().filter(|text| text.starts_with('"'))?;
-        let raw: &RawValue = serde_json::from_str(text).ok()?;
-        // White space after it would not be part of the value.
+        let raw = JsonReader::new(text).value().ok()?;
+        // What follows it would not be part of the value.
         if raw.get().len() != text.len() {
             return None;
         }

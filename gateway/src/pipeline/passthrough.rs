@@ -14,9 +14,9 @@ use super::stream_memory::EVENT_COPIES;
 use crate::upstream::UpstreamError;
 use domain::wire::chunk::{AnswerForm, ChunkView, LENGTH_LIMIT_CHUNK};
 use domain::wire::error::ReportedError;
+use domain::wire::range_in;
 use domain::wire::splice::splice_into;
 use domain::wire::sse::{self, Fields, Splitter};
-use domain::wire::{parse_error, range_in};
 
 /// Sent to the client for an event without data.
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
@@ -193,7 +193,7 @@ impl EventRewriter {
         }
         let json = std::str::from_utf8(&data).map_err(|_| not_text())?;
         let view = ChunkView::parse(json).map_err(|error| {
-            UpstreamError::Invalid(format!("a chunk is not a chat chunk: {}", parse_error(&error)))
+            UpstreamError::Invalid(format!("a chunk is not a chat chunk: {error}"))
         })?;
         meter.observe(&view, AnswerForm::Stream);
         if let Some(error) = view.reported_error(json) {

@@ -30,12 +30,7 @@ pub(super) struct ObjectWriter {
 
 /// Returns the elements of the array at `at`.
 pub(super) fn elements<'a>(raw: RawJson<'a>, at: &Path<'_>) -> Result<Vec<RawJson<'a>>, Refusal> {
-    let mut elements = Vec::new();
-    let read = JsonReader::new(raw.get()).array::<Malformed>(|json| {
-        elements.push(json.value()?);
-        Ok(())
-    });
-    read.map(|()| elements).map_err(|_| at.mistyped("an array"))
+    raw.elements().ok_or_else(|| at.mistyped("an array"))
 }
 
 /// Returns the string at `at`, borrowed if it has no escapes.

@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
-use super::fields::{Unknown, view_fields};
-use super::first_byte;
+use super::fields::{Field, Unknown, view_fields};
+use super::json::{JsonReader, Malformed, RawJson};
 use super::text::{decode, encode, inner, is_label};
 
 /// The maximum number of calls per answer, more than any model makes. Bounds the memory that a
@@ -56,19 +54,19 @@ impl CallKey<'_> {
 
 view_fields! {
     struct CallView<'a> {
-        index: &'a RawValue,
-        id: &'a RawValue,
+        index: RawJson<'a>,
+        id: RawJson<'a>,
         function: FunctionView<'a>,
-        custom: &'a RawValue,
+        custom: RawJson<'a>,
     }
 }
 
 view_fields! {
     struct FunctionView<'a> {
-        name: &'a RawValue,
-        arguments: &'a RawValue,
+        name: RawJson<'a>,
+        arguments: RawJson<'a>,
         /// The arguments of a custom tool.
-        input: &'a RawValue,
+        input: RawJson<'a>,
     }
 }
 
@@ -77,18 +75,16 @@ impl<'a> CallPiece<'a> {
     ///
     /// # Errors
     /// The value is not a list of calls or deltas of calls.
-    pub fn read_list(tool_calls: &'a RawValue) -> serde_json::Result<Vec<Self>> {
-        let views: Vec<CallView<'a>> = serde_json::from_str(tool_calls.get())?;
+    pub fn read_list(tool_calls: RawJson<'a>) -> Result<Vec<Self>, Malformed> {
+        let views: Vec<CallView<'a>> = read_whole(tool_calls)?;
         let read = |view: CallView<'a>| {
             let mut called = match (view.function, view.custom) {
                 (Some(function), _) => Self::of(function),
-                (None, Some(custom)) => {
-                    Self { is_custom: true, ..Self::of(serde_json::from_str(custom.get())?) }
-                }
+                (None, Some(custom)) => Self { is_custom: true, ..Self::of(read_whole(custom)?) },
                 (None, None) => Self::of(FunctionView::default()),
             };
             let unused = view.custom.filter(|_| !called.is_custom);
-            let labels = [view.index, view.id].into_iter().flatten().filter(|raw| !is_label(raw));
+            let labels = [view.index, view.id].into_iter().flatten().filter(|raw| !is_label(*raw));
             let unread = labels.chain(unused).map(Unknown::text);
             called.unknown.extend(unread.chain(view.unknown));
             let index = view.index.and_then(|raw| raw.get().parse().ok());
@@ -101,8 +97,8 @@ impl<'a> CallPiece<'a> {
     ///
     /// # Errors
     /// The value is not a call.
-    pub fn read_only(function_call: &'a RawValue) -> serde_json::Result<Self> {
-        let view = serde_json::from_str(function_call.get())?;
+    pub fn read_only(function_call: RawJson<'a>) -> Result<Self, Malformed> {
+        let view = read_whole(function_call)?;
         Ok(Self { index: Some(0), ..Self::of(view) })
     }
 
@@ -118,7 +114,7 @@ impl<'a> CallPiece<'a> {
 
     fn of(function: FunctionView<'a>) -> Self {
         let arguments = match function.arguments.or(function.input) {
-            Some(raw) if first_byte(raw) == b'"' => Cow::Borrowed(inner(raw)),
+            Some(raw) if raw.first_byte() == b'"' => Cow::Borrowed(inner(raw)),
             // Some servers send the JSON value itself instead of its text (`S-8c`).
             Some(raw) => Cow::Owned(encode(raw.get())),
             None => Cow::Borrowed(""),
@@ -131,11 +127,17 @@ impl<'a> CallPiece<'a> {
     }
 }
 
+/// Reads a value that is not `null`.
+fn read_whole<'a, T: Field<'a>>(raw: RawJson<'a>) -> Result<T, Malformed> {
+    let mut json = JsonReader::new(raw.get());
+    T::read(&mut json)?.ok_or_else(|| json.malformed())
+}
+
 /// Returns an id or a name: a string, or a number, which some servers send.
-fn label_text(raw: Option<&RawValue>) -> Cow<'_, str> {
+fn label_text(raw: Option<RawJson<'_>>) -> Cow<'_, str> {
     match raw {
-        Some(raw) if first_byte(raw) == b'"' => decode(inner(raw)),
-        Some(raw) if first_byte(raw).is_ascii_digit() => Cow::Borrowed(raw.get()),
+        Some(raw) if raw.first_byte() == b'"' => decode(inner(raw)),
+        Some(raw) if raw.first_byte().is_ascii_digit() => Cow::Borrowed(raw.get()),
         _ => Cow::Borrowed(""),
     }
 }
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     fn check(list: &str, expected: &[(Option<u64>, &str, &str, &str)]) {
-        let raw: &RawValue = serde_json::from_str(list).unwrap();
+        let raw = JsonReader::new(list).value().unwrap();
         let pieces = CallPiece::read_list(raw).unwrap();
         let read = |piece: &CallPiece<'_>| {
             let text = |cow: &Cow<'_, str>| cow.to_string();
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn parses_function_call_of_old_servers() {
-        let raw = serde_json::from_str(r#"{"name":"f","arguments":"{"}"#).unwrap();
+        let raw = JsonReader::new(r#"{"name":"f","arguments":"{"}"#).value().unwrap();
         let piece = CallPiece::read_only(raw).unwrap();
         assert_eq!((piece.index, &*piece.name, &*piece.arguments), (Some(0), "f", "{"));
         assert!(!piece.is_empty());
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn rejects_values_that_are_not_lists_of_calls() {
         for list in ["{}", "3", r#"["f"]"#, r#"[{"custom":"f"}]"#] {
-            let raw = serde_json::from_str(list).unwrap();
+            let raw = JsonReader::new(list).value().unwrap();
             assert!(CallPiece::read_list(raw).is_err(), "{list}");
         }
     }

@@ -2,17 +2,12 @@
 //!
 //! Values stay raw JSON, so that dialects, such as content as an array, can be relayed unchanged.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Range;
 
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
-
 use super::error::ReportedError;
-use super::fields::{Unknown, view_fields};
+use super::fields::{Field, Unknown, read_once, view_fields};
 use super::finish::FinishReason;
+use super::json::{JsonReader, Malformed, RawJson};
 use super::piece::{PieceView, TextKind, add_unknown};
 use super::range_in;
 use super::text::{Strings, is_label};
@@ -34,23 +29,17 @@ pub enum AnswerForm {
 }
 
 /// A view of a plain answer or a chunk.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default)]
 pub struct ChunkView<'a> {
-    #[serde(borrow)]
-    model: Option<&'a RawValue>,
-    #[serde(borrow)]
-    object: Option<&'a RawValue>,
+    model: Option<RawJson<'a>>,
+    object: Option<RawJson<'a>>,
     /// The token counts.
-    #[serde(borrow)]
-    pub usage: Option<&'a RawValue>,
+    pub usage: Option<RawJson<'a>>,
     /// The upstream's error, in place of an answer.
-    #[serde(borrow)]
-    pub error: Option<&'a RawValue>,
+    pub error: Option<RawJson<'a>>,
     /// The service tier that processed the request.
-    #[serde(borrow)]
-    pub service_tier: Option<&'a RawValue>,
+    pub service_tier: Option<RawJson<'a>>,
     /// The choices; empty in a usage-only chunk.
-    #[serde(borrow, default, deserialize_with = "read_choices")]
     pub choices: Option<Vec<ChoiceView<'a>>>,
 }
 
@@ -62,12 +51,11 @@ pub struct OnlyText<'a> {
     /// What the text is.
     pub kind: TextKind,
     /// The text, a JSON string.
-    pub raw: &'a RawValue,
+    pub raw: RawJson<'a>,
 }
 
 /// A view of one choice.
-#[derive(Debug, Deserialize)]
-#[serde(from = "ChoiceFields<'a>", bound(deserialize = "'de: 'a"))]
+#[derive(Debug)]
 pub struct ChoiceView<'a> {
     /// The index of the choice.
     pub index: u32,
@@ -75,11 +63,11 @@ pub struct ChoiceView<'a> {
     delta: Option<PieceView<'a>>,
     /// The content of a plain answer.
     message: Option<PieceView<'a>>,
-    finish_reason: Option<&'a RawValue>,
+    finish_reason: Option<RawJson<'a>>,
     /// The error of this choice; other choices may have succeeded (`OpenRouter`).
-    error: Option<&'a RawValue>,
+    error: Option<RawJson<'a>>,
     /// The log probabilities of tokens.
-    pub logprobs: Option<&'a RawValue>,
+    pub logprobs: Option<RawJson<'a>>,
     /// Other fields, which may contain text.
     unknown: Vec<Unknown<'a>>,
 }
@@ -89,9 +77,9 @@ view_fields! {
         index: u32,
         delta: PieceView<'a>,
         message: PieceView<'a>,
-        finish_reason: &'a RawValue,
-        error: &'a RawValue,
-        logprobs: &'a RawValue,
+        finish_reason: RawJson<'a>,
+        error: RawJson<'a>,
+        logprobs: RawJson<'a>,
     }
 }
 
@@ -100,8 +88,22 @@ impl<'a> ChunkView<'a> {
     ///
     /// # Errors
     /// The text is not a JSON object, or not a chat completion.
-    pub fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
+    pub fn parse(json: &'a str) -> Result<Self, Malformed> {
+        let mut view = Self::default();
+        let mut reader = JsonReader::new(json);
+        reader.object(|json, name| {
+            let field = match &*name {
+                "model" => &mut view.model,
+                "object" => &mut view.object,
+                "usage" => &mut view.usage,
+                "error" => &mut view.error,
+                "service_tier" => &mut view.service_tier,
+                "choices" => return read_once(&mut view.choices, json),
+                _ => return json.value().map(drop),
+            };
+            read_once(field, json)
+        })?;
+        reader.end().map(|()| view)
     }
 
     /// Returns the range of the model's name in `json`, which must be the parsed text; `None` if it
@@ -120,7 +122,7 @@ impl<'a> ChunkView<'a> {
     /// the parsed text. Servers send it in `error`, mark it in `object` (vLLM), or send its fields
     /// at the top level.
     pub fn reported_error(&self, json: &str) -> Option<ReportedError> {
-        if let Some(error) = self.error.filter(|error| !is_empty_error(error)) {
+        if let Some(error) = self.error.filter(|error| !is_empty_error(*error)) {
             return Some(ReportedError::parse(error.get().as_bytes()));
         }
         let is_error = self.object.is_some_and(|object| object.get() == r#""error""#);
@@ -147,45 +149,17 @@ impl<'a> ChunkView<'a> {
     }
 }
 
-/// Reads the list of choices. Most answers and chunks have one, so there is room for one at first: a `Vec` that
-/// grows from empty would begin with room for four, which is an allocation of more than a KiB for each chunk.
-fn read_choices<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Vec<ChoiceView<'a>>>, D::Error> {
-    struct Choices<'a>(PhantomData<&'a ()>);
-    impl<'de: 'a, 'a> Visitor<'de> for Choices<'a> {
-        type Value = Option<Vec<ChoiceView<'a>>>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of choices")
-        }
-
-        fn visit_none<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-
-        fn visit_some<D: Deserializer<'de>>(self, choices: D) -> Result<Self::Value, D::Error> {
-            choices.deserialize_seq(self)
-        }
-
-        fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
-            let Some(first) = list.next_element()? else { return Ok(Some(Vec::new())) };
-            let mut choices = Vec::with_capacity(1);
-            choices.push(first);
-            while let Some(choice) = list.next_element()? {
-                choices.push(choice);
-            }
-            Ok(Some(choices))
-        }
+impl<'a> Field<'a> for ChoiceView<'a> {
+    fn read(json: &mut JsonReader<'a>) -> Result<Option<Self>, Malformed> {
+        Ok(ChoiceFields::read(json)?.map(Self::from))
     }
-    deserializer.deserialize_option(Choices(PhantomData))
 }
 
 impl<'a> From<ChoiceFields<'a>> for ChoiceView<'a> {
     fn from(fields: ChoiceFields<'a>) -> Self {
         let ChoiceFields { index, delta, message, finish_reason, error, logprobs, mut unknown } =
             fields;
-        unknown.extend(finish_reason.filter(|raw| !is_label(raw)).map(Unknown::text));
+        unknown.extend(finish_reason.filter(|raw| !is_label(*raw)).map(Unknown::text));
         let index = index.unwrap_or_default();
         Self { index, delta, message, finish_reason, error, logprobs, unknown }
     }
@@ -239,7 +213,7 @@ impl<'a> ChoiceView<'a> {
 
 /// Whether the value of `error` means no error. Servers that serialise every field send such
 /// values.
-fn is_empty_error(error: &RawValue) -> bool {
+fn is_empty_error(error: RawJson<'_>) -> bool {
     matches!(error.get(), r#""""# | "[]" | "false" | "0")
 }
 
@@ -258,7 +232,7 @@ mod tests {
         assert_eq!(view.model_other_than(json, "\"up\""), None);
         assert!(view.usage.is_none() && view.error.is_none() && !view.is_usage_only());
         let piece = view.choices()[0].piece().unwrap();
-        assert_eq!(piece.content.map(RawValue::get), Some(r#""a\n""#));
+        assert_eq!(piece.content.map(RawJson::get), Some(r#""a\n""#));
         assert!(piece.calls().unwrap().is_empty());
         assert!(piece.reasonings().iter().all(Option::is_none));
         assert!(view.choices()[0].finish().is_none());

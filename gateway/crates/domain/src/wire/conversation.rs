@@ -47,24 +47,13 @@ impl ConversationKey {
         let read = JsonReader::new(messages.get()).array(|json| {
             let message = json.value()?;
             hash.update(message.get().as_bytes());
-            if is_of_user(message) { Err(Ended) } else { Ok(()) }
+            let role = message.member("role").and_then(RawJson::string);
+            if role.as_deref() == Some("user") { Err(Ended) } else { Ok(()) }
         });
         // What is no array has an empty beginning.
         _ = read;
         Self(hash.digest())
     }
-}
-
-fn is_of_user(message: RawJson<'_>) -> bool {
-    let mut role = None;
-    let read: Result<(), Malformed> = JsonReader::new(message.get()).object(|json, name| {
-        let value = json.value()?;
-        if name == "role" {
-            role = value.string();
-        }
-        Ok(())
-    });
-    read.is_ok() && role.as_deref() == Some("user")
 }
 
 #[cfg(test)]

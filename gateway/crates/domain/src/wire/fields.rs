@@ -1,8 +1,6 @@
 //! Views of JSON objects that keep unknown fields that may contain text.
 
-use serde_json::value::RawValue;
-
-use super::first_byte;
+use super::json::{JsonReader, Malformed, RawJson};
 use super::text::{FieldKind, Strings, is_label, strings_in};
 
 /// The value of an unknown field.
@@ -11,20 +9,20 @@ pub struct Unknown<'a> {
     /// The kind of its strings.
     pub kind: FieldKind,
     /// The value.
-    pub raw: &'a RawValue,
+    pub raw: RawJson<'a>,
 }
 
 impl<'a> Unknown<'a> {
     /// Creates a field whose strings are text, independent of its name.
-    pub(super) fn text(raw: &'a RawValue) -> Self {
+    pub(super) fn text(raw: RawJson<'a>) -> Self {
         Self { kind: FieldKind::Text, raw }
     }
 
     /// Creates a field of this kind; `None` if the value cannot contain text.
-    pub(super) fn new(kind: FieldKind, raw: &'a RawValue) -> Option<Self> {
+    pub(super) fn new(kind: FieldKind, raw: RawJson<'a>) -> Option<Self> {
         let is_empty = match kind {
             FieldKind::Label => is_label(raw),
-            FieldKind::Data | FieldKind::Text => !matches!(first_byte(raw), b'"' | b'{' | b'['),
+            FieldKind::Data | FieldKind::Text => !matches!(raw.first_byte(), b'"' | b'{' | b'['),
         };
         (!is_empty).then_some(Self { kind, raw })
     }
@@ -33,6 +31,59 @@ impl<'a> Unknown<'a> {
     pub fn strings(&self) -> Strings<'a> {
         strings_in(self.kind, self.raw)
     }
+}
+
+/// The type of a field of a view.
+pub(super) trait Field<'a>: Sized {
+    /// Reads the value; `None` for `null`.
+    ///
+    /// # Errors
+    /// It has another type.
+    fn read(json: &mut JsonReader<'a>) -> Result<Option<Self>, Malformed>;
+}
+
+impl<'a> Field<'a> for RawJson<'a> {
+    fn read(json: &mut JsonReader<'a>) -> Result<Option<Self>, Malformed> {
+        json.value().map(|value| Some(value).filter(|value| !value.is_null()))
+    }
+}
+
+impl<'a> Field<'a> for u32 {
+    fn read(json: &mut JsonReader<'a>) -> Result<Option<Self>, Malformed> {
+        let Some(value) = RawJson::read(json)? else { return Ok(None) };
+        value.get().parse().map(Some).map_err(|_| json.malformed())
+    }
+}
+
+impl<'a, T: Field<'a>> Field<'a> for Vec<T> {
+    fn read(json: &mut JsonReader<'a>) -> Result<Option<Self>, Malformed> {
+        if json.null()? {
+            return Ok(None);
+        }
+        // Most lists have one element. A list that grows from empty would begin with room for four, which is more than a
+        // KiB for the choices of each chunk.
+        let mut list = Self::with_capacity(1);
+        json.array(|json| {
+            list.push(T::read(json)?.ok_or_else(|| json.malformed())?);
+            Ok::<_, Malformed>(())
+        })?;
+        Ok(Some(list))
+    }
+}
+
+/// Reads a field that may occur once.
+///
+/// # Errors
+/// It has another type, or `field` was read before.
+pub(super) fn read_once<'a, T: Field<'a>>(
+    field: &mut Option<T>,
+    json: &mut JsonReader<'a>,
+) -> Result<(), Malformed> {
+    if field.is_some() {
+        return Err(json.malformed());
+    }
+    *field = T::read(json)?;
+    Ok(())
 }
 
 /// Declares a view of an object. Each field is optional; undeclared fields are kept as [`Unknown`].
@@ -45,67 +96,27 @@ macro_rules! view_fields {
             unknown: Vec<$crate::wire::fields::Unknown<$a>>,
         }
 
-        impl<'de: $a, $a> serde::Deserialize<'de> for $view<$a> {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                use std::{fmt, marker::PhantomData};
+        impl<$a> $crate::wire::fields::Field<$a> for $view<$a> {
+            fn read(
+                json: &mut $crate::wire::json::JsonReader<$a>,
+            ) -> Result<Option<Self>, $crate::wire::json::Malformed> {
+                use $crate::wire::fields::{Unknown, read_once};
+                use $crate::wire::text::FieldKind;
 
-                use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
-                use serde_json::value::RawValue;
-                use $crate::wire::{fields::Unknown, text::FieldKind};
-
-                #[expect(non_camel_case_types, reason = "these are the names of the fields")]
-                enum Key {
-                    $($name,)*
-                    Other(FieldKind),
+                if json.null()? {
+                    return Ok(None);
                 }
-                impl<'de> Deserialize<'de> for Key {
-                    fn deserialize<D: Deserializer<'de>>(keys: D) -> Result<Self, D::Error> {
-                        struct Name;
-                        impl Visitor<'_> for Name {
-                            type Value = Key;
-
-                            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                                f.write_str("a field's name")
-                            }
-
-                            fn visit_str<E>(self, name: &str) -> Result<Key, E> {
-                                Ok(match name {
-                                    $(stringify!($name) => Key::$name,)*
-                                    _ => Key::Other(FieldKind::of(name)),
-                                })
-                            }
+                let mut view = Self::default();
+                json.object(|json, name| {
+                    match &*name {
+                        $(stringify!($name) => read_once(&mut view.$name, json)?,)*
+                        _ => {
+                            view.unknown.extend(Unknown::new(FieldKind::of(&name), json.value()?));
                         }
-                        keys.deserialize_identifier(Name)
                     }
-                }
-                struct Fields<$a>(PhantomData<&$a ()>);
-                impl<'de: $a, $a> Visitor<'de> for Fields<$a> {
-                    type Value = $view<$a>;
-
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str("an object")
-                    }
-
-                    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<$view<$a>, M::Error> {
-                        let mut view = $view::default();
-                        while let Some(key) = map.next_key()? {
-                            match key {
-                                $(Key::$name => {
-                                    if view.$name.is_some() {
-                                        return Err(M::Error::duplicate_field(stringify!($name)));
-                                    }
-                                    view.$name = map.next_value()?;
-                                })*
-                                Key::Other(kind) => {
-                                    let raw: &$a RawValue = map.next_value()?;
-                                    view.unknown.extend(Unknown::new(kind, raw));
-                                }
-                            }
-                        }
-                        Ok(view)
-                    }
-                }
-                deserializer.deserialize_map(Fields(PhantomData))
+                    Ok::<_, $crate::wire::json::Malformed>(())
+                })?;
+                Ok(Some(view))
             }
         }
     };

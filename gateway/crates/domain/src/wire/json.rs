@@ -4,7 +4,6 @@
 //! them but a stack of open arrays and objects, so that any depth of nesting can be skipped.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use memchr::{memchr, memchr2};
 use serde::Deserialize;
@@ -28,15 +27,11 @@ pub struct JsonReader<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawJson<'a>(&'a str);
 
-/// Describes why a text is not JSON, by kind and position.
-#[derive(Debug)]
+/// Describes why a text is not JSON or not of the expected structure, by kind and position. It contains nothing of the
+/// text, which may be data of a user.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Malformed(String);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 impl<'a> From<&'a RawValue> for RawJson<'a> {
     fn from(value: &'a RawValue) -> Self {
@@ -75,6 +70,29 @@ impl<'a> RawJson<'a> {
             return Some(Cow::Borrowed(inner));
         }
         serde_json::from_str::<Text<'_>>(self.0).ok().map(|Text(text)| text)
+    }
+
+    /// Returns the elements of an array; `None` if the value is no array.
+    pub fn elements(self) -> Option<Vec<Self>> {
+        let mut elements = Vec::new();
+        let read = JsonReader::new(self.0).array::<Malformed>(|json| {
+            elements.push(json.value()?);
+            Ok(())
+        });
+        read.ok().map(|()| elements)
+    }
+
+    /// Returns the value of a member of an object, the last one of that name; `None` if there is none.
+    pub fn member(self, name: &str) -> Option<Self> {
+        let mut found = None;
+        let read = JsonReader::new(self.0).object::<Malformed>(|json, key| {
+            let value = json.value()?;
+            if key == name {
+                found = Some(value);
+            }
+            Ok(())
+        });
+        read.ok().and(found)
     }
 
     /// Converts the value to that type of `serde_json`, which validates it once more.
@@ -201,6 +219,28 @@ impl<'a> JsonReader<'a> {
         if self.peek().is_none() { Ok(()) } else { Err(self.malformed()) }
     }
 
+    /// Reads `null` if it is next, and returns whether it was.
+    ///
+    /// # Errors
+    /// Another literal is next.
+    pub fn null(&mut self) -> Result<bool, Malformed> {
+        let is_next = self.peek() == Some(b'n');
+        if is_next {
+            self.value()?;
+        }
+        Ok(is_next)
+    }
+
+    /// Describes what is wrong with the text where it was read last. It is parsed once more, which finds the line and
+    /// column of a syntax error.
+    #[cold]
+    pub fn malformed(&self) -> Malformed {
+        Malformed(match serde_json::from_str::<IgnoredAny>(self.text) {
+            Err(error) => error.to_string(),
+            Ok(_) => format!("unexpected value before byte {}", self.at),
+        })
+    }
+
     /// Reads the name of a member and the colon after it.
     fn name(&mut self) -> Result<Cow<'a, str>, Malformed> {
         self.expect(b'"')?;
@@ -208,8 +248,7 @@ impl<'a> JsonReader<'a> {
         self.skip_string()?;
         let name = RawJson(&self.text[start - 1..self.at]);
         self.expect(b':')?;
-        let surrogate = || Malformed("a field's name has an unpaired surrogate".to_owned());
-        name.string().ok_or_else(surrogate)
+        name.string().ok_or_else(|| self.malformed())
     }
 
     fn skip_name(&mut self) -> Result<(), Malformed> {
@@ -301,15 +340,6 @@ impl<'a> JsonReader<'a> {
 
     fn expect(&mut self, token: u8) -> Result<(), Malformed> {
         if self.take(token) { Ok(()) } else { Err(self.malformed()) }
-    }
-
-    /// Describes the error. The text is parsed once more, which finds its line and column.
-    #[cold]
-    fn malformed(&self) -> Malformed {
-        Malformed(match serde_json::from_str::<IgnoredAny>(self.text) {
-            Err(error) => error.to_string(),
-            Ok(_) => format!("unexpected token before byte {}", self.at),
-        })
     }
 }
 
@@ -446,14 +476,29 @@ mod tests {
     }
 
     #[test]
+    fn values_give_their_parts() {
+        let value = |text| JsonReader::new(text).value().unwrap();
+        let list = value(r#"[1, {"a": "x\u0079", "a": "z\n"}]"#).elements().unwrap();
+        let [number, object] = list[..] else { panic!("{list:?}") };
+        assert_eq!((number.get(), number.string(), number.elements()), ("1", None, None));
+        assert_eq!(object.member("a").unwrap().string().unwrap(), "z\n");
+        assert_eq!((object.member("b"), number.member("a")), (None, None));
+        assert_eq!(value(r#""\ud800""#).string(), None);
+        assert_eq!(object.to_raw_value().get(), object.get());
+    }
+
+    #[test]
     fn errors_give_kind_and_position() {
         let error = |text| JsonReader::new(text).value().unwrap_err().to_string();
         assert_eq!(error("[1,\n2"), "EOF while parsing a list at line 2 column 1");
         let names =
             |text| JsonReader::new(text).object::<Malformed>(|json, _| json.value().map(drop));
         let error = names(r#"{"\ud800":1}"#).unwrap_err().to_string();
-        assert_eq!(error, "a field's name has an unpaired surrogate");
-        assert_eq!(names("[]").unwrap_err().to_string(), "unexpected token before byte 0");
+        assert_eq!(error, "unexpected value before byte 10");
+        assert_eq!(names("[]").unwrap_err().to_string(), "unexpected value before byte 0");
+        assert!(JsonReader::new(" null").null().unwrap());
+        assert!(!JsonReader::new("1").null().unwrap());
+        assert!(JsonReader::new("nil").null().is_err());
     }
 
     proptest! {

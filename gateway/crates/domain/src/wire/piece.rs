@@ -4,36 +4,30 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 
 use super::call::CallPiece;
-use super::fields::Unknown;
+use super::fields::{Field, Unknown};
+use super::json::{JsonReader, Malformed, RawJson};
 use super::text::{FieldKind, Strings, strings_in, text_of};
-use super::{first_byte, parse_error};
 
 /// A view of a message or a delta, with raw JSON values: strings, and an array for tool calls.
 #[derive(Debug, Default)]
 pub struct PieceView<'a> {
     /// The answer's text.
-    pub content: Option<&'a RawValue>,
+    pub content: Option<RawJson<'a>>,
     /// The text of a refusal.
-    pub refusal: Option<&'a RawValue>,
-    reasoning_content: Option<&'a RawValue>,
-    reasoning: Option<&'a RawValue>,
-    reasoning_details: Option<&'a RawValue>,
-    thinking: Option<&'a RawValue>,
-    tool_calls: Option<&'a RawValue>,
+    pub refusal: Option<RawJson<'a>>,
+    reasoning_content: Option<RawJson<'a>>,
+    reasoning: Option<RawJson<'a>>,
+    reasoning_details: Option<RawJson<'a>>,
+    thinking: Option<RawJson<'a>>,
+    tool_calls: Option<RawJson<'a>>,
     /// The single call of servers without `tool_calls`.
-    function_call: Option<&'a RawValue>,
+    function_call: Option<RawJson<'a>>,
     /// The calls of `tool_calls` or `function_call`, parsed on first use.
     calls: OnceCell<Result<Vec<CallPiece<'a>>, MalformedCalls<'a>>>,
     /// References of the text, such as citations.
-    pub annotations: Option<&'a RawValue>,
+    pub annotations: Option<RawJson<'a>>,
     /// Other fields, which may contain text.
     unknown: Vec<Unknown<'a>>,
 }
@@ -47,95 +41,44 @@ pub enum TextKind {
     Reasoning,
 }
 
-/// The fields of [`PieceView`].
-enum Field {
-    Content,
-    Refusal,
-    ReasoningContent,
-    Reasoning,
-    ReasoningDetails,
-    Thinking,
-    ToolCalls,
-    FunctionCall,
-    Annotations,
-    /// Any other field.
-    Unknown(FieldKind),
-}
-
 /// An invalid value of `tool_calls` or `function_call`.
 #[derive(Clone, Debug)]
 pub struct MalformedCalls<'a> {
     /// The value.
-    pub raw: &'a RawValue,
+    pub raw: RawJson<'a>,
     /// The parse error, without text from the value.
     pub parse_error: String,
 }
 
-impl<'de> Deserialize<'de> for Field {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl Visitor<'_> for Name {
-            type Value = Field;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a field's name")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Field, E> {
-                Ok(match name {
-                    "content" => Field::Content,
-                    "refusal" => Field::Refusal,
-                    "reasoning_content" => Field::ReasoningContent,
-                    "reasoning" => Field::Reasoning,
-                    "reasoning_details" => Field::ReasoningDetails,
-                    "thinking" => Field::Thinking,
-                    "tool_calls" => Field::ToolCalls,
-                    "function_call" => Field::FunctionCall,
-                    "annotations" => Field::Annotations,
-                    _ => Field::Unknown(FieldKind::of(name)),
-                })
-            }
+impl<'a> Field<'a> for PieceView<'a> {
+    /// Reads a message or a delta. Of a duplicate field, the last value counts and the others are unknown.
+    fn read(json: &mut JsonReader<'a>) -> Result<Option<Self>, Malformed> {
+        if json.null()? {
+            return Ok(None);
         }
-        deserializer.deserialize_identifier(Name)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for PieceView<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields<'a>(PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
-            type Value = PieceView<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a message or a piece of one")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-                let mut piece = PieceView::default();
-                while let Some(field) = map.next_key()? {
-                    let place = match field {
-                        Field::Content => &mut piece.content,
-                        Field::Refusal => &mut piece.refusal,
-                        Field::ReasoningContent => &mut piece.reasoning_content,
-                        Field::Reasoning => &mut piece.reasoning,
-                        Field::ReasoningDetails => &mut piece.reasoning_details,
-                        Field::Thinking => &mut piece.thinking,
-                        Field::ToolCalls => &mut piece.tool_calls,
-                        Field::FunctionCall => &mut piece.function_call,
-                        Field::Annotations => &mut piece.annotations,
-                        Field::Unknown(kind) => {
-                            let raw: &'a RawValue = map.next_value()?;
-                            piece.unknown.extend(Unknown::new(kind, raw));
-                            continue;
-                        }
-                    };
-                    let earlier = std::mem::replace(place, map.next_value()?);
-                    piece.unknown.extend(earlier.map(Unknown::text));
+        let mut piece = Self::default();
+        json.object(|json, name| {
+            let value = json.value()?;
+            let field = match &*name {
+                "content" => &mut piece.content,
+                "refusal" => &mut piece.refusal,
+                "reasoning_content" => &mut piece.reasoning_content,
+                "reasoning" => &mut piece.reasoning,
+                "reasoning_details" => &mut piece.reasoning_details,
+                "thinking" => &mut piece.thinking,
+                "tool_calls" => &mut piece.tool_calls,
+                "function_call" => &mut piece.function_call,
+                "annotations" => &mut piece.annotations,
+                _ => {
+                    piece.unknown.extend(Unknown::new(FieldKind::of(&name), value));
+                    return Ok(());
                 }
-                Ok(piece)
-            }
-        }
-        deserializer.deserialize_map(Fields(PhantomData))
+            };
+            let earlier = std::mem::replace(field, Some(value).filter(|value| !value.is_null()));
+            piece.unknown.extend(earlier.map(Unknown::text));
+            Ok::<_, Malformed>(())
+        })?;
+        Ok(Some(piece))
     }
 }
 
@@ -149,8 +92,8 @@ impl<'a> PieceView<'a> {
     }
 
     fn read_calls(&self) -> Result<Vec<CallPiece<'a>>, MalformedCalls<'a>> {
-        let malformed = |name: &str, raw, error: &serde_json::Error| {
-            let parse_error = format!("`{name}` is not readable: {}", parse_error(error));
+        let malformed = |name: &str, raw, error: &Malformed| {
+            let parse_error = format!("`{name}` is not readable: {}", error);
             MalformedCalls { raw, parse_error }
         };
         if let Some(list) = self.tool_calls {
@@ -175,7 +118,7 @@ impl<'a> PieceView<'a> {
 
     /// Returns the reasoning fields in order of preference. Real servers send two of them, or an
     /// empty one and a non-empty one (rule R-8).
-    pub(super) fn reasonings(&self) -> [Option<&'a RawValue>; 4] {
+    pub(super) fn reasonings(&self) -> [Option<RawJson<'a>>; 4] {
         [self.reasoning_content, self.reasoning, self.reasoning_details, self.thinking]
     }
 
@@ -194,7 +137,7 @@ impl<'a> PieceView<'a> {
     }
 
     /// Returns the text of a piece that has nothing else to observe: a string that is not empty.
-    pub(super) fn only_text(&self) -> Option<(TextKind, &'a RawValue)> {
+    pub(super) fn only_text(&self) -> Option<(TextKind, RawJson<'a>)> {
         let has_calls = self.tool_calls.is_some_and(|raw| raw.get() != "[]");
         let has_annotations = self.annotations.is_some_and(|raw| raw.get() != "[]");
         let is_other = has_calls || has_annotations || !self.unknown.is_empty();
@@ -206,7 +149,7 @@ impl<'a> PieceView<'a> {
         let texts = content.chain(reasonings.map(|raw| (TextKind::Reasoning, raw)));
         let mut texts = texts.filter(|(_, raw)| raw.get() != r#""""#);
         let only = texts.next().filter(|_| texts.next().is_none())?;
-        (first_byte(only.1) == b'"').then_some(only)
+        (only.1.first_byte() == b'"').then_some(only)
     }
 
     /// Returns the strings of content and refusal.
@@ -241,7 +184,7 @@ impl<'a> PieceView<'a> {
 }
 
 /// Returns all strings of a text field; empty if it is missing.
-fn all_strings(raw: Option<&RawValue>) -> Strings<'_> {
+fn all_strings(raw: Option<RawJson<'_>>) -> Strings<'_> {
     raw.map(|raw| strings_in(FieldKind::Text, raw)).unwrap_or_default()
 }
 
@@ -301,7 +244,9 @@ mod tests {
             let calls = view.choices()[0].piece().unwrap().calls();
             let names =
                 |calls: &[CallPiece<'_>]| calls.iter().map(|call| call.name.to_string()).collect();
-            calls.map(names).map_err(|error| (error.raw.to_string(), error.parse_error.clone()))
+            calls
+                .map(names)
+                .map_err(|error| (error.raw.get().to_owned(), error.parse_error.clone()))
         };
         let check = |piece: &str, expected: &[&str]| {
             assert_eq!(
@@ -317,7 +262,7 @@ mod tests {
         let (raw, parse_error) = calls(r#"{"tool_calls":3}"#).unwrap_err();
         assert_eq!(
             (&*raw, &*parse_error),
-            ("3", "`tool_calls` is not readable: not of the right shape, at line 1 column 1")
+            ("3", "`tool_calls` is not readable: unexpected value before byte 0")
         );
         assert_eq!(calls(r#"{"function_call":"f"}"#).unwrap_err().0, "\"f\"");
     }

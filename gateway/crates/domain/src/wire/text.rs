@@ -2,29 +2,21 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use super::first_byte;
+use super::json::RawJson;
 
 /// Returns the escaped text of a string, or of an array of strings and parts with a `text`; empty
 /// for any other value.
-pub fn text_of(raw: Option<&RawValue>) -> Cow<'_, str> {
-    #[derive(Deserialize)]
-    struct Part<'a> {
-        #[serde(borrow)]
-        text: Option<&'a RawValue>,
-    }
+pub fn text_of(raw: Option<RawJson<'_>>) -> Cow<'_, str> {
     let Some(raw) = raw else { return Cow::Borrowed("") };
-    match first_byte(raw) {
+    match raw.first_byte() {
         b'"' => Cow::Borrowed(inner(raw)),
         b'[' => {
-            let parts: Vec<&RawValue> = serde_json::from_str(raw.get()).unwrap_or_default();
-            let texts = parts.into_iter().filter_map(|part| match first_byte(part) {
-                b'{' => serde_json::from_str::<Part<'_>>(part.get()).ok()?.text,
+            let parts = raw.elements().unwrap_or_default();
+            let texts = parts.into_iter().filter_map(|part| match part.first_byte() {
+                b'{' => part.member("text"),
                 _ => Some(part),
             });
-            Cow::Owned(texts.filter(|raw| first_byte(raw) == b'"').map(inner).collect())
+            Cow::Owned(texts.filter(|raw| raw.first_byte() == b'"').map(inner).collect())
         }
         _ => Cow::Borrowed(""),
     }
@@ -93,15 +85,15 @@ impl FieldKind {
 
 /// Whether a raw value is a short string, a number, a boolean or `null`, and so contains no answer
 /// text.
-pub fn is_label(raw: &RawValue) -> bool {
-    match first_byte(raw) {
+pub fn is_label(raw: RawJson<'_>) -> bool {
+    match raw.first_byte() {
         b'"' => inner(raw).len() <= MAX_LABEL_BYTES,
         kind => kind != b'{' && kind != b'[',
     }
 }
 
 /// Returns all strings in the value of a field of this kind, at any depth.
-pub fn strings_in(kind: FieldKind, raw: &RawValue) -> Strings<'_> {
+pub fn strings_in(kind: FieldKind, raw: RawJson<'_>) -> Strings<'_> {
     let mut found = Strings::default();
     let mut add = |kind: FieldKind, string| match kind {
         FieldKind::Label if str::len(string) <= MAX_LABEL_BYTES => {}
@@ -110,7 +102,7 @@ pub fn strings_in(kind: FieldKind, raw: &RawValue) -> Strings<'_> {
         _ if found.text.is_empty() => found.text = Cow::Borrowed(string),
         _ => found.text.to_mut().push_str(string),
     };
-    if first_byte(raw) == b'"' {
+    if raw.first_byte() == b'"' {
         add(kind, inner(raw));
         return found;
     }
@@ -162,7 +154,7 @@ fn is_base64(string: &str) -> bool {
 }
 
 /// Returns the escaped text between the quotes of a raw string.
-pub fn inner(raw: &RawValue) -> &str {
+pub fn inner(raw: RawJson<'_>) -> &str {
     &raw.get()[1..raw.get().len() - 1]
 }
 
@@ -247,13 +239,14 @@ pub fn encode(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::json::JsonReader;
     use super::*;
 
     #[test]
     fn reads_text_from_strings_and_parts() {
         let check = |json: &str, expected: &str| {
-            let raw = RawValue::from_string(json.to_owned()).unwrap();
-            assert_eq!(text_of(Some(&raw)), expected, "{json}");
+            let raw = JsonReader::new(json).value().unwrap();
+            assert_eq!(text_of(Some(raw)), expected, "{json}");
         };
         check(r#""a\nb""#, r"a\nb");
         check(r#"[{"type":"text","text":"a"},{"type":"image"},"b",{"text":3},null]"#, "ab");
@@ -266,8 +259,8 @@ mod tests {
     #[test]
     fn finds_strings_in_values_of_any_structure() {
         let check = |json: &str, text: &str, data_bytes: usize| {
-            let raw = RawValue::from_string(json.to_owned()).unwrap();
-            let found = strings_in(FieldKind::Text, &raw);
+            let raw = JsonReader::new(json).value().unwrap();
+            let found = strings_in(FieldKind::Text, raw);
             assert_eq!((&*found.text, found.data_bytes), (text, data_bytes), "{json}");
         };
         check(r#""a\n\"""#, r#"a\n\""#, 0);

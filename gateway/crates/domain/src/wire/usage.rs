@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::json::RawJson;
 use crate::usage::{Tokens, Usage};
 
 /// The counts that an upstream reports. `None` means unknown, never zero.
@@ -43,7 +44,7 @@ impl UsageReport {
     /// Parses a chat `usage` object; `None` if it has no counts. Of several names for a count, the
     /// first one present is used (rule R-7 of the crate `translate`). An invalid count, such as a negative number, is
     /// unknown and does not invalidate the others.
-    pub fn parse(raw: &RawValue) -> Option<Self> {
+    pub fn parse(raw: RawJson<'_>) -> Option<Self> {
         // Nearly all counts are plain numbers, which are read in one pass; other values are read one by one.
         let plain =
             serde_json::from_str::<Wire<u64, InputDetails<u64>, OutputDetails<u64>>>(raw.get());
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     fn parse(json: &str) -> Option<UsageReport> {
-        UsageReport::parse(&RawValue::from_string(json.to_owned()).unwrap())
+        UsageReport::parse(RawJson::from(&*RawValue::from_string(json.to_owned()).unwrap()))
     }
 
     fn check(json: &str, expected: (u64, Option<u64>, u64, Option<u64>)) {

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
+
+use domain::wire::json::RawJson;
 
 /// A URL citation in the flat form of the Responses API.
 #[derive(Serialize)]
@@ -16,7 +17,7 @@ struct Citation {
 }
 
 /// Returns the URL citations among the annotations, each as JSON; drops other kinds.
-pub(super) fn annotations(raw: &RawValue) -> Vec<String> {
+pub(super) fn annotations(raw: RawJson<'_>) -> Vec<String> {
     let all: Vec<Value> = serde_json::from_str(raw.get()).unwrap_or_default();
     let citations = all.iter().filter(|it| it["type"] == "url_citation").filter_map(|annotation| {
         let fields = annotation.get("url_citation").unwrap_or(annotation);
@@ -34,7 +35,7 @@ pub(super) fn annotations(raw: &RawValue) -> Vec<String> {
 }
 
 /// Returns the log probabilities of the tokens as comma-separated JSON; empty if there are none.
-pub(super) fn logprobs(raw: &RawValue) -> String {
+pub(super) fn logprobs(raw: RawJson<'_>) -> String {
     #[derive(Deserialize)]
     struct Logprobs {
         #[serde(default)]
@@ -81,10 +82,12 @@ pub(super) fn logprobs(raw: &RawValue) -> String {
 
 #[cfg(test)]
 mod tests {
+    use domain::wire::json::JsonReader;
+
     use super::*;
 
-    fn raw(json: &str) -> Box<RawValue> {
-        RawValue::from_string(json.to_owned()).unwrap()
+    fn raw(json: &str) -> RawJson<'_> {
+        JsonReader::new(json).value().unwrap()
     }
 
     #[test]
@@ -92,27 +95,27 @@ mod tests {
         let json = r#"[{"type":"url_citation","url_citation":{"url":"https://a","title":"A","start_index":1,"end_index":2}},
             {"type":"url_citation","url":"https://b"},{"type":"file_citation"},{"type":"url_citation"},3]"#;
         assert_eq!(
-            annotations(&raw(json)),
+            annotations(raw(json)),
             [
                 r#"{"type":"url_citation","url":"https://a","title":"A","start_index":1,"end_index":2}"#,
                 r#"{"type":"url_citation","url":"https://b","title":"","start_index":0,"end_index":0}"#,
             ]
         );
-        assert!(annotations(&raw("{}")).is_empty());
+        assert!(annotations(raw("{}")).is_empty());
     }
 
     #[test]
     fn r_14_log_probabilities_have_all_fields() {
         let json = r#"{"content":[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[{"token":"b","logprob":-1,"bytes":null}]},{"token":"c","logprob":0}]}"#;
         assert_eq!(
-            logprobs(&raw(json)),
+            logprobs(raw(json)),
             concat!(
                 r#"{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[{"token":"b","logprob":-1.0,"bytes":[98]}]},"#,
                 r#"{"token":"c","logprob":0.0,"bytes":[99],"top_logprobs":[]}"#
             )
         );
         for json in ["{}", r#"{"content":null}"#, r#"{"content":[3]}"#, "3"] {
-            assert_eq!(logprobs(&raw(json)), "");
+            assert_eq!(logprobs(raw(json)), "");
         }
     }
 }

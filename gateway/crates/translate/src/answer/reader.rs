@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use serde_json::value::RawValue;
 
 use super::events::{Events, ItemStatus};
 use super::extras;
@@ -16,7 +15,7 @@ use crate::plan::ResponsePlan;
 use domain::wire::chunk::{AnswerForm, ChoiceView, ChunkView};
 use domain::wire::error::ReportedError;
 use domain::wire::finish::FinishReason;
-use domain::wire::first_byte;
+use domain::wire::json::RawJson;
 use domain::wire::piece::PieceView;
 use domain::wire::text::text_of;
 
@@ -38,7 +37,7 @@ impl AnswerReader {
 
     /// Reads the members of a chunk outside its choices.
     pub(super) fn head(&mut self, view: &ChunkView<'_>) {
-        if let Some(tier) = view.service_tier.filter(|raw| first_byte(raw) == b'"')
+        if let Some(tier) = view.service_tier.filter(|raw| raw.first_byte() == b'"')
             && self.tier.as_deref() != Some(tier.get())
         {
             self.tier = Some(tier.get().to_owned());
@@ -66,7 +65,7 @@ impl AnswerReader {
     fn piece(
         &mut self,
         piece: &PieceView<'_>,
-        logprobs: Option<&RawValue>,
+        logprobs: Option<RawJson<'_>>,
         form: AnswerForm,
         events: &mut Events<'_>,
     ) -> Result<(), ProtocolViolation> {

@@ -14,7 +14,6 @@ use super::{
 use crate::plan::ResponsePlan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
 use domain::wire::finish::FinishReason;
-use domain::wire::parse_error;
 use domain::wire::sse;
 
 /// The room for the final events without their text, in bytes.
@@ -89,10 +88,7 @@ impl ResponseStream {
             return Ok(());
         }
         let view = ChunkView::parse(data).map_err(|error| {
-            ProtocolViolation::Invalid(format!(
-                "a chunk is not a chat chunk: {}",
-                parse_error(&error)
-            ))
+            ProtocolViolation::Invalid(format!("a chunk is not a chat chunk: {}", error))
         })?;
         observe(&view);
         self.reader.head(&view);

@@ -10,7 +10,6 @@ use super::reader::AnswerReader;
 use super::{AnswerOutcome, CompletionInfo, Envelope, ProtocolViolation};
 use crate::plan::ResponsePlan;
 use domain::wire::chunk::{AnswerForm, ChunkView};
-use domain::wire::parse_error;
 
 /// A non-streaming answer that can be delivered to the client.
 pub struct WholeAnswer {
@@ -33,10 +32,7 @@ pub fn parse_whole(
     let head = ResponseHead::new(envelope, &plan);
     let mut reader = AnswerReader::new(envelope, plan);
     let view = ChunkView::parse(body).map_err(|error| {
-        ProtocolViolation::Invalid(format!(
-            "its answer is not a chat answer: {}",
-            parse_error(&error)
-        ))
+        ProtocolViolation::Invalid(format!("its answer is not a chat answer: {}", error))
     })?;
     observe(&view);
     reader.head(&view);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::super::path::{Path, excerpt};
 use super::super::raw::{Object, string};
 use domain::refusal::{Refusal, RequestFault};
-use domain::wire::json::{JsonReader, Malformed, RawJson};
+use domain::wire::json::{JsonReader, RawJson};
 
 /// A content part that has a chat equivalent.
 #[derive(Clone, Debug)]
@@ -69,13 +69,9 @@ pub(super) fn stringified(text: &str) -> Option<Vec<Part<'static>>> {
     if !text.trim_start().starts_with('[') || !text.contains("input_image") {
         return None;
     }
-    let mut list = Vec::new();
     let mut json = JsonReader::new(text);
-    let read = json.array::<Malformed>(|json| {
-        list.push(json.value()?);
-        Ok(())
-    });
-    read.and_then(|()| json.end()).ok()?;
+    let list = json.value().ok()?.elements()?;
+    json.end().ok()?;
     let parts: Vec<Part<'static>> = list
         .into_iter()
         .map(|raw| part(raw, Path::Root, PartContext::ToolOutput).ok().map(Part::into_owned))

@@ -104,7 +104,7 @@ fn an_undeliverable_answer_is_still_observed() {
     let seen = |body: &str| {
         let allowed = ResponsePlan { allowed: Some(["f".to_owned()].into()), ..plan() };
         let mut seen = None;
-        let observe = |view: &ChunkView<'_>| seen = view.usage.map(ToString::to_string);
+        let observe = |view: &ChunkView<'_>| seen = view.usage.map(|usage| usage.get().to_owned());
         assert!(parse_whole(body, &envelope(), Arc::new(allowed), observe).is_err());
         seen
     };
