@@ -93,7 +93,7 @@ impl<'a> PieceView<'a> {
 
     fn read_calls(&self) -> Result<Vec<CallPiece<'a>>, MalformedCalls<'a>> {
         let malformed = |name: &str, raw, error: &Malformed| {
-            let parse_error = format!("`{name}` is not readable: {}", error);
+            let parse_error = format!("`{name}` is not readable: {error}");
             MalformedCalls { raw, parse_error }
         };
         if let Some(list) = self.tool_calls {

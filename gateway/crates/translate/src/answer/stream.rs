@@ -88,7 +88,7 @@ impl ResponseStream {
             return Ok(());
         }
         let view = ChunkView::parse(data).map_err(|error| {
-            ProtocolViolation::Invalid(format!("a chunk is not a chat chunk: {}", error))
+            ProtocolViolation::Invalid(format!("a chunk is not a chat chunk: {error}"))
         })?;
         observe(&view);
         self.reader.head(&view);

@@ -32,7 +32,7 @@ pub fn parse_whole(
     let head = ResponseHead::new(envelope, &plan);
     let mut reader = AnswerReader::new(envelope, plan);
     let view = ChunkView::parse(body).map_err(|error| {
-        ProtocolViolation::Invalid(format!("its answer is not a chat answer: {}", error))
+        ProtocolViolation::Invalid(format!("its answer is not a chat answer: {error}"))
     })?;
     observe(&view);
     reader.head(&view);
