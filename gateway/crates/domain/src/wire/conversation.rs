@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::json::{JsonReader, Malformed, RawJson};
+use super::json::{JsonReader, Malformed, RawJson, text};
 
 /// A digest that all requests of one conversation share, on every gateway and after every restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl ConversationKey {
     /// of the user, which later requests of the conversation repeat. `None` if it has neither.
     pub fn of_chat(body: &[u8]) -> Option<Self> {
         let (mut named, mut beginning) = (None, None);
-        let mut json = JsonReader::new(std::str::from_utf8(body).ok()?);
+        let mut json = JsonReader::new(text(body)?);
         let read: Result<(), Malformed> = json.object(|json, name| {
             let value = json.value()?;
             match &*name {
