@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::fields::{Field, Unknown, view_fields};
 use super::json::{JsonReader, Malformed, RawJson};
-use super::text::{decode, encode, inner, is_label};
+use super::text::{decode, encode, is_label};
 
 /// The maximum number of calls per answer, more than any model makes. Bounds the memory that a
 /// faulty upstream can use.
@@ -114,7 +114,7 @@ impl<'a> CallPiece<'a> {
 
     fn of(function: FunctionView<'a>) -> Self {
         let arguments = match function.arguments.or(function.input) {
-            Some(raw) if raw.first_byte() == b'"' => Cow::Borrowed(inner(raw)),
+            Some(raw) if raw.first_byte() == b'"' => Cow::Borrowed(raw.inner()),
             // Some servers send the JSON value itself instead of its text (`S-8c`).
             Some(raw) => Cow::Owned(encode(raw.get())),
             None => Cow::Borrowed(""),
@@ -136,7 +136,7 @@ fn read_whole<'a, T: Field<'a>>(raw: RawJson<'a>) -> Result<T, Malformed> {
 /// Returns an id or a name: a string, or a number, which some servers send.
 fn label_text(raw: Option<RawJson<'_>>) -> Cow<'_, str> {
     match raw {
-        Some(raw) if raw.first_byte() == b'"' => decode(inner(raw)),
+        Some(raw) if raw.first_byte() == b'"' => decode(raw.inner()),
         Some(raw) if raw.first_byte().is_ascii_digit() => Cow::Borrowed(raw.get()),
         _ => Cow::Borrowed(""),
     }

@@ -9,14 +9,14 @@ use super::json::RawJson;
 pub fn text_of(raw: Option<RawJson<'_>>) -> Cow<'_, str> {
     let Some(raw) = raw else { return Cow::Borrowed("") };
     match raw.first_byte() {
-        b'"' => Cow::Borrowed(inner(raw)),
+        b'"' => Cow::Borrowed(raw.inner()),
         b'[' => {
             let parts = raw.elements().unwrap_or_default();
             let texts = parts.into_iter().filter_map(|part| match part.first_byte() {
                 b'{' => part.member("text"),
                 _ => Some(part),
             });
-            Cow::Owned(texts.filter(|raw| raw.first_byte() == b'"').map(inner).collect())
+            Cow::Owned(texts.filter(|raw| raw.first_byte() == b'"').map(RawJson::inner).collect())
         }
         _ => Cow::Borrowed(""),
     }
@@ -87,7 +87,7 @@ impl FieldKind {
 /// text.
 pub fn is_label(raw: RawJson<'_>) -> bool {
     match raw.first_byte() {
-        b'"' => inner(raw).len() <= MAX_LABEL_BYTES,
+        b'"' => raw.inner().len() <= MAX_LABEL_BYTES,
         kind => kind != b'{' && kind != b'[',
     }
 }
@@ -103,7 +103,7 @@ pub fn strings_in(kind: FieldKind, raw: RawJson<'_>) -> Strings<'_> {
         _ => found.text.to_mut().push_str(string),
     };
     if raw.first_byte() == b'"' {
-        add(kind, inner(raw));
+        add(kind, raw.inner());
         return found;
     }
     // A raw value is valid JSON, so quotes are sufficient to find its strings.
@@ -151,11 +151,6 @@ fn is_base64(string: &str) -> bool {
     // A slash may be escaped.
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_\\".contains(&byte);
     string.bytes().all(is_digit)
-}
-
-/// Returns the escaped text between the quotes of a raw string.
-pub fn inner(raw: RawJson<'_>) -> &str {
-    &raw.get()[1..raw.get().len() - 1]
 }
 
 /// Unescapes JSON text without quotes. Returns invalid input unchanged.

@@ -42,11 +42,16 @@ impl<'a> RawJson<'a> {
         if self.first_byte() != b'"' {
             return None;
         }
-        let inner = &self.0[1..self.0.len() - 1];
+        let inner = self.inner();
         if memchr(b'\\', inner.as_bytes()).is_none() {
             return Some(Cow::Borrowed(inner));
         }
         serde_json::from_str::<Text<'_>>(self.0).ok().map(|Text(text)| text)
+    }
+
+    /// Returns what is between the quotes of a string, escaped. The value must be a string.
+    pub fn inner(self) -> &'a str {
+        &self.0[1..self.0.len() - 1]
     }
 
     /// Returns the elements of an array; `None` if the value is no array.
