@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::path::Path;
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::json::{JsonReader, Malformed, RawJson};
+use domain::wire::text::split_string;
 
 /// The members of a JSON object in order, with unparsed values. [`get`](Self::get) and the typed
 /// getters treat `null` as absent.
@@ -45,20 +46,19 @@ pub(super) fn string<'a>(raw: RawJson<'a>, at: &Path<'_>) -> Result<Cow<'a, str>
 /// Removes the white space between tokens, which makes JSON fit on one line.
 pub(super) fn compact(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
-    let (mut from, mut in_string, mut escaped) = (0, false, false);
-    for (index, byte) in json.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b' ' | b'\t' | b'\n' | b'\r' if !in_string => {
-                out.push_str(&json[from..index]);
-                from = index + 1;
-            }
-            _ => {}
+    let mut rest = json;
+    let is_quote_or_space = |byte| matches!(byte, b'"' | b' ' | b'\t' | b'\n' | b'\r');
+    while let Some(at) = rest.bytes().position(is_quote_or_space) {
+        out.push_str(&rest[..at]);
+        let (token, after) = rest[at..].split_at(1);
+        rest = after;
+        if token == "\"" {
+            let (string, after) = split_string(rest).unwrap_or((rest, ""));
+            out.extend([token, string, token]);
+            rest = after;
         }
     }
-    out.push_str(&json[from..]);
+    out.push_str(rest);
     out
 }
 
@@ -239,5 +239,21 @@ impl ObjectWriter {
         }
         serde_json::to_writer(&mut self.out, name).expect("writing to memory does not fail");
         self.out.push(b':');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compact_json_keeps_the_space_in_strings() {
+        for (json, expected) in [
+            ("", ""),
+            (" [ 1 ,\t2\r\n] ", "[1,2]"),
+            (r#"{ "a b" : " \" \\" , "é ":[ ] }"#, r#"{"a b":" \" \\","é ":[]}"#),
+        ] {
+            assert_eq!(compact(json), expected);
+        }
     }
 }

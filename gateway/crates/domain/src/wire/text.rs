@@ -126,8 +126,8 @@ pub fn strings_in(kind: FieldKind, raw: RawJson<'_>) -> Strings<'_> {
     found
 }
 
-/// Splits the JSON text after an opening quote at the closing quote.
-fn split_string(text: &str) -> Option<(&str, &str)> {
+/// Splits the JSON text after an opening quote at the closing quote; `None` if there is none.
+pub fn split_string(text: &str) -> Option<(&str, &str)> {
     let mut at = 0;
     loop {
         at += memchr::memchr2(b'"', b'\\', text.as_bytes().get(at..)?)?;
