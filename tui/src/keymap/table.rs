@@ -45,7 +45,7 @@ const OPERATIONS: Focus = Focus::Screen(Screen::Operations);
 const PEOPLE: Focus = Focus::Screen(Screen::People);
 const SESSIONS: Focus = Focus::Screen(Screen::Sessions);
 /// The screens whose rows lead to others.
-const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
+const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, LEDGER];
 
 /// All screens of a signed-in account.
 const SCREENS: &[Focus] = &[

@@ -88,34 +88,22 @@ pub(super) fn minutes(
     };
     let inside = frame(model.theme, &format!("{title}{}", stale(&traffic.fetch)), buffer, area);
     if max == 0 {
-        empty(model.theme, &traffic.fetch, "none in the last hour", buffer, inside);
+        return empty(model.theme, &traffic.fetch, "none in the last hour", buffer, inside);
     }
-    if max == 0 || inside.height < MIN_HEIGHT_OF_AXIS {
-        return columns(model, name, &values, style, buffer, inside);
-    }
+    let errors: Vec<_> = last_hour(model).iter().map(|it| it.errors).collect();
+    // The errors are at the foot of the requests.
+    let part = (name == REQUESTS).then_some((errors.as_slice(), model.theme.bad()));
+    let times = u16::from(inside.height >= MIN_HEIGHT_OF_AXIS);
     let [above, below] =
-        Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
-    columns(model, name, &values, style, buffer, above);
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(times)]).areas(inside);
+    let plot = chart(model.theme, &values, style, part, buffer, above);
+    let below = Rect { x: plot.x, width: plot.width, ..below };
     // A narrow chart shows only the newest minutes.
-    let shown = i64::from(above.width).min(i64::try_from(values.len()).unwrap_or(i64::MAX));
+    let shown = i64::from(plot.width).min(i64::try_from(values.len()).unwrap_or(i64::MAX));
     let first = model.now.and_then(|now| now.checked_sub(SignedDuration::from_mins(shown)).ok());
     let label = |time| Line::from(Span::styled(clock_time(time, &model.zone), model.theme.faint()));
     label(first).render(below, buffer);
     label(model.now).right_aligned().render(below, buffer);
-}
-
-/// Draws a column per minute, for requests with the errors at its foot.
-fn columns(
-    model: &Model,
-    name: &str,
-    values: &[u64],
-    style: Style,
-    buffer: &mut Buffer,
-    area: Rect,
-) {
-    let errors: Vec<_> = last_hour(model).iter().map(|it| it.errors).collect();
-    let part = (name == REQUESTS).then_some((errors.as_slice(), model.theme.bad()));
-    chart(values, style, part, buffer, area);
 }
 
 /// Returns the last 60 minutes. The running gateway knows only those since its start: those before

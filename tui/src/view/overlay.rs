@@ -111,13 +111,15 @@ pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buf
         Some(problem) => Text::styled(problem.as_str(), theme.bad()),
         None => remark,
     };
-    let used = u16::try_from(form.fields.len()).unwrap_or(u16::MAX).saturating_add(2 * gap);
-    let below = Rect {
-        y: inside.y.saturating_add(used),
-        height: inside.height.saturating_sub(used),
-        ..inside
-    };
+    let y = below_fields(form, area);
+    let below = Rect { y, height: inside.bottom().saturating_sub(y), ..inside };
     Paragraph::new(text).wrap(Wrap { trim: true }).render(below.intersection(inside), buffer);
+}
+
+/// Returns the first row below the fields of a form that is drawn in `area`: that of its problem.
+pub(super) fn below_fields(form: &Form, area: Rect) -> u16 {
+    let rows = u16::try_from(form.fields.len()).unwrap_or(u16::MAX);
+    area.y.saturating_add(1).saturating_add(rows).saturating_add(2 * gap(form, area))
 }
 
 /// Returns the number of empty rows above the fields of a form that is drawn in `area`, and below

@@ -8,6 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::model::chart::Measure;
+use crate::model::error_code::meaning;
 use crate::model::fetched::FetchState;
 use crate::model::log::MAX_LOADED_RECORDS;
 use crate::model::record::{Record, Totals};
@@ -176,7 +177,8 @@ fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
     let [above, below] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
     let tokens: Vec<_> = values.iter().map(|(_, tokens)| *tokens).collect();
-    chart(&tokens, theme.bar(), None, buffer, above);
+    let plot = chart(theme, &tokens, theme.bar(), None, buffer, above);
+    let below = Rect { x: plot.x, width: plot.width, ..below };
     let label = |it: Option<&(String, u64)>| it.map_or_else(String::new, |(at, _)| at.clone());
     if values.len() > 1 {
         Line::styled(label(values.first()), theme.faint()).render(below, buffer);
@@ -389,7 +391,14 @@ pub(super) fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
             "requests",
             (record.count > 1).then(|| plain(count(Some(record.count.into())))),
         )
-        .optional_row("error", record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())))
+        .optional_row(
+            "error",
+            record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())),
+        );
+    if let Some(meaning) = record.error_code.as_deref().and_then(meaning) {
+        detail.text(plain(meaning));
+    }
+    detail
         .row("started", plain(full_time(record.started_at, &model.zone)))
         .row("took", plain(took))
         .row("endpoint", plain(format!("{}{stream}", record.endpoint)))

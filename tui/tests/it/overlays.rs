@@ -2,11 +2,14 @@
 
 use tui::message::{Loaded, Message};
 use tui::model::accounts::Role;
+use tui::model::error_code::meaning;
 use tui::model::first_steps::FirstSteps;
 use tui::model::overlay::Overlay;
 use tui::model::record::LogBatch;
+use tui::model::traffic::{LimitKind, LimitScope, LimitUse};
 use tui::model::{Action, Screen};
 use tui::update::update;
+use tui_input::InputRequest;
 
 use crate::sample::{Sample, account, act, draw, fill, key, load, open, signed_in, write};
 use crate::screens::check;
@@ -77,6 +80,110 @@ fn the_problem_of_a_long_form_is_visible_in_the_smallest_terminal() {
         assert!(screen.contains(&problem), "{problem}: {screen}");
         for field in &form.fields {
             assert!(screen.contains(field.label), "{}: {screen}", field.label);
+        }
+    }
+}
+
+#[test]
+fn the_values_of_a_field_do_not_cover_the_problem_of_the_form() {
+    for (screen, action, offer) in
+        [(Screen::Accounts, Action::SetPlan, "free"), (Screen::Models, Action::New, "local")]
+    {
+        let mut model = open(screen, Sample::Normal);
+        act(&mut model, action);
+        if action == Action::New {
+            write(&mut model, "llama");
+            act(&mut model, Action::Field(1));
+        }
+        act(&mut model, Action::Type(InputRequest::DeleteFromStart));
+        act(&mut model, Action::Submit);
+        let Some(Overlay::Form(form)) = &model.overlay else { panic!("no form") };
+        let problem: String = form.problem.iter().flat_map(|it| it.chars()).take(25).collect();
+        act(&mut model, Action::Pick(1));
+        for size in [(60, 16), (80, 24), (160, 50)] {
+            update(&mut model, Message::Resized(size.0, size.1));
+            let screen = draw(&model, size).to_string();
+            assert!(screen.contains(&problem) && !problem.is_empty(), "{problem}: {screen}");
+            assert!(screen.contains(offer) && screen.contains("Tab takes it"), "{screen}");
+        }
+    }
+}
+
+#[test]
+fn details_say_what_is_used_of_limits() {
+    let spending = LimitUse {
+        scope: Some(LimitScope::Key),
+        subject: key(0, Sample::Normal).id,
+        kind: Some(LimitKind::Spending),
+        limit: 200_000,
+        used: 192_500,
+        observed: false,
+        resets_at: None,
+    };
+    let used_up = LimitUse { used: 200_000, ..spending.clone() };
+    for (screen, label) in
+        [(Screen::Keys, "spending cap  "), (Screen::Accounts, "spending laptop: ")]
+    {
+        let mut model = open(screen, Sample::Normal);
+        act(&mut model, Action::Detail);
+        for (limit, text) in
+            [(&spending, "$0.000192 of $0.0002"), (&used_up, "$0.0002 of $0.0002: used up")]
+        {
+            let account = Some("ada".to_owned());
+            load(&mut model, Loaded::Limits { account, limits: vec![limit.clone()] });
+            let drawn = draw(&model, (160, 50)).to_string();
+            assert!(drawn.contains(&format!("{label}{text}")), "{text}: {drawn}");
+        }
+        let account = Some("bob".to_owned());
+        load(&mut model, Loaded::Limits { account, limits: vec![used_up.clone()] });
+        let drawn = draw(&model, (160, 50)).to_string();
+        assert!(!drawn.contains("used up"), "those of another account: {drawn}");
+    }
+}
+
+/// Every error code in the manual has a meaning in the detail of a request.
+#[test]
+fn each_error_code_is_explained() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../gateway/README.md");
+    let manual = std::fs::read_to_string(path).unwrap();
+    let (_, table) = manual.split_once("## Error codes").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| ")).skip(2);
+    let codes: Vec<_> = rows
+        .filter_map(|row| row.split('|').nth(1))
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    assert!(codes.len() > 30, "{codes:?}");
+    for code in codes {
+        assert!(meaning(code).is_some(), "{code}");
+    }
+}
+
+#[test]
+fn hints_of_fields_are_never_cut() {
+    let forms = [
+        (Screen::Keys, Action::New),
+        (Screen::Keys, Action::Modify),
+        (Screen::Keys, Action::Rotate),
+        (Screen::Models, Action::New),
+        (Screen::Usage, Action::Jump),
+        (Screen::Usage, Action::Password),
+        (Screen::Accounts, Action::Credit),
+        (Screen::Accounts, Action::ToggleSuspension),
+        (Screen::Accounts, Action::SetPlan),
+        (Screen::Accounts, Action::Rename),
+        (Screen::Upstreams, Action::New),
+        (Screen::Plans, Action::New),
+        (Screen::Invites, Action::New),
+        (Screen::People, Action::New),
+    ];
+    for (screen, action) in forms {
+        let mut model = open(screen, Sample::Normal);
+        act(&mut model, Action::Move(1));
+        act(&mut model, action);
+        let Some(Overlay::Form(form)) = &model.overlay else { panic!("{screen:?} {action:?}") };
+        let drawn = draw(&model, (80, 24)).to_string();
+        for field in form.fields.iter().filter(|it| it.input.value().is_empty()) {
+            assert!(drawn.contains(field.hint), "{}: {drawn}", field.hint);
         }
     }
 }

@@ -24,6 +24,22 @@ fn numbers_tabs_and_commands_open_screens() {
 }
 
 #[test]
+fn an_open_detail_subscribes_to_the_limits_of_its_account() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('6'));
+    let accounts = ["ada", "bob"].map(|name| account(name, Role::Member));
+    load(&mut model, Loaded::Accounts(accounts.into()));
+    let effects = press(&mut model, KeyCode::Enter);
+    assert_eq!(subscribed(&effects).limits_of.as_deref(), Some("ada"));
+    let effects = press(&mut model, KeyCode::Down);
+    let subscription = subscribed(&effects);
+    assert_eq!(subscription.limits_of.as_deref(), Some("bob"));
+    assert!(subscription.topics.contains(&Topic::Limits));
+    let effects = press(&mut model, KeyCode::Esc);
+    assert_eq!(subscribed(&effects).limits_of, None);
+}
+
+#[test]
 fn members_cannot_open_operator_screens() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('6'));

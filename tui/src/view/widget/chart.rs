@@ -1,20 +1,48 @@
 //! A column chart over time. In one row, it is a sparkline.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
+use super::scale::Scale;
+use super::text::approximate_count;
 use crate::model::recent::Recent;
+use crate::theme::Theme;
 
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 /// The maximum width of a column.
 const MAX_COLUMN_WIDTH: usize = 8;
 
-/// Draws one column per value, the newest at the right. The highest column fills the height. The
-/// values of `part` are parts of the others, drawn at their feet in another style.
+/// Draws one column per value, the newest at the right, and the axis of the values at the left.
+/// The values of `part` are parts of the others, drawn at their feet in another style. Returns the
+/// area of the columns.
 pub fn chart(
+    theme: Theme,
     values: &[u64],
+    style: Style,
+    part: Option<(&[u64], Style)>,
+    buffer: &mut Buffer,
+    area: Rect,
+) -> Rect {
+    let max = values.iter().copied().max().unwrap_or(0);
+    if max == 0 {
+        return area;
+    }
+    let scale = Scale::up_to(max);
+    let widest = scale.labels().map(|label| approximate_count(label).len()).max().unwrap_or(0);
+    let axis = u16::try_from(widest + 1).unwrap_or(u16::MAX);
+    let [axis, plot] =
+        Layout::horizontal([Constraint::Length(axis), Constraint::Fill(1)]).areas(area);
+    scale.render(theme, approximate_count, buffer, axis);
+    columns(values, scale.top, style, part, buffer, plot);
+    plot
+}
+
+/// Draws the columns. A value of `max` fills the height.
+fn columns(
+    values: &[u64],
+    max: u64,
     style: Style,
     part: Option<(&[u64], Style)>,
     buffer: &mut Buffer,
@@ -23,8 +51,7 @@ pub fn chart(
     let room = usize::from(area.width);
     let skipped = values.len().saturating_sub(room);
     let values = &values[skipped..];
-    let max = values.iter().copied().max().unwrap_or(0);
-    if values.is_empty() || max == 0 {
+    if values.is_empty() {
         return;
     }
     // The columns share the whole width; some are one cell wider than others.
