@@ -5,8 +5,9 @@ use tui::model::accounts::Role;
 use tui::model::error_code::meaning;
 use tui::model::first_steps::FirstSteps;
 use tui::model::overlay::Overlay;
-use tui::model::record::LogBatch;
+use tui::model::record::{LogBatch, Totals};
 use tui::model::traffic::{LimitKind, LimitScope, LimitUse};
+use tui::model::usage::{Period, Usage};
 use tui::model::{Action, Screen};
 use tui::update::update;
 use tui_input::InputRequest;
@@ -156,6 +157,26 @@ fn each_error_code_is_explained() {
     for code in codes {
         assert!(meaning(code).is_some(), "{code}");
     }
+}
+
+#[test]
+fn refused_requests_are_charted_although_they_have_no_tokens() {
+    let mut model = open(Screen::Usage, Sample::Normal);
+    let range = model.data.usage.range;
+    let totals = Totals { requests: 7, errors: 7, ..Totals::default() };
+    let start = jiff::Timestamp::from_second(1_795_000_000).unwrap();
+    let usage = Usage {
+        totals: totals.clone(),
+        by_model: vec![("llama".to_owned(), totals.clone())],
+        series: vec![Period { start, totals }],
+        ..Usage::default()
+    };
+    load(&mut model, Loaded::Usage { range, filter: String::new(), usage });
+    let drawn = draw(&model, (120, 36)).to_string();
+    for text in ["Requests/h · max 7", "Requests by model"] {
+        assert!(drawn.contains(text), "{text}: {drawn}");
+    }
+    assert!(drawn.lines().any(|it| it.contains("llama ███") && it.contains("█ 7 │")), "{drawn}");
 }
 
 #[test]
