@@ -99,7 +99,9 @@ fn title(model: &Model, view: ChartView) -> String {
         };
         let known = count(u64::try_from(records.len()).ok());
         let since = log_time(Some(oldest), model.now, &model.zone);
-        return format!("{title} · of the newest {known} requests, since {since}");
+        let title = format!("{title} · of the newest {known} requests, since {since}");
+        let is_fetching = model.data.log.is_fetching_older();
+        return if is_fetching { format!("{title} · fetching older ones…") } else { title };
     }
     let Some(usage) = &screen.sums.value else { return title };
     let sum = view.measure.of(&usage.totals);
