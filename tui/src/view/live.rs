@@ -16,7 +16,9 @@ use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
 use super::widget::frame::frame;
 use super::widget::status::{empty, stale};
-use super::widget::text::{UNKNOWN, ago, clock_time, count, duration, rate, short_count};
+use super::widget::text::{
+    UNKNOWN, ago, approximate_count, clock_time, count, duration, rate, short_count,
+};
 use super::{in_flight, live_now};
 
 /// The name of the chart of requests, which shows the errors, too.
@@ -81,8 +83,13 @@ pub(super) fn minutes(
     // The current minute may be incomplete, so "now" is the larger of the last two.
     let title = match values.iter().rev().take(2).max() {
         Some(now) if max > 0 => {
-            let (now, max) = (short_count(Some(*now)), short_count(Some(max)));
-            format!("{name} · {now} now · max {max}")
+            let title = |text: fn(u64) -> String| {
+                format!("{name} · {} now · max {}", text(*now), text(max))
+            };
+            // The frame and the spaces around the title.
+            let room = usize::from(area.width).saturating_sub(4);
+            let exact = title(|number| short_count(Some(number)));
+            if exact.chars().count() <= room { exact } else { title(approximate_count) }
         }
         _ => name.to_owned(),
     };

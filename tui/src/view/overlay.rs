@@ -10,7 +10,7 @@ use crate::keymap;
 use crate::model::change::SecretKind;
 use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form};
-use crate::model::overlay::{Choice, Confirm, Overlay, Palette, Secret, SecretState};
+use crate::model::overlay::{Choice, Confirm, Help, Overlay, Palette, Secret, SecretState};
 use crate::model::{Model, Notice};
 use crate::theme::Theme;
 
@@ -162,6 +162,15 @@ fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
         Span::styled(":", theme.accent()).render(row, buffer);
         let typed = Rect { x: row.x + 1, width: row.width.saturating_sub(1), ..row };
         field::typed(theme, &palette.input, buffer, typed);
+    }
+    if let (true, Some(row)) = (commands.is_empty(), rows.next()) {
+        let elsewhere = Help { input: palette.input.clone(), ..Help::default() };
+        let text = if keymap::help::help(model, &elsewhere).is_empty() {
+            "nothing is called like this: Esc, then ? lists all keys"
+        } else {
+            "no command of this screen: Enter shows where there is something like it"
+        };
+        Line::styled(fit(text, row.width.into()), theme.faint()).render(row, buffer);
     }
     for ((index, command), row) in commands.iter().enumerate().skip(first).zip(rows) {
         let key = command.labels().next().unwrap_or_default();

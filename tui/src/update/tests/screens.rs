@@ -94,6 +94,22 @@ fn a_command_is_found_by_a_part_of_its_name_or_of_what_it_does() {
     assert_eq!(found("out")[0], "sign-out");
     assert_eq!(found("local zone"), ["utc"]);
     assert_eq!(found("x"), [""; 0], "one letter only starts a name");
+    assert_eq!(found("log")[0], "usage", "a whole synonym precedes a part of a description");
+}
+
+#[test]
+fn what_is_no_command_of_the_screen_is_searched_in_the_help() {
+    let mut model = signed_in(Role::Member);
+    write(&mut model, ":playground");
+    press(&mut model, KeyCode::Enter);
+    let Some(Overlay::Help(open)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    let rows = keymap::help::help(&model, open);
+    assert!(rows.iter().any(|row| row.binding.action == Action::Try), "{rows:?}");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(model.screen, Screen::Models, "the row leads to its screen");
+    write(&mut model, ":no such thing");
+    press(&mut model, KeyCode::Enter);
+    assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("? lists")));
 }
 
 #[test]
