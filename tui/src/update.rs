@@ -50,6 +50,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
     }
     filter::refresh(model);
     chart::refresh(model);
+    form::refresh(model);
     model.first_steps = first_steps::next(model);
     let after = subscription(model);
     if after != before {

@@ -163,7 +163,9 @@ fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
         let typed = Rect { x: row.x + 1, width: row.width.saturating_sub(1), ..row };
         field::typed(theme, &palette.input, buffer, typed);
     }
-    if let (true, Some(row)) = (commands.is_empty(), rows.next()) {
+    if commands.is_empty()
+        && let Some(row) = rows.next()
+    {
         let elsewhere = Help { input: palette.input.clone(), ..Help::default() };
         let text = if keymap::help::help(model, &elsewhere).is_empty() {
             "nothing is called like this: Esc, then ? lists all keys"

@@ -180,6 +180,26 @@ fn refused_requests_are_charted_although_they_have_no_tokens() {
 }
 
 #[test]
+fn a_form_shows_its_command_before_anything_is_typed() {
+    for (screen, action, command) in [
+        (Screen::Keys, Action::Rotate, "ctl key rotate d954a5ca0000 --overlap 1d"),
+        (Screen::Invites, Action::New, "ctl account invite --ttl 7d"),
+    ] {
+        let mut model = open(screen, Sample::Normal);
+        act(&mut model, action);
+        let drawn = draw(&model, (120, 36)).to_string();
+        assert!(drawn.contains(&format!("= {command}")), "{command}: {drawn}");
+    }
+    // There is no command that changes nothing.
+    for screen in [Screen::Keys, Screen::Models] {
+        let mut model = open(screen, Sample::Normal);
+        act(&mut model, Action::Modify);
+        let drawn = draw(&model, (120, 36)).to_string();
+        assert!(drawn.contains("Edit ") && !drawn.contains("= ctl"), "{drawn}");
+    }
+}
+
+#[test]
 fn hints_of_fields_are_never_cut() {
     let forms = [
         (Screen::Keys, Action::New),
