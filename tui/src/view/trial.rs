@@ -93,6 +93,9 @@ fn advice(model: &Model, trial: &Trial, problem: &str) -> Vec<String> {
         .and_then(|first| model.data.upstreams.entries.iter().find(|it| it.name == first.upstream));
     let mut advice = Vec::new();
     match upstream {
+        _ if problem.contains("(insufficient_quota)") => {
+            advice.push("The overview (1) shows what is used up.".to_owned());
+        }
         _ if !problem.contains("(upstream_") => {}
         Some(upstream) if problem.contains("(upstream_unreachable)") => advice.push(format!(
             "Start the server at {}, or change the address of `{}` (7, then e). There, t tests it.",
@@ -104,7 +107,11 @@ fn advice(model: &Model, trial: &Trial, problem: &str) -> Vec<String> {
         )),
         None => advice.push("Ask an operator whether the server of this model runs.".to_owned()),
     }
-    if let Some(next) = next_model(model, trial) {
+    // What concerns the account or the key would be the same with another model.
+    let is_of_model = !["suspended", "insufficient_quota", "invalid_api_key"]
+        .iter()
+        .any(|word| problem.contains(word));
+    if let Some(next) = next_model(model, trial).filter(|_| is_of_model) {
         advice.push(format!("Ctrl-N, then Enter, asks `{next}` instead."));
     }
     advice

@@ -7,6 +7,7 @@ use tui::model::first_steps::FirstSteps;
 use tui::model::overlay::Overlay;
 use tui::model::record::{LogBatch, Totals};
 use tui::model::traffic::{LimitKind, LimitScope, LimitUse};
+use tui::model::trial::TrialEvent;
 use tui::model::usage::{Period, Usage};
 use tui::model::{Action, Screen};
 use tui::update::update;
@@ -196,6 +197,31 @@ fn a_form_shows_its_command_before_anything_is_typed() {
         act(&mut model, Action::Modify);
         let drawn = draw(&model, (120, 36)).to_string();
         assert!(drawn.contains("Edit ") && !drawn.contains("= ctl"), "{drawn}");
+    }
+}
+
+#[test]
+fn a_failed_trial_says_what_to_do_next() {
+    let start = "Start the server at http://10.0.0.0:8000/v1";
+    let cause = "The server of `local` at http://10.0.0.0:8000/v1 is the cause";
+    let next = "Ctrl-N, then Enter, asks";
+    let quota = "The overview (1) shows what is used up";
+    for (problem, advice) in [
+        ("HTTP 502: it cannot be reached (upstream_unreachable)", &[start, next][..]),
+        ("HTTP 504: the upstream timed out (upstream_timeout)", &[cause, next]),
+        ("HTTP 429: too many requests (rate_limit_exceeded)", &[next]),
+        ("HTTP 429: the balance is used up (insufficient_quota)", &[quota]),
+        ("this account is suspended and can change nothing", &[]),
+    ] {
+        let mut model = open(Screen::Models, Sample::Normal);
+        act(&mut model, Action::Try);
+        write(&mut model, "Say hi");
+        act(&mut model, Action::Submit);
+        update(&mut model, Message::Trial(1, TrialEvent::Failed(problem.to_owned())));
+        let drawn = draw(&model, (160, 50)).to_string();
+        for text in [start, cause, next, quota] {
+            assert_eq!(drawn.contains(text), advice.contains(&text), "{problem}: {drawn}");
+        }
     }
 }
 
