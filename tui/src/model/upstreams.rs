@@ -335,7 +335,7 @@ mod tests {
             (9, 9, HealthStatus::Down),
         ] {
             let breaker = Some(BreakerState::HalfOpen);
-            let health = Health { requests, failures, breaker, ..Health::default() };
+            let health = Health { breaker, requests, failures, ..Health::default() };
             let upstream = Upstream { health: Some(health), ..Upstream::default() };
             assert_eq!(upstream.health_status(), Some(expected), "{failures} of {requests}");
         }
