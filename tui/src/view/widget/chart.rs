@@ -11,6 +11,8 @@ use crate::model::recent::Recent;
 use crate::theme::Theme;
 
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+/// The width of the axis, unless a label is longer. Charts beside each other show the same time.
+const MIN_AXIS_WIDTH: u16 = 5;
 /// The maximum width of a column.
 const MAX_COLUMN_WIDTH: usize = 8;
 
@@ -31,7 +33,7 @@ pub fn chart(
     }
     let scale = Scale::up_to(max);
     let widest = scale.labels().map(|label| approximate_count(label).len()).max().unwrap_or(0);
-    let axis = u16::try_from(widest + 1).unwrap_or(u16::MAX);
+    let axis = u16::try_from(widest + 1).unwrap_or(u16::MAX).max(MIN_AXIS_WIDTH);
     let [axis, plot] =
         Layout::horizontal([Constraint::Length(axis), Constraint::Fill(1)]).areas(area);
     scale.render(theme, approximate_count, buffer, axis);
