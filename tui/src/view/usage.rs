@@ -83,10 +83,11 @@ fn split(area: Rect) -> (Rect, Rect) {
 fn title(model: &Model) -> String {
     let log = &model.data.log;
     let drilled = model.trail.last().map_or("", |visit| &visit.filter);
-    let filter = match model.data.usage.filter.as_str() {
+    let filter = model.data.usage.filter.as_str();
+    // The way to the screen says where the rest comes from.
+    let filter = match filter.strip_prefix(drilled).unwrap_or(filter).trim_start() {
         "" => String::new(),
-        filter if filter == drilled => String::new(),
-        filter => format!(" · /{filter}"),
+        added => format!(" · /{added}"),
     };
     let filter = match log.filter.omitted_names {
         0 => filter,

@@ -268,6 +268,19 @@ fn the_help_shows_what_a_search_finds() {
 }
 
 #[test]
+fn the_title_of_a_drill_down_names_what_was_added_to_its_filter() {
+    let mut model = open(Screen::Overview, Sample::Normal);
+    act(&mut model, Action::Enter);
+    act(&mut model, Action::Filter);
+    write(&mut model, " error:upstream_timeout");
+    act(&mut model, Action::Submit);
+    let drawn = draw(&model, (100, 30)).to_string();
+    let title = "overview › errors › Requests · /error:upstream_timeout · following";
+    assert!(drawn.contains(title), "{drawn}");
+    assert!(model.data.usage.filter.contains("since:1h error:"), "{}", model.data.usage.filter);
+}
+
+#[test]
 fn a_search_for_words_says_how_many_requests_it_has_read() {
     let mut model = open(Screen::Usage, Sample::Normal);
     act(&mut model, Action::Filter);
