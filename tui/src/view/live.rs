@@ -105,9 +105,8 @@ pub(super) fn minutes(
         Layout::vertical([Constraint::Fill(1), Constraint::Length(times)]).areas(inside);
     let plot = chart(model.theme, &values, style, part, buffer, above);
     let below = Rect { x: plot.x, width: plot.width, ..below };
-    // A narrow chart shows only the newest minutes.
-    let shown = i64::from(plot.width).min(i64::try_from(values.len()).unwrap_or(i64::MAX));
-    let first = model.now.and_then(|now| now.checked_sub(SignedDuration::from_mins(shown)).ok());
+    let minutes = i64::try_from(values.len()).unwrap_or(i64::MAX);
+    let first = model.now.and_then(|now| now.checked_sub(SignedDuration::from_mins(minutes)).ok());
     let label = |time| Line::from(Span::styled(clock_time(time, &model.zone), model.theme.faint()));
     label(first).render(below, buffer);
     label(model.now).right_aligned().render(below, buffer);
