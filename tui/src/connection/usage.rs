@@ -77,9 +77,12 @@ async fn summarize(
 pub(super) async fn errors(channel: client::Connection) -> Result<Vec<ErrorCount>, Status> {
     let mut errors: Vec<ErrorCount> = Vec::new();
     for _ in 0..MAX_ERROR_PAGES {
-        let plain = errors.iter().filter(|it| is_plain(&it.code));
-        let known: String = plain.map(|it| format!(" -error:{}", it.code)).collect();
-        let (found, is_last) = error_page(channel.clone(), &format!("{ERRORS}{known}")).await?;
+        let codes = errors.iter().map(|it| it.code.as_str()).filter(|it| is_plain(it));
+        let filter = match codes.collect::<Vec<_>>().as_slice() {
+            [] => ERRORS.to_owned(),
+            known => format!("{ERRORS} -error:{}", known.join(",")),
+        };
+        let (found, is_last) = error_page(channel.clone(), &filter).await?;
         let is_new = |it: &ErrorCount| errors.iter().all(|known| known.code != it.code);
         let mut found: Vec<_> = found.into_iter().filter(is_new).collect();
         let is_over = is_last || found.is_empty();
