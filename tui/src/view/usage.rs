@@ -171,10 +171,18 @@ pub(super) fn log_table(
 }
 
 /// Returns the columns of the log. Members see only their own account, so that column would be
-/// constant.
+/// constant. Beside the detail of a request, which has its tokens and times, the errors and accounts of
+/// the others are kept instead of those.
 fn columns(model: &Model) -> Vec<Column> {
     let operator = model.sees_all();
-    COLUMNS.iter().filter(|it| operator || it.title != "account").copied().collect()
+    let shown = COLUMNS.iter().filter(|it| operator || it.title != "account").copied();
+    let is_beside_detail = model.is_detail_open && model.screen == Screen::Usage;
+    let reordered = |column: Column| match column.title {
+        "account" | "error" if is_beside_detail => Column { drop_priority: 1, ..column },
+        "in" | "out" | "ttft" | "took" if is_beside_detail => Column { drop_priority: 6, ..column },
+        _ => column,
+    };
+    shown.map(reordered).collect()
 }
 
 fn cells(model: &Model, record: &Record) -> Vec<Span<'static>> {

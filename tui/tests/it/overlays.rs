@@ -281,6 +281,17 @@ fn the_title_of_a_drill_down_names_what_was_added_to_its_filter() {
 }
 
 #[test]
+fn the_log_beside_a_detail_keeps_accounts_and_errors() {
+    let mut model = open(Screen::Usage, Sample::Normal);
+    act(&mut model, Action::Detail);
+    update(&mut model, Message::Resized(120, 36));
+    let drawn = draw(&model, (120, 36)).to_string();
+    assert!(drawn.contains("Request · Esc closes"), "{drawn}");
+    let has_both = |line: &str| line.contains(" account ") && line.contains(" error ");
+    assert!(drawn.lines().any(has_both) && drawn.contains(" upstream_timeout "), "{drawn}");
+}
+
+#[test]
 fn a_search_for_words_says_how_many_requests_it_has_read() {
     let mut model = open(Screen::Usage, Sample::Normal);
     act(&mut model, Action::Filter);
