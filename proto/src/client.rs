@@ -22,6 +22,9 @@ use std::time::Duration;
 pub use api_url::{api_url, guessed_api_url};
 pub use connection::{Connection, IdempotencyKeys, SpeaksTlsError};
 
+/// The bytes of a stream that may be on their way to a display: 1.6 s of a link of 20 KB/s.
+const DISPLAY_WINDOW_BYTES: u32 = 32 << 10;
+
 /// Connects to `server`: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/path/of/socket`.
 ///
 /// # Errors
@@ -50,6 +53,29 @@ pub async fn connect_with(
     token: Option<&SecretString>,
     tls: &TlsOptions,
 ) -> Result<Connection> {
+    dial(server, token, tls, settings).await
+}
+
+/// Connects like [`connect_with`], for a program that shows what arrives: little of a stream is on its way at any
+/// time, so that a slow link does not delay what follows.
+///
+/// # Errors
+/// The errors of [`connect_with`].
+pub async fn connect_for_display(
+    server: &str,
+    token: Option<&SecretString>,
+    tls: &TlsOptions,
+) -> Result<Connection> {
+    let settings = |endpoint| settings(endpoint).initial_stream_window_size(DISPLAY_WINDOW_BYTES);
+    dial(server, token, tls, settings).await
+}
+
+async fn dial(
+    server: &str,
+    token: Option<&SecretString>,
+    tls: &TlsOptions,
+    settings: impl Fn(Endpoint) -> Endpoint,
+) -> Result<Connection> {
     let connected = match server.split_once(':') {
         Some(("unix", path)) => {
             let path = path.to_owned();
@@ -61,7 +87,7 @@ pub async fn connect_with(
             channel.connect_with_connector(dial).await
         }
         Some(("http", _)) => settings(Endpoint::from_shared(server.to_owned())?).connect().await,
-        Some(("https", _)) => connect_tls(server, tls).await?,
+        Some(("https", _)) => connect_tls(server, tls, settings).await?,
         _ => bail!("`{server}` is not http://HOST:PORT, https://HOST:PORT or unix:/PATH"),
     };
     let channel = connected.with_context(|| format!("connecting to `{server}`"))?;
@@ -72,6 +98,7 @@ pub async fn connect_with(
 async fn connect_tls(
     server: &str,
     tls: &TlsOptions,
+    settings: impl Fn(Endpoint) -> Endpoint,
 ) -> Result<Result<Channel, tonic::transport::Error>> {
     let trust =
         Trust::of(tls.authorities.as_deref()).context("reading the certificates to trust")?;

@@ -346,3 +346,44 @@ async fn an_operator_manages_accounts_upstreams_and_models() {
         assert_eq!(terminal.wait_for_exit().await, 0);
     }
 }
+
+/// The running gateway counts its errors itself. Those from before its start come from the store, however
+/// many there were.
+#[tokio::test]
+async fn the_errors_of_the_last_hour_are_all_counted_after_a_restart() {
+    let machine = Machine::new().await;
+    let mut screen = machine.newcomer(SMALL);
+    screen.wait_for_text("Ctrl-N makes one").await;
+    screen.press(&format!("{CTRL_N}alice\t{PASSWORD}\t{PASSWORD}\r"));
+    screen.wait_until("the overview", |text| has_line(text, "left $5")).await;
+    screen.press("2");
+    screen.wait_for_text("no keys yet").await;
+    screen.press("nlaptop\r");
+    let key = read_and_close_key(&mut screen).await;
+    screen.press("q");
+    assert_eq!(screen.wait_for_exit().await, 0);
+    for _ in 0..2 {
+        assert_eq!(machine.send_request_to("unknown", &key).await.0, 404);
+    }
+    for _ in 0..300 {
+        let request = Request::post(machine.gateway.http, "/v1/chat/completions").bearer(&key);
+        assert_eq!(request.body("{").answer().await.status, 400);
+    }
+    let Machine { gateway, disk } = machine;
+    gateway.stop().await;
+    let gateway = Gateway::start(&disk.path().join("data"), |_| {}).await;
+    let machine = Machine { gateway, disk };
+    let mut screen = machine.operator(LARGE);
+    screen
+        .wait_until("the newer errors", |text| {
+            text.lines().any(|it| it.contains("invalid_json") && it.contains(" 300 "))
+        })
+        .await;
+    screen
+        .wait_until("the older errors", |text| {
+            text.lines().any(|it| it.contains("model_not_found") && it.contains(" 2 "))
+        })
+        .await;
+    screen.press("q");
+    assert_eq!(screen.wait_for_exit().await, 0);
+}

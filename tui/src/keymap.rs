@@ -20,8 +20,9 @@ pub fn bindings(focus: Focus) -> impl Iterator<Item = &'static Binding> {
 }
 
 /// Returns the commands of the open screen that `typed` finds: that of this name, then those whose
-/// names start with it, then, from two letters on, those whose names or descriptions contain it, and
-/// those of which each word typed begins a synonym. Ignores case and surrounding spaces.
+/// names start with it, then, from two letters on, those whose names contain it, those with this
+/// synonym, those whose descriptions contain it, and those of which each word typed begins a synonym.
+/// Ignores case and surrounding spaces.
 pub fn commands(model: &Model, typed: &str) -> Vec<&'static Binding> {
     let typed = typed.trim().to_lowercase();
     let rank = |name: &str, row: &Binding| match () {
@@ -29,8 +30,9 @@ pub fn commands(model: &Model, typed: &str) -> Vec<&'static Binding> {
         () if name.starts_with(&typed) => Some(1),
         () if typed.chars().count() < 2 => None,
         () if name.contains(&typed) => Some(2),
-        () if row.help.to_lowercase().contains(&typed) => Some(3),
-        () => typed.split_whitespace().all(|word| row.has_synonym(word)).then_some(4),
+        () if row.synonyms.split_whitespace().any(|synonym| synonym == typed) => Some(3),
+        () if row.help.to_lowercase().contains(&typed) => Some(4),
+        () => typed.split_whitespace().all(|word| row.has_synonym(word)).then_some(5),
     };
     let mut found: Vec<_> = bindings(model.focus_below())
         .filter(|row| model.allows(row.action))

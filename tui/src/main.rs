@@ -17,6 +17,7 @@ use tui::model::{Action, Model, Start, kept};
 use tui::options::{Format, Options};
 use tui::terminal::Terminal;
 use tui::terminal::events::Events;
+use tui::terminal::pacing::Pacing;
 use tui::theme::{Palette, Theme, catalogue, terminfo};
 use tui::update::update;
 use tui::{clock, files, input, snapshot};
@@ -26,8 +27,6 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The minimum time between two redraws. All changes in between are drawn in one redraw.
-const FRAME_INTERVAL: Duration = Duration::from_millis(33);
 /// The interval at which the model is asked whether it needs the time.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// The capacity of the message channel. Senders wait while it is full.
@@ -179,8 +178,8 @@ async fn print_snapshot(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the event loop: waits for an event, applies it, and redraws at most once per
-/// [`FRAME_INTERVAL`] if the model has changed.
+/// Runs the event loop: waits for an event, applies it, and redraws if the model has changed, as
+/// often as [`Pacing`] allows.
 async fn interact(
     model: &mut Model,
     messages_of_start: Vec<Message>,
@@ -204,20 +203,23 @@ async fn interact(
         }
     }
     let mut changed = true;
-    let mut next_frame = Instant::now();
+    let mut pacing = Pacing::new(Instant::now());
     loop {
         let message = tokio::select! {
-            () = sleep_until(next_frame), if changed => {
-                terminal.draw(model)?;
+            () = sleep_until(pacing.next_frame()), if changed => {
+                let bytes = terminal.draw(model)?;
                 changed = false;
-                next_frame = Instant::now() + FRAME_INTERVAL;
+                pacing.drawn(bytes, Instant::now());
                 continue;
             }
             event = events.next() => {
                 let Some(event) = event else { return Ok(ExitCode::from(SIGHUP_EXIT_CODE)) };
                 let event = event.context("reading from the terminal")?;
                 match input::message(model, &event) {
-                    Some(message) => message,
+                    Some(message) => {
+                        pacing.ask(Instant::now());
+                        message
+                    }
                     None => continue,
                 }
             }
@@ -232,6 +234,7 @@ async fn interact(
                 SignalAction::Suspend => Message::Act(Action::Suspend),
                 SignalAction::Continue => {
                     terminal.reacquire()?;
+                    pacing.ask(Instant::now());
                     changed = true;
                     continue;
                 }

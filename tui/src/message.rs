@@ -83,8 +83,13 @@ pub enum Message {
 pub enum Loaded {
     /// The signed-in account.
     Account(Account),
-    /// The limits of the signed-in account with their current usage.
-    Limits(Vec<LimitUse>),
+    /// The limits of an account with their current usage.
+    Limits {
+        /// The account; `None` for the signed-in one.
+        account: Option<String>,
+        /// The limits.
+        limits: Vec<LimitUse>,
+    },
     /// The usage totals of a time range.
     Usage {
         /// The time range.
@@ -175,7 +180,7 @@ impl Loaded {
     pub fn topic(&self) -> Topic {
         match self {
             Self::Account(_) => Topic::Account,
-            Self::Limits(_) => Topic::Limits,
+            Self::Limits { .. } => Topic::Limits,
             Self::Usage { .. } => Topic::Usage,
             Self::Matching { .. } => Topic::Matching,
             Self::Minutes(_) => Topic::Minutes,

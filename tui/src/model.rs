@@ -13,6 +13,7 @@ pub mod change;
 pub mod chart;
 pub mod choices;
 pub mod command_line;
+pub mod error_code;
 pub mod fetched;
 pub mod filter;
 pub mod first_steps;
@@ -78,7 +79,7 @@ pub use self::screen::Screen;
 use self::sessions::Session;
 use self::sign_in::SignIn;
 use self::table::TableState;
-use self::traffic::Traffic;
+use self::traffic::{LimitUse, Traffic};
 use self::trail::Visit;
 use self::upstreams::{Health, Upstream};
 use self::usage::UsageScreen;
@@ -174,6 +175,9 @@ pub struct Data {
     pub account: Fetched<Account>,
     /// The state of the overview screen.
     pub overview: Overview,
+    /// The limits of the account whose detail was open last, or that of one of its keys, with the
+    /// name of the account.
+    pub account_limits: Option<(String, Vec<LimitUse>)>,
     /// The traffic of the last hour.
     pub traffic: Fetched<Traffic>,
     /// The request log.
@@ -387,6 +391,14 @@ impl Model {
             Action::Grant => self.has_role(Role::Owner),
             Action::HideFirstSteps => self.first_steps == FirstSteps::Shown,
             _ => true,
+        }
+    }
+
+    /// Returns the limits of an account as far as they were fetched for an open detail.
+    pub fn limits_of(&self, account: &str) -> &[LimitUse] {
+        match &self.data.account_limits {
+            Some((name, limits)) if name == account => limits,
+            _ => &[],
         }
     }
 

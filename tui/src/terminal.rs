@@ -2,9 +2,10 @@
 //!
 //! The user's screen is restored whatever ends the program (a key, a signal, an error or a panic):
 //! by dropping [`Terminal`], or by ratatui's panic hook before it prints. Terminal events come from
-//! [`events`].
+//! [`events`]; [`pacing`] says when to draw.
 
 pub mod events;
+pub mod pacing;
 
 use anyhow::{Context, Result, bail};
 use crossterm::clipboard::CopyToClipboard;
@@ -14,17 +15,21 @@ use crossterm::event::{
 };
 use crossterm::execute;
 use crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, enable_raw_mode};
-use ratatui::DefaultTerminal;
 use ratatui::backend::CrosstermBackend;
 use secrecy::{ExposeSecret, SecretString};
 use signal_hook::consts::SIGTSTP;
 use signal_hook::low_level::emulate_default_handler;
 
-use std::io::{IsTerminal, stdout};
+use std::cell::Cell;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write, stdout};
 use std::mem::ManuallyDrop;
+use std::rc::Rc;
 
 use crate::model::Model;
 use crate::view;
+
+/// The size of the buffer of a frame.
+const FRAME_BUFFER_BYTES: usize = 32 << 10;
 
 /// The terminal in raw mode on the alternate screen.
 #[derive(Debug)]
@@ -32,9 +37,44 @@ pub struct Terminal {
     /// Not dropped: ratatui's `Drop` shows the cursor (ours has already done that) and panics if it
     /// can neither do that nor print an error. When the terminal is gone, so is standard error,
     /// most often.
-    screen: ManuallyDrop<DefaultTerminal>,
+    screen: ManuallyDrop<Screen>,
+    /// The number of bytes of the frame that is drawn.
+    written: Rc<Cell<usize>>,
     mouse: bool,
 }
+
+/// Ratatui's terminal. The buffer holds most frames as a whole.
+type Screen = ratatui::Terminal<CrosstermBackend<BufWriter<CountedOutput>>>;
+
+/// Standard output, which counts what it takes.
+#[derive(Debug)]
+struct CountedOutput {
+    stdout: Stdout,
+    written: Rc<Cell<usize>>,
+}
+
+// === impl CountedOutput ===
+
+impl Write for CountedOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.stdout.write(bytes)?;
+        self.written.set(self.written.get() + count);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stdout.flush()
+    }
+}
+
+/// Returns a screen that knows of no cell, so that the next draw writes all.
+fn screen(written: &Rc<Cell<usize>>) -> io::Result<Screen> {
+    let output = CountedOutput { stdout: stdout(), written: Rc::clone(written) };
+    let output = BufWriter::with_capacity(FRAME_BUFFER_BYTES, output);
+    ratatui::Terminal::new(CrosstermBackend::new(output))
+}
+
+// === impl Terminal ===
 
 impl Terminal {
     /// Enters raw mode and the alternate screen.
@@ -45,10 +85,13 @@ impl Terminal {
         if !stdout().is_terminal() {
             bail!("standard output is not a terminal: run `tui` in one, or use `ctl` in scripts");
         }
+        let written = Rc::default();
+        // Ratatui's own screen has no counted output; it has drawn nothing yet.
         let screen = ratatui::try_init()
+            .and_then(|_| screen(&written))
             .inspect_err(|_| ratatui::restore())
             .context("setting up the terminal")?;
-        let terminal = Self { screen: ManuallyDrop::new(screen), mouse: false };
+        let terminal = Self { screen: ManuallyDrop::new(screen), written, mouse: false };
         terminal.enable_input()?;
         Ok(terminal)
     }
@@ -62,18 +105,19 @@ impl Terminal {
         Ok((size.width, size.height))
     }
 
-    /// Draws the cells that changed since the last call.
+    /// Draws the cells that changed since the last call, and returns the number of bytes that this
+    /// took. Waits until the terminal has accepted them.
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
-    pub fn draw(&mut self, model: &Model) -> Result<()> {
+    pub fn draw(&mut self, model: &Model) -> Result<usize> {
         self.screen
             .draw(|frame| {
                 let area = frame.area();
                 view::render(model, frame.buffer_mut(), area);
             })
             .context("drawing")?;
-        Ok(())
+        Ok(self.written.take())
     }
 
     /// Clears the screen and the diff buffer, so that the next draw writes every cell.
@@ -84,8 +128,7 @@ impl Terminal {
         // Ratatui's own `clear` queries the cursor position, and keys typed meanwhile interfere
         // with the response.
         execute!(stdout(), Clear(ClearType::All)).context("clearing the screen")?;
-        let backend = CrosstermBackend::new(stdout());
-        *self.screen = ratatui::Terminal::new(backend).context("setting up the terminal")?;
+        *self.screen = screen(&self.written).context("setting up the terminal")?;
         Ok(())
     }
 

@@ -49,6 +49,8 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         effects.retain(|effect| !effect.is_change());
     }
     filter::refresh(model);
+    chart::refresh(model);
+    form::refresh(model);
     model.first_steps = first_steps::next(model);
     let after = subscription(model);
     if after != before {

@@ -101,9 +101,9 @@ async fn tail_prints_records_and_the_cursor_to_continue_from() {
         assert!(result.err.contains("ctl request tail --cursor c2"), "{}", result.err);
         insta::assert_snapshot!(format!("request_tail_{format}"), result.out);
     }
-    assert!(fake.last().message.ends_with(r#"cursor: "", history: 3 }"#));
+    assert!(fake.last().message.ends_with(r#"cursor: "", history: 3, max_backlog: 0 }"#));
     user.ctl("request tail --no-reconnect --cursor c2").await;
-    assert!(fake.last().message.ends_with(r#"cursor: "c2", history: 0 }"#));
+    assert!(fake.last().message.ends_with(r#"cursor: "c2", history: 0, max_backlog: 0 }"#));
 }
 
 /// A stdout that fails with a broken pipe once it has this number of lines.

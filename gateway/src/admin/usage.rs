@@ -91,8 +91,9 @@ impl UsageService for Usage {
         request: Request<v1::TailRequestsRequest>,
     ) -> RpcResult<Self::TailRequestsStream> {
         let caller = auth::caller(&self.control, &request).await?;
-        let (filter, start) = convert::tail(request.into_inner()).map_err(invalid)?;
-        let tail = self.control.tail(&caller, filter, start, self.shutdown.clone())?;
+        let (filter, start, max_backlog) = convert::tail(request.into_inner()).map_err(invalid)?;
+        let stop = self.shutdown.clone();
+        let tail = self.control.tail(&caller, filter, start, max_backlog, stop)?;
         let responses = tail.map(|update| update.map(convert::tail_update).map_err(Status::from));
         Ok(Response::new(responses.boxed()))
     }

@@ -19,7 +19,8 @@ use store::{Cursor, RequestFilter};
 
 /// The maximum number of rows per batch.
 const MAX_PAGE_ROWS: usize = 1_000;
-/// The backlog, in rows, beyond which a reader skips to the latest records.
+/// The backlog, in rows, beyond which a reader skips to the latest records, if it does not ask for
+/// less.
 const MAX_BACKLOG: u64 = 10_000;
 /// The minimum time between two reads of one reader. At full load this gives a few batches of
 /// hundreds of rows per second instead of a query per commit.
@@ -55,6 +56,7 @@ struct Tail {
     cursor: Cursor,
     committed: watch::Receiver<Cursor>,
     last_read: Option<Instant>,
+    max_backlog: u64,
 }
 
 /// The next step of a tail.
@@ -71,8 +73,9 @@ enum Phase {
 }
 
 impl Control {
-    /// Follows the log until the stream is dropped or `stop` is cancelled. An error is the last
-    /// item; one is that the caller has lost its role.
+    /// Follows the log until the stream is dropped or `stop` is cancelled. A reader that is behind by
+    /// more than `max_backlog` rows, if it is not zero, skips to the latest. An error is the last item;
+    /// one is that the caller has lost its role.
     ///
     /// # Errors
     /// [`ControlError::NotFound`] if the query names an account that the caller may not see.
@@ -81,6 +84,7 @@ impl Control {
         caller: &Caller,
         query: RequestQuery,
         start: TailStart,
+        max_backlog: u64,
         stop: CancellationToken,
     ) -> Result<impl Stream<Item = Result<TailBatch, ControlError>> + Send + use<>, ControlError>
     {
@@ -98,6 +102,7 @@ impl Control {
             cursor,
             committed: self.ledger.committed(),
             last_read: None,
+            max_backlog: if max_backlog == 0 { MAX_BACKLOG } else { max_backlog.min(MAX_BACKLOG) },
         };
         Ok(stream::unfold(Some(tail), move |tail| {
             let stop = stop.clone();
@@ -187,15 +192,18 @@ impl Tail {
         newest: Cursor,
     ) -> Result<Option<(Vec<RecordView>, u64)>, ControlError> {
         // Cursors are unique, so their distance is an upper bound of the count and saves the query.
-        if newest.0.abs_diff(self.cursor.0) <= MAX_BACKLOG || newest < self.cursor {
+        if newest.0.abs_diff(self.cursor.0) <= self.max_backlog || newest < self.cursor {
             return Ok(None);
         }
         let backlog = self.control.store.count_requests(&self.filter, self.cursor, newest).await?;
-        if backlog <= MAX_BACKLOG {
+        if backlog <= self.max_backlog {
             return Ok(None);
         }
-        let records =
-            self.last_records(Some(Cursor(newest.0.saturating_add(1))), MAX_PAGE_ROWS).await?;
+        // Few enough that a slow link has carried them long before the reader is that far behind again.
+        let count = usize::try_from(self.max_backlog / 4).unwrap_or(MAX_PAGE_ROWS);
+        let count = count.clamp(1, MAX_PAGE_ROWS);
+        let before = Cursor(newest.0.saturating_add(1));
+        let records = self.last_records(Some(before), count).await?;
         let dropped = backlog.saturating_sub(records.len() as u64);
         Ok(Some((records, dropped)))
     }

@@ -38,6 +38,6 @@ impl Address {
     }
 
     pub(super) async fn connect(&self, token: Option<&SecretString>) -> Result<client::Connection> {
-        client::connect_with(&self.server, token, &self.tls).await
+        client::connect_for_display(&self.server, token, &self.tls).await
     }
 }

@@ -13,7 +13,7 @@ use proto::v1::plan_service_client::PlanServiceClient;
 use proto::v1::traffic_service_client::TrafficServiceClient;
 use proto::v1::upstream_service_client::UpstreamServiceClient;
 use proto::v1::usage_service_client::UsageServiceClient;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::call::with_timeout;
 use super::{convert, usage};
@@ -64,9 +64,18 @@ async fn answer(
         }
         Topic::Limits => {
             let mut traffic = TrafficServiceClient::new(channel);
-            let answer =
-                with_timeout(traffic.list_limit_use(v1::ListLimitUseRequest::default())).await?;
-            Ok(Loaded::Limits(answer.limits.into_iter().map(convert::limit_use).collect()))
+            let account = subscription.limits_of;
+            let name = account.clone().unwrap_or_default();
+            let request = v1::ListLimitUseRequest { account: name };
+            let answer = match with_timeout(traffic.list_limit_use(request)).await {
+                // A deleted account has no limits.
+                Err(status) if account.is_some() && status.code() == Code::NotFound => {
+                    v1::ListLimitUseResponse::default()
+                }
+                answer => answer?,
+            };
+            let limits = answer.limits.into_iter().map(convert::limit_use).collect();
+            Ok(Loaded::Limits { account, limits })
         }
         Topic::Usage => {
             let by_time = subscription.models_by_time;

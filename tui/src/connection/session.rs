@@ -142,6 +142,9 @@ impl Connection {
                         let topics = [Topic::Audit, Topic::Ledger, Topic::People];
                         schedule.expedite(&topics, Instant::now());
                     }
+                    if before.limits_of != subscription.limits_of {
+                        schedule.expedite(&[Topic::Limits], Instant::now());
+                    }
                     if before.keys != subscription.keys {
                         schedule.expedite(&[Topic::Keys], Instant::now());
                     }

@@ -17,6 +17,10 @@ use crate::model::usage::{Period, Range, Usage};
 
 /// The number of requests per page. Over a link of 20 KB/s, a page takes two seconds.
 const PAGE_SIZE: u32 = 250;
+/// The filter of the errors of the last hour.
+const ERRORS: &str = "status:failed,rejected,interrupted since:1h";
+/// The maximum number of pages that are read for the error codes of the last hour.
+const MAX_ERROR_PAGES: usize = 5;
 
 /// Returns the totals of the requests that match `filter` in the time range that ends now, `back`
 /// ranges ago.
@@ -68,13 +72,52 @@ async fn summarize(
     with_timeout(usage.summarize_usage(v1::SummarizeUsageRequest { filter, models_by_time })).await
 }
 
-/// Returns the error codes of the last hour, as far as the newest [`PAGE_SIZE`] of its errors tell,
-/// most frequent first.
+/// Returns the error codes of the last hour, most frequent first. If there are more errors than a page
+/// has, each code of the page is counted by itself, and the page after them has only other codes.
 pub(super) async fn errors(channel: client::Connection) -> Result<Vec<ErrorCount>, Status> {
-    let expression = "status:failed,rejected,interrupted since:1h".to_owned();
-    let filter = Some(v1::RequestFilter { expression, ..v1::RequestFilter::default() });
-    let request =
-        v1::ListRequestsRequest { filter, page_size: PAGE_SIZE, page_token: String::new() };
+    let mut errors: Vec<ErrorCount> = Vec::new();
+    for _ in 0..MAX_ERROR_PAGES {
+        let codes = errors.iter().map(|it| it.code.as_str()).filter(|it| is_plain(it));
+        let filter = match codes.collect::<Vec<_>>().as_slice() {
+            [] => ERRORS.to_owned(),
+            known => format!("{ERRORS} -error:{}", known.join(",")),
+        };
+        let (found, is_last) = error_page(channel.clone(), &filter).await?;
+        let is_new = |it: &ErrorCount| errors.iter().all(|known| known.code != it.code);
+        let mut found: Vec<_> = found.into_iter().filter(is_new).collect();
+        let is_over = is_last || found.is_empty();
+        for error in found.iter_mut().filter(|it| !is_last && is_plain(&it.code)) {
+            let filter = format!("{ERRORS} error:{}", error.code);
+            let usage = summary(channel.clone(), &filter, Range::Hour, 0, false).await?;
+            error.count = error.count.max(usage.totals.requests);
+        }
+        errors.extend(found);
+        if is_over {
+            break;
+        }
+    }
+    errors.sort_by_key(|it| std::cmp::Reverse(it.count));
+    Ok(errors)
+}
+
+/// Returns whether a code can be a term of a filter. An upstream may have sent any text.
+fn is_plain(code: &str) -> bool {
+    !code.is_empty() && code.chars().all(|it| it.is_ascii_alphanumeric() || "_-.".contains(it))
+}
+
+/// Counts the codes of the newest requests that match, and returns whether these are all. Requests
+/// without a code count under the name of their status.
+async fn error_page(
+    channel: client::Connection,
+    expression: &str,
+) -> Result<(Vec<ErrorCount>, bool), Status> {
+    let filter =
+        v1::RequestFilter { expression: expression.to_owned(), ..v1::RequestFilter::default() };
+    let request = v1::ListRequestsRequest {
+        filter: Some(filter),
+        page_size: PAGE_SIZE,
+        page_token: String::new(),
+    };
     let answer = with_timeout(UsageServiceClient::new(channel).list_requests(request)).await?;
     let mut errors: BTreeMap<String, ErrorCount> = BTreeMap::new();
     for record in answer.requests.into_iter().map(convert::record) {
@@ -85,9 +128,7 @@ pub(super) async fn errors(channel: client::Connection) -> Result<Vec<ErrorCount
         entry.count = entry.count.saturating_add(record.count.max(1).into());
         entry.last_at = entry.last_at.max(record.started_at);
     }
-    let mut errors: Vec<_> = errors.into_values().collect();
-    errors.sort_by_key(|it| std::cmp::Reverse(it.count));
-    Ok(errors)
+    Ok((errors.into_values().collect(), answer.next_page_token.is_empty()))
 }
 
 /// Returns a page of requests, newest first, with the token of the next one.

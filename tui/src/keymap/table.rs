@@ -45,7 +45,7 @@ const OPERATIONS: Focus = Focus::Screen(Screen::Operations);
 const PEOPLE: Focus = Focus::Screen(Screen::People);
 const SESSIONS: Focus = Focus::Screen(Screen::Sessions);
 /// The screens whose rows lead to others.
-const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS];
+const SOURCES: &[Focus] = &[KEYS, MODELS, ACCOUNTS, UPSTREAMS, PLANS, LEDGER];
 
 /// All screens of a signed-in account.
 const SCREENS: &[Focus] = &[
@@ -193,8 +193,8 @@ pub const TABLE: &[Binding] = &[
     row(&[Focus::Route], &[(NONE, Esc), (NONE, Enter), (NONE, Char('q'))], Back, "close it").hint("close"),
 
     // actions on the selected row
-    row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new").also("create add api token secret"),
-    row(&[KEYS], &[(NONE, Char('e'))], Modify, "change its label, limits, models or end").hint("edit").command("edit"),
+    row(&[KEYS], &[(NONE, Char('n'))], New, "new key").hint("new").command("new").also("create add api token secret budget"),
+    row(&[KEYS], &[(NONE, Char('e'))], Modify, "change its label, limits, models or end").hint("edit").command("edit").also("budget spending cap quota expiry"),
     row(&[KEYS], &[(NONE, Char('R'))], Rotate, "replace it; both work for a while").hint("rotate").command("rotate").also("renew regenerate roll"),
     row(&[KEYS], &[(NONE, Char('x')), (NONE, Delete)], Remove, "revoke it").hint("revoke").command("revoke").also("delete remove disable"),
     row(&[MODELS], &[(NONE, Char('y'))], Copy, "copy a ready curl command").hint("copy curl").also("example request snippet"),

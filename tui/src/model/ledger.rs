@@ -24,6 +24,18 @@ pub struct LedgerEntry {
     pub at: Option<Timestamp>,
 }
 
+impl LedgerEntry {
+    /// Returns the filter of the charged request, if there is one. Its id begins with the millisecond
+    /// in which it started.
+    pub fn request_filter(&self) -> Option<String> {
+        let digits: String = self.request.as_ref()?.split('-').take(2).collect();
+        let start = i64::from_str_radix(&digits, 16).ok()?;
+        let [since, until] =
+            [start, start.checked_add(1)?].map(|it| Timestamp::from_millisecond(it).ok());
+        Some(format!("account:{} since:{} until:{}", self.account, since?, until?))
+    }
+}
+
 impl Tabular for LedgerEntry {
     const COLUMNS: &'static [&'static str] =
         &["time", "account", "kind", "amount", "reason", "request"];

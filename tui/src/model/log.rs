@@ -1,5 +1,7 @@
 //! The request log: the newest records, and pages of older ones, in bounded memory.
 
+use jiff::Timestamp;
+
 use super::fetched::FetchState;
 use super::filter::LogFilter;
 use super::record::{LogBatch, OlderPage, Record};
@@ -50,6 +52,9 @@ pub struct RequestLog {
     pub streamed: usize,
     /// The pages of older records.
     pub older: OlderPages,
+    /// The time since which all requests are wanted, for a chart of them. Without it, older pages are
+    /// fetched only as the cursor goes down.
+    pub wanted_since: Option<Timestamp>,
     /// The order of the records. A sorted log is paused.
     pub table: TableState,
     /// The load state; `Ready` once the whole history has arrived.
@@ -87,6 +92,7 @@ impl Default for RequestLog {
             filter: LogFilter::default(),
             streamed: 0,
             older: OlderPages::default(),
+            wanted_since: None,
             table: TableState::default(),
             fetch: FetchState::Loading,
         }
@@ -244,6 +250,14 @@ impl RequestLog {
         self.following = self.records.is_empty();
     }
 
+    /// Sets the time since which all requests are wanted, as far as the log has room for them.
+    pub fn want_since(&mut self, since: Option<Timestamp>) {
+        self.wanted_since = since;
+        if since.is_some() {
+            self.prefetch();
+        }
+    }
+
     /// Returns the newest records without a gap, in any order, with those that arrived while paused.
     /// The second value is whether there are no older ones at all.
     pub fn newest(&self) -> (Vec<&Record>, bool) {
@@ -274,7 +288,8 @@ impl RequestLog {
 
     /// Drops the oldest records beyond the limit. While the log follows, these are all older pages.
     fn trim(&mut self) {
-        let limit = if self.following { MAX_LOG_RECORDS } else { MAX_LOADED_RECORDS };
+        let is_short = self.following && self.wanted_since.is_none();
+        let limit = if is_short { MAX_LOG_RECORDS } else { MAX_LOADED_RECORDS };
         if self.records.len() > limit {
             self.records.truncate(limit);
             self.older = OlderPages::default();
@@ -283,7 +298,11 @@ impl RequestLog {
     }
 
     fn prefetch(&mut self) {
-        if self.selected + PREFETCH_ROWS >= self.records.len() {
+        let oldest = self.records.back().and_then(|record| record.started_at);
+        let is_in_chart = |since| self.table.sort.is_none() && oldest > Some(since);
+        if self.wanted_since.is_some_and(is_in_chart)
+            || self.selected + PREFETCH_ROWS >= self.records.len()
+        {
             self.want_older();
         }
     }

@@ -81,6 +81,8 @@ pub struct Subscription {
     /// The account whose ledger and audit entries and people are fetched; `None` for all entries that may
     /// be seen, and for the people of the signed-in account.
     pub subject: Option<String>,
+    /// The account whose limits are fetched; `None` for the signed-in one.
+    pub limits_of: Option<String>,
     /// The number of pages of older requests to fetch after the newest ones.
     pub older_pages: usize,
     /// Whether the usage totals are divided by model and time.
@@ -135,6 +137,10 @@ pub fn subscription(model: &Model) -> Subscription {
             topics.push(topic);
         }
     }
+    let limits_of = account_of_detail(model);
+    if limits_of.is_some() {
+        topics.push(Limits);
+    }
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };
     let known = model.data.account.value.is_some();
@@ -162,9 +168,22 @@ pub fn subscription(model: &Model) -> Subscription {
         filter,
         log_run,
         subject,
+        limits_of,
         older_pages,
         models_by_time,
     }
+}
+
+/// Returns the account whose detail, or that of one of its keys, is open.
+fn account_of_detail(model: &Model) -> Option<String> {
+    let data = &model.data;
+    let account = match model.screen {
+        _ if !model.is_detail_open => None,
+        Screen::Keys => data.keys.current().map(|key| &key.account),
+        Screen::Accounts => data.accounts.current().map(|account| &account.name),
+        _ => None,
+    };
+    account.filter(|name| !name.is_empty()).cloned()
 }
 
 /// Returns the data that the fields of the open form offer, and that from which the model for the
@@ -201,6 +220,7 @@ impl Default for Subscription {
             filter: String::new(),
             log_run: 0,
             subject: None,
+            limits_of: None,
             older_pages: 0,
             models_by_time: false,
         }

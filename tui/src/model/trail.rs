@@ -25,6 +25,8 @@ pub struct Visit {
 pub enum Related {
     /// The requests of an account, a key or a model.
     Requests,
+    /// The request that a ledger entry charges.
+    Charged,
     /// The requests that failed at an upstream.
     Failures,
     /// The requests of the last hour with an error.
@@ -52,11 +54,11 @@ impl Related {
             Screen::Keys | Screen::Models => &[Self::Requests],
             Screen::Upstreams => &[Self::Failures],
             Screen::Plans => &[Self::Accounts],
+            Screen::Ledger => &[Self::Charged],
             Screen::Overview | Screen::Live => &[Self::Errors],
             Screen::SignIn
             | Screen::Usage
             | Screen::Audit
-            | Screen::Ledger
             | Screen::Invites
             | Screen::People
             | Screen::Sessions
@@ -70,6 +72,7 @@ impl Related {
     pub fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests and usage",
+            Self::Charged => "charged request",
             Self::Failures => "failed requests",
             Self::Errors => "errors of the last hour",
             Self::Keys => "keys",
@@ -83,7 +86,7 @@ impl Related {
     /// Returns the screen that shows it.
     pub fn screen(self) -> Screen {
         match self {
-            Self::Requests | Self::Failures | Self::Errors => Screen::Usage,
+            Self::Requests | Self::Charged | Self::Failures | Self::Errors => Screen::Usage,
             Self::Keys => Screen::Keys,
             Self::Accounts => Screen::Accounts,
             Self::Ledger => Screen::Ledger,

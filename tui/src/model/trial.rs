@@ -3,6 +3,8 @@
 use secrecy::SecretString;
 use tui_input::Input;
 
+use super::Model;
+use super::catalogue::CatalogueModel;
 use super::overlay::Secret;
 use super::record::Record;
 
@@ -91,6 +93,24 @@ pub enum TrialEvent {
     Recorded(Box<Record>),
     /// There is no record: the gateway did not answer, or the record was not found in time.
     Unrecorded,
+}
+
+/// Returns the models that can be tried, in the order of the catalogue: those of the key, or all.
+pub fn offered<'a>(
+    model: &'a Model,
+    secret: Option<&'a Secret>,
+) -> impl Iterator<Item = &'a CatalogueModel> {
+    let allowed = secret.map_or(&[][..], |secret| secret.models.as_slice());
+    let entries = model.data.models.entries.iter();
+    entries.filter(move |entry| allowed.is_empty() || allowed.contains(&entry.id))
+}
+
+/// Returns the model after that of the trial; the first one after the last. `None` if there is no
+/// other one.
+pub fn next_model<'a>(model: &'a Model, trial: &'a Trial) -> Option<&'a str> {
+    let ids = || offered(model, trial.secret.as_ref()).map(|it| it.id.as_str());
+    let after = ids().skip_while(|id| *id != trial.model).nth(1);
+    after.or_else(|| ids().next()).filter(|next| *next != trial.model)
 }
 
 // === impl TrialApi ===

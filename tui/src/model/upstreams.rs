@@ -125,7 +125,8 @@ pub enum HealthStatus {
     Shaky,
     /// The breaker is half open: one request probes the upstream.
     Probing,
-    /// The breaker is open, or the health check fails: requests go to other upstreams.
+    /// The breaker is open, or half open while all recent requests failed, or the health check fails:
+    /// requests go to other upstreams.
     Down,
     /// The credential is missing or unusable.
     NoKey,
@@ -170,6 +171,9 @@ impl Upstream {
         }
         Some(match health.breaker? {
             BreakerState::Open => HealthStatus::Down,
+            BreakerState::HalfOpen if health.failures > 0 && health.failures >= health.requests => {
+                HealthStatus::Down
+            }
             BreakerState::HalfOpen => HealthStatus::Probing,
             BreakerState::Closed if health.failures > 0 => HealthStatus::Shaky,
             BreakerState::Closed if health.requests == 0 => HealthStatus::Idle,
@@ -321,5 +325,19 @@ mod tests {
         check(vec![missing(), missing()], BreakerState::Closed, HealthStatus::NoKey);
         check(vec![missing()], BreakerState::Closed, HealthStatus::NoKey);
         check(Vec::new(), BreakerState::Closed, HealthStatus::NoKey);
+    }
+
+    #[test]
+    fn a_probed_upstream_is_down_while_nothing_succeeds() {
+        for (requests, failures, expected) in [
+            (0, 0, HealthStatus::Probing),
+            (9, 8, HealthStatus::Probing),
+            (9, 9, HealthStatus::Down),
+        ] {
+            let breaker = Some(BreakerState::HalfOpen);
+            let health = Health { breaker, requests, failures, ..Health::default() };
+            let upstream = Upstream { health: Some(health), ..Upstream::default() };
+            assert_eq!(upstream.health_status(), Some(expected), "{failures} of {requests}");
+        }
     }
 }

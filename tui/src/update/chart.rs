@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::effect::Effect;
-use crate::model::chart::ChartView;
+use crate::model::chart::{ChartView, Measure};
 use crate::model::overlay::Overlay;
 use crate::model::{Action, Model, Screen};
 
@@ -45,6 +45,18 @@ pub(super) fn act(model: &mut Model, mut view: ChartView, action: Action) -> Vec
     }
     model.overlay = Some(Overlay::Chart(view));
     Vec::new()
+}
+
+/// Has the log fetch the requests of the range while their durations are drawn.
+pub(super) fn refresh(model: &mut Model) {
+    let since = match &model.overlay {
+        Some(Overlay::Chart(view)) if view.measure == Measure::Latency => {
+            let usage = model.data.usage.sums.value.as_ref();
+            usage.and_then(|usage| Some(usage.series.first()?.start))
+        }
+        _ => None,
+    };
+    model.data.log.want_since(since);
 }
 
 /// Returns the start and the end of the period under the cursor.

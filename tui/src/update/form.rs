@@ -47,10 +47,7 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
         None => {}
     }
     let effects = match action {
-        _ if is_picking => {
-            refresh(model, &mut form);
-            Vec::new()
-        }
+        _ if is_picking => Vec::new(),
         Action::Back => return Vec::new(),
         Action::Submit => send(&mut form).into_iter().collect(),
         Action::CopyCommand => {
@@ -63,7 +60,6 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
         }
         action => {
             edit(&mut form, action);
-            refresh(model, &mut form);
             Vec::new()
         }
     };
@@ -71,10 +67,15 @@ pub(super) fn act(model: &mut Model, mut form: Box<Form>, action: Action) -> Vec
     effects
 }
 
-/// Updates what the form says about the change that its fields describe.
-fn refresh(model: &Model, form: &mut Form) {
-    form.command = command(form);
-    form.preview = preview(model, form);
+/// Updates what the open form says about the change that its fields describe.
+pub(super) fn refresh(model: &mut Model) {
+    if let Some(Overlay::Form(mut form)) =
+        model.overlay.take_if(|it| matches!(it, Overlay::Form(_)))
+    {
+        form.command = command(&form);
+        form.preview = preview(model, &form);
+        model.overlay = Some(Overlay::Form(form));
+    }
 }
 
 /// Returns the `ctl` command that does the same as the form, if its fields are valid.
@@ -83,6 +84,11 @@ fn command(form: &Form) -> Option<String> {
         return operations::command(form, kind);
     }
     match effect(form) {
+        // `ctl` refuses a command that changes nothing.
+        Ok(Effect::Change(Change::UpdateKey { before, after, end: None })) if before == after => {
+            None
+        }
+        Ok(Effect::Change(Change::UpdateModel { before, after })) if before == after => None,
         Ok(Effect::Change(change)) => command_line(&change),
         _ => None,
     }

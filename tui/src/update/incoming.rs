@@ -173,7 +173,10 @@ fn attach_recent(model: &mut Model) {
 fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>, now: Option<Timestamp>) {
     match loaded {
         Loaded::Account(account) => data.account.set(account),
-        Loaded::Limits(limits) => data.overview.limits.set(limits),
+        Loaded::Limits { account: None, limits } => data.overview.limits.set(limits),
+        Loaded::Limits { account: Some(account), limits } => {
+            data.account_limits = Some((account, limits));
+        }
         Loaded::Usage { range, filter, usage } => {
             if range == Range::Month && filter.is_empty() {
                 data.overview.month.set(usage.clone());

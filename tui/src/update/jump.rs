@@ -15,7 +15,7 @@ const TIME: &str = "before";
 
 /// Opens the form.
 pub(super) fn open(model: &mut Model) {
-    let hint = "14:05, 11-20 14:05, 2026-11-20, or 3h ago as 3h; empty: newest";
+    let hint = "14:05, 11-20 14:05, 2026-11-20 or 3h; else the newest";
     let fields = vec![Field::text(TIME, hint, "")];
     let form = Form::new("Go to a time", FormKind::Jump, fields);
     model.overlay = Some(Overlay::Form(Box::new(form)));

@@ -65,9 +65,7 @@ fn run(model: &mut Model, kind: OperationKind) -> Vec<Effect> {
             Field::text(FILE, "where to write it on this host", name(model)).required()
         }
     };
-    let mut form = Form::new(title(kind), FormKind::Operation(kind), vec![field]);
-    form.command = command(&form, kind);
-    form.preview = preview(kind);
+    let form = Form::new(title(kind), FormKind::Operation(kind), vec![field]);
     model.overlay = Some(Overlay::Form(Box::new(form)));
     Vec::new()
 }

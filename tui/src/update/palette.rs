@@ -1,10 +1,11 @@
-//! Actions in the command palette.
+//! Actions in the command palette. What is no command of the open screen is searched in the help.
 
 use tui_input::Input;
 
 use crate::effect::Effect;
 use crate::keymap;
-use crate::model::overlay::{Overlay, Palette};
+use crate::keymap::help::help;
+use crate::model::overlay::{Help, Overlay, Palette};
 use crate::model::{Action, Model};
 
 /// Edits the input, selects a command or runs it.
@@ -15,11 +16,12 @@ pub(super) fn act(model: &mut Model, mut palette: Palette, action: Action) -> Ve
             if let Some(binding) = found.get(palette.selected) {
                 return super::act(model, binding.action);
             }
-            if !palette.input.value().trim().is_empty() {
-                model.set_problem(format!(
-                    "there is no command `{}`: `?` lists what there is",
-                    palette.input.value().trim()
-                ));
+            let typed = palette.input.value().trim().to_owned();
+            let elsewhere = Help { input: palette.input, ..Help::default() };
+            match help(model, &elsewhere).as_slice() {
+                _ if typed.is_empty() => {}
+                [] => model.set_problem(format!("there is no command `{typed}`: ? lists all keys")),
+                _ => model.overlay = Some(Overlay::Help(elsewhere)),
             }
             return Vec::new();
         }

@@ -85,7 +85,10 @@ fn restrict(model: &mut Model, visit: &Visit) {
 
 fn open(model: &mut Model, name: String, related: Related) {
     let Some(filter) = filter(model, &name, related) else {
-        model.set_problem(format!("no model is served by `{name}`"));
+        model.set_problem(match related {
+            Related::Charged => "this entry is not the charge of a request".to_owned(),
+            _ => format!("no model is served by `{name}`"),
+        });
         return;
     };
     let (from, to) = (model.screen, related.screen());
@@ -124,6 +127,7 @@ fn filter(model: &Model, name: &str, related: Related) -> Option<String> {
         (Related::Requests, Screen::Accounts) | (Related::Keys, _) => term("account", name),
         (Related::Requests, Screen::Keys) => term("key", list::selected_id(model).unwrap_or(name)),
         (Related::Requests, _) => term("model", name),
+        (Related::Charged, _) => model.data.ledger.current()?.request_filter(),
         (Related::Failures, _) => {
             let models = model.data.models.entries.iter();
             let served = models.filter(|it| it.deployments.iter().any(|it| it.upstream == name));
@@ -142,6 +146,7 @@ fn row_name(model: &Model, id: &str) -> String {
     let name = match model.screen {
         Screen::Keys => data.keys.current().map(|key| key.label.as_str()),
         Screen::Accounts => data.accounts.current().map(|account| account.name.as_str()),
+        Screen::Ledger => Some("charge"),
         _ => None,
     };
     name.unwrap_or(id).to_owned()

@@ -5,7 +5,7 @@ use tui_input::InputRequest;
 use crate::effect::Effect;
 use crate::model::catalogue::CatalogueModel;
 use crate::model::overlay::{Overlay, Secret};
-use crate::model::trial::{Trial, TrialEvent, TrialRequest, TrialState};
+use crate::model::trial::{Trial, TrialEvent, TrialRequest, TrialState, next_model, offered};
 use crate::model::upstreams::{HealthStatus, Upstream};
 use crate::model::{Action, Model};
 
@@ -32,16 +32,6 @@ pub(super) fn open_with_key(model: &mut Model, secret: Secret) {
         Overlay::Secret(secret)
     };
     model.overlay = Some(overlay);
-}
-
-/// Returns the models that can be tried, in the order of the catalogue: those of the key, or all.
-fn offered<'a>(
-    model: &'a Model,
-    secret: Option<&'a Secret>,
-) -> impl Iterator<Item = &'a CatalogueModel> {
-    let allowed = secret.map_or(&[][..], |secret| secret.models.as_slice());
-    let entries = model.data.models.entries.iter();
-    entries.filter(move |entry| allowed.is_empty() || allowed.contains(&entry.id))
 }
 
 /// Orders models by how likely they are to answer, the most likely first. The built-in simulator
@@ -76,17 +66,13 @@ pub(super) fn act(model: &mut Model, mut trial: Box<Trial>, action: Action) -> V
             trial.api = trial.api.other();
             trial.reset();
         }
-        Action::NextModel if !is_running => {
-            let ids = || offered(model, trial.secret.as_ref()).map(|it| it.id.as_str());
-            let after = ids().skip_while(|id| *id != trial.model).nth(1);
-            match after.or_else(|| ids().next()).filter(|next| *next != trial.model) {
-                Some(next) => {
-                    next.clone_into(&mut trial.model);
-                    trial.reset();
-                }
-                None => model.set_problem("there is no other model to try"),
+        Action::NextModel if !is_running => match next_model(model, &trial).map(str::to_owned) {
+            Some(next) => {
+                trial.model = next;
+                trial.reset();
             }
-        }
+            None => model.set_problem("there is no other model to try"),
+        },
         Action::Move(rows) => {
             let down = if trial.is_record_open { rows } else { -rows };
             trial.scroll = trial.scroll.saturating_add_signed(down).min(MAX_SCROLL);

@@ -7,6 +7,8 @@ use ratatui::text::Span;
 use crate::model::Model;
 use crate::model::accounts::{Account, AccountStatus, Role};
 
+use super::keys::used_up;
+use super::overview::limit_name;
 use super::panes::Panes;
 use super::widget::chart::trend;
 use super::widget::detail::{Detail, plain};
@@ -65,13 +67,24 @@ fn state(model: &Model, account: &Account) -> Span<'static> {
 
 fn detail<'a>(model: &'a Model, account: &'a Account) -> Detail<'a> {
     let mut detail = Detail::default();
+    let is_suspended = account.status == AccountStatus::Suspended;
     detail
         .row("name", Span::styled(account.name.as_str(), model.theme.strong()))
         .row("id", plain(account.id.as_str()))
         .row("role", plain(role(account)))
         .row("state", state(model, account))
+        .optional_row("reason", is_suspended.then(|| plain("in its audit log: →")))
         .row("plan", plain(account.plan.as_deref().unwrap_or(UNKNOWN)))
         .row("balance", plain(dollars(account.balance_usd.as_deref())))
         .row("registered", plain(full_time(account.created_at, &model.zone)));
+    let limits = model.limits_of(&account.name);
+    if !limits.is_empty() {
+        detail.heading("Used of its limits");
+    }
+    for limit in limits {
+        let used = used_up(model, limit);
+        let text = format!("{}: {}", limit_name(model, limit), used.content);
+        detail.text(Span::styled(text, used.style));
+    }
     detail
 }

@@ -18,8 +18,9 @@ use crate::model::usage::{Period, Range, Usage};
 use crate::theme::Theme;
 
 use super::usage::change_text;
-use super::widget::area::{Areas, Scale, covered};
+use super::widget::area::{Areas, covered};
 use super::widget::frame::popup;
+use super::widget::scale::Scale;
 use super::widget::status::empty;
 use super::widget::text::{
     UNKNOWN, approximate_count, count, duration, fit, log_time, several, short_count,
@@ -98,7 +99,9 @@ fn title(model: &Model, view: ChartView) -> String {
         };
         let known = count(u64::try_from(records.len()).ok());
         let since = log_time(Some(oldest), model.now, &model.zone);
-        return format!("{title} · of the newest {known} requests, since {since}");
+        let title = format!("{title} · of the newest {known} requests, since {since}");
+        let is_fetching = model.data.log.is_fetching_older();
+        return if is_fetching { format!("{title} · fetching older ones…") } else { title };
     }
     let Some(usage) = &screen.sums.value else { return title };
     let sum = view.measure.of(&usage.totals);
@@ -154,7 +157,7 @@ fn areas(
     let shown = styled.iter().map(|(_, style, values)| (*style, *values)).collect();
     Areas { layers: shown, line, max: scale.top }.render(buffer, plot);
     mark(model, usage.series.len(), cursor, buffer, plot);
-    value_axis(model, measure, scale, buffer, axis);
+    scale.render(theme, |number| value(measure, number), buffer, axis);
 
     // The legend is in the order of the areas, the topmost first.
     let mut rows = Vec::new();
@@ -267,20 +270,6 @@ fn mark(model: &Model, count: usize, cursor: usize, buffer: &mut Buffer, plot: R
 fn column_of(index: usize, count: usize, plot: Rect) -> Option<u16> {
     let middle = (2 * index + 1) * usize::from(plot.width) / (2 * count.max(1));
     plot.x.checked_add(u16::try_from(middle).ok()?)
-}
-
-/// Draws the labels of the values. Without room for all of them, the highest remains.
-fn value_axis(model: &Model, measure: Measure, scale: Scale, buffer: &mut Buffer, axis: Rect) {
-    let rows = u128::from(axis.height);
-    let count = if rows < 8 { 1 } else { usize::MAX };
-    for number in scale.labels().take(count) {
-        let below_top = u128::from(scale.top - number) * rows / u128::from(scale.top);
-        let row = u16::try_from(below_top).unwrap_or(u16::MAX);
-        let width = axis.width.saturating_sub(1);
-        let place = Rect { y: axis.y.saturating_add(row), height: 1, width, ..axis };
-        let label = Span::styled(value(measure, number), model.theme.faint());
-        Line::from(label).right_aligned().render(place.intersection(axis), buffer);
-    }
 }
 
 /// Draws times below the plot: that of the cursor, the dates at which days begin, and as many others

@@ -7,7 +7,9 @@ use ratatui::text::Span;
 use crate::model::Model;
 use crate::model::keys::{Key, KeyState};
 use crate::model::plans::Limits;
+use crate::model::traffic::{LimitKind, LimitScope, LimitUse};
 
+use super::overview::limit_text;
 use super::panes::Panes;
 use super::widget::chart::trend;
 use super::widget::detail::{Detail, plain};
@@ -114,10 +116,28 @@ pub(super) fn above(limits: Limits) -> &'static str {
     if limits.observe { "served and noted" } else { "refused" }
 }
 
+/// Returns how much of a limit of the key is used, as far as that is known.
+fn limit_use(model: &Model, key: &Key, kind: LimitKind) -> Option<Span<'static>> {
+    let limits = model.limits_of(&key.account).iter();
+    let mut own = limits.filter(|it| it.scope == Some(LimitScope::Key) && it.subject == key.id);
+    let limit = own.find(|it| it.kind == Some(kind))?;
+    Some(used_up(model, limit))
+}
+
+/// Returns how much of a limit is used, in colour if nothing is left.
+pub(super) fn used_up(model: &Model, limit: &LimitUse) -> Span<'static> {
+    let text = limit_text(model, limit);
+    if limit.used < limit.limit {
+        return plain(text);
+    }
+    Span::styled(format!("{text}: used up"), model.theme.bad())
+}
+
 fn detail<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
     let time = |time| plain(full_time(time, &model.zone));
     let cap = key.spend_cap_usd.as_deref();
     let cap = cap.map_or_else(|| "none".to_owned(), |cap| dollars(Some(cap)));
+    let use_of = |kind, text| limit_use(model, key, kind).unwrap_or_else(|| plain(text));
     let mut detail = Detail::default();
     detail
         .row("label", Span::styled(key.label.as_str(), model.theme.strong()))
@@ -127,12 +147,12 @@ fn detail<'a>(model: &'a Model, key: &'a Key) -> Detail<'a> {
         .optional_row("successor", key.successor.as_deref().map(plain));
     detail
         .heading("Limits of its own")
-        .row("requests/min", plain(limit(key.limits.rpm)))
-        .row("tokens/min", plain(limit(key.limits.tpm)))
-        .row("concurrency", plain(limit(key.limits.concurrency)))
-        .row("tokens/month", plain(limit(key.limits.monthly_tokens)))
+        .row("requests/min", use_of(LimitKind::Requests, limit(key.limits.rpm)))
+        .row("tokens/min", use_of(LimitKind::Tokens, limit(key.limits.tpm)))
+        .row("concurrency", use_of(LimitKind::Concurrency, limit(key.limits.concurrency)))
+        .row("tokens/month", use_of(LimitKind::MonthlyTokens, limit(key.limits.monthly_tokens)))
         .row("above them", plain(above(key.limits)))
-        .row("spending cap", plain(cap))
+        .row("spending cap", use_of(LimitKind::Spending, cap))
         .row("models", plain(models(key)));
     detail
         .heading("Times")

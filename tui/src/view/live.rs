@@ -16,7 +16,9 @@ use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
 use super::widget::frame::frame;
 use super::widget::status::{empty, stale};
-use super::widget::text::{UNKNOWN, ago, clock_time, count, duration, rate, short_count};
+use super::widget::text::{
+    UNKNOWN, ago, approximate_count, clock_time, count, duration, rate, short_count,
+};
 use super::{in_flight, live_now};
 
 /// The name of the chart of requests, which shows the errors, too.
@@ -81,41 +83,33 @@ pub(super) fn minutes(
     // The current minute may be incomplete, so "now" is the larger of the last two.
     let title = match values.iter().rev().take(2).max() {
         Some(now) if max > 0 => {
-            let (now, max) = (short_count(Some(*now)), short_count(Some(max)));
-            format!("{name} · {now} now · max {max}")
+            let title = |text: fn(u64) -> String| {
+                format!("{name} · {} now · max {}", text(*now), text(max))
+            };
+            // The frame and the spaces around the title.
+            let room = usize::from(area.width).saturating_sub(4);
+            let exact = title(|number| short_count(Some(number)));
+            if exact.chars().count() <= room { exact } else { title(approximate_count) }
         }
         _ => name.to_owned(),
     };
     let inside = frame(model.theme, &format!("{title}{}", stale(&traffic.fetch)), buffer, area);
     if max == 0 {
-        empty(model.theme, &traffic.fetch, "none in the last hour", buffer, inside);
+        return empty(model.theme, &traffic.fetch, "none in the last hour", buffer, inside);
     }
-    if max == 0 || inside.height < MIN_HEIGHT_OF_AXIS {
-        return columns(model, name, &values, style, buffer, inside);
-    }
+    let errors: Vec<_> = last_hour(model).iter().map(|it| it.errors).collect();
+    // The errors are at the foot of the requests.
+    let part = (name == REQUESTS).then_some((errors.as_slice(), model.theme.bad()));
+    let times = u16::from(inside.height >= MIN_HEIGHT_OF_AXIS);
     let [above, below] =
-        Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
-    columns(model, name, &values, style, buffer, above);
-    // A narrow chart shows only the newest minutes.
-    let shown = i64::from(above.width).min(i64::try_from(values.len()).unwrap_or(i64::MAX));
-    let first = model.now.and_then(|now| now.checked_sub(SignedDuration::from_mins(shown)).ok());
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(times)]).areas(inside);
+    let plot = chart(model.theme, &values, style, part, buffer, above);
+    let below = Rect { x: plot.x, width: plot.width, ..below };
+    let minutes = i64::try_from(values.len()).unwrap_or(i64::MAX);
+    let first = model.now.and_then(|now| now.checked_sub(SignedDuration::from_mins(minutes)).ok());
     let label = |time| Line::from(Span::styled(clock_time(time, &model.zone), model.theme.faint()));
     label(first).render(below, buffer);
     label(model.now).right_aligned().render(below, buffer);
-}
-
-/// Draws a column per minute, for requests with the errors at its foot.
-fn columns(
-    model: &Model,
-    name: &str,
-    values: &[u64],
-    style: Style,
-    buffer: &mut Buffer,
-    area: Rect,
-) {
-    let errors: Vec<_> = last_hour(model).iter().map(|it| it.errors).collect();
-    let part = (name == REQUESTS).then_some((errors.as_slice(), model.theme.bad()));
-    chart(values, style, part, buffer, area);
 }
 
 /// Returns the last 60 minutes. The running gateway knows only those since its start: those before

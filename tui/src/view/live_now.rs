@@ -22,6 +22,8 @@ use super::widget::text::{UNKNOWN, duration, fit, short_count};
 const WINDOW: SignedDuration = SignedDuration::from_mins(5);
 /// The greatest plausible duration of a request: 30 days.
 const MAX_DURATION_MS: f64 = 30.0 * 86_400_000.0;
+/// The least width of the upstreams at which there is room for the number of their requests in flight.
+const MIN_WIDTH_OF_IN_FLIGHT: u16 = 34;
 
 /// Draws the accounts and models with the most tokens of the last minutes, and the upstreams.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
@@ -92,10 +94,12 @@ fn upstreams(model: &Model, buffer: &mut Buffer, area: Rect) {
     for (upstream, row) in list.entries.iter().zip(inside.rows()) {
         let health = upstream.health.as_ref();
         let in_flight = short_count(health.map(|it| it.in_flight));
+        let in_flight = format!(" {in_flight:>4} now");
         let latency = health.and_then(|it| it.latency).map(|it| it.p50_ms);
         let state = Line::from_iter([
             health_status(model, upstream.health_status()),
-            Span::raw(format!(" {in_flight:>4} now {:>6}", duration(latency))),
+            Span::raw(if row.width < MIN_WIDTH_OF_IN_FLIGHT { "" } else { &in_flight }),
+            Span::raw(format!(" {:>6}", duration(latency))),
         ]);
         let room = usize::from(row.width).saturating_sub(state.width() + 1);
         Line::raw(fit(&upstream.name, room)).render(row, buffer);

@@ -10,7 +10,7 @@ use crate::keymap;
 use crate::model::change::SecretKind;
 use crate::model::command_line::command_line;
 use crate::model::form::{FieldKind, Form};
-use crate::model::overlay::{Choice, Confirm, Overlay, Palette, Secret, SecretState};
+use crate::model::overlay::{Choice, Confirm, Help, Overlay, Palette, Secret, SecretState};
 use crate::model::{Model, Notice};
 use crate::theme::Theme;
 
@@ -111,13 +111,15 @@ pub(super) fn form(theme: Theme, form: &Form, remark: Text<'_>, buffer: &mut Buf
         Some(problem) => Text::styled(problem.as_str(), theme.bad()),
         None => remark,
     };
-    let used = u16::try_from(form.fields.len()).unwrap_or(u16::MAX).saturating_add(2 * gap);
-    let below = Rect {
-        y: inside.y.saturating_add(used),
-        height: inside.height.saturating_sub(used),
-        ..inside
-    };
+    let y = below_fields(form, area);
+    let below = Rect { y, height: inside.bottom().saturating_sub(y), ..inside };
     Paragraph::new(text).wrap(Wrap { trim: true }).render(below.intersection(inside), buffer);
+}
+
+/// Returns the first row below the fields of a form that is drawn in `area`: that of its problem.
+pub(super) fn below_fields(form: &Form, area: Rect) -> u16 {
+    let rows = u16::try_from(form.fields.len()).unwrap_or(u16::MAX);
+    area.y.saturating_add(1).saturating_add(rows).saturating_add(2 * gap(form, area))
 }
 
 /// Returns the number of empty rows above the fields of a form that is drawn in `area`, and below
@@ -160,6 +162,17 @@ fn palette(model: &Model, palette: &Palette, buffer: &mut Buffer, area: Rect) {
         Span::styled(":", theme.accent()).render(row, buffer);
         let typed = Rect { x: row.x + 1, width: row.width.saturating_sub(1), ..row };
         field::typed(theme, &palette.input, buffer, typed);
+    }
+    if commands.is_empty()
+        && let Some(row) = rows.next()
+    {
+        let elsewhere = Help { input: palette.input.clone(), ..Help::default() };
+        let text = if keymap::help::help(model, &elsewhere).is_empty() {
+            "nothing is called like this: Esc, then ? lists all keys"
+        } else {
+            "no command of this screen: Enter shows where there is something like it"
+        };
+        Line::styled(fit(text, row.width.into()), theme.faint()).render(row, buffer);
     }
     for ((index, command), row) in commands.iter().enumerate().skip(first).zip(rows) {
         let key = command.labels().next().unwrap_or_default();

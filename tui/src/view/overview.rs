@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 
 use crate::model::Model;
 use crate::model::catalogue::CatalogueModel;
-use crate::model::money::{parse_nanos, tokens_for};
+use crate::model::money::{parse_nanos, short_dollars, tokens_for};
 use crate::model::plans::Plan;
 use crate::model::record::Tokens;
 use crate::model::traffic::{LimitKind, LimitScope, LimitUse};
@@ -209,7 +209,8 @@ fn limit_row(
     Line::styled(text.as_str(), style).right_aligned().render(right, buffer);
 }
 
-fn limit_name(model: &Model, limit: &LimitUse) -> String {
+/// Returns the name of a limit, with its owner unless that is the plan.
+pub(super) fn limit_name(model: &Model, limit: &LimitUse) -> String {
     let kind = match limit.kind {
         Some(LimitKind::Requests) => "requests/min",
         Some(LimitKind::Tokens) => "tokens/min",
@@ -225,12 +226,10 @@ fn limit_name(model: &Model, limit: &LimitUse) -> String {
     }
 }
 
-fn limit_text(model: &Model, limit: &LimitUse) -> String {
+/// Returns how much of a limit is used, or until when it is exhausted.
+pub(super) fn limit_text(model: &Model, limit: &LimitUse) -> String {
     let number = |number: u64| match limit.kind {
-        Some(LimitKind::Spending) => {
-            let cents = number / 10_000_000;
-            format!("${}.{:02}", cents / 100, cents % 100)
-        }
+        Some(LimitKind::Spending) => short_dollars(number),
         _ => approximate_count(number),
     };
     // For an exhausted limit, the reset time matters more than the amount.

@@ -12,6 +12,7 @@ use super::widget::detail::Detail;
 use super::widget::frame::{frame, note};
 use super::widget::status::{empty, stale};
 use super::widget::table::{Column, Table, hidden_columns};
+use super::widget::text::count as format_count;
 
 /// The minimum width to show list and detail side by side.
 const MIN_SPLIT_WIDTH: u16 = 120;
@@ -99,7 +100,11 @@ impl<'a, T: ListEntry> Panes<'a, T> {
         let of = if list.filter.is_empty() {
             String::new()
         } else {
-            format!(" of {} · /{}", list.entries.len(), list.filter)
+            format!(
+                " of {} · /{}",
+                format_count(u64::try_from(list.entries.len()).ok()),
+                list.filter
+            )
         };
         let of = if list.has_more { format!("{of} newest, there are more") } else { of };
         let of = match list.marked().len() {
@@ -107,10 +112,11 @@ impl<'a, T: ListEntry> Panes<'a, T> {
             marked => format!("{of} · {marked} marked"),
         };
         let title = with_trail(model, title);
+        let number = format_count(u64::try_from(count).ok());
         let title = match list.fetch {
-            FetchState::Ready => format!("{title} · {count}{of}"),
+            FetchState::Ready => format!("{title} · {number}{of}"),
             _ if list.entries.is_empty() => title,
-            _ => format!("{title} · {count}{of}{}", stale(&list.fetch)),
+            _ => format!("{title} · {number}{of}{}", stale(&list.fetch)),
         };
         let inside = frame(model.theme, &title, buffer, area);
         if count == 0 {

@@ -10,7 +10,7 @@ use crate::model::fetched::FetchState;
 use crate::model::form::Form;
 use crate::model::picker::{Offers, offers};
 
-use super::overlay::gap;
+use super::overlay::{below_fields, gap};
 use super::widget::frame::popup;
 use super::widget::text::fit;
 
@@ -20,7 +20,7 @@ const MAX_ROWS: usize = 6;
 const LEFT: u16 = 15;
 
 /// Draws the values that the focused field of `form`, which is drawn in `place`, offers. The box is
-/// below the field, or above it where there is more room.
+/// below the field, or above it where there is more room, and does not cover the problem of the form.
 pub(super) fn render(model: &Model, form: &Form, buffer: &mut Buffer, body: Rect, place: Rect) {
     let Some(offers) = offers(form, &model.data) else { return };
     if form.is_submitting || form.picker.is_hidden {
@@ -32,13 +32,12 @@ pub(super) fn render(model: &Model, form: &Form, buffer: &mut Buffer, body: Rect
     // The border and the gap precede the first field.
     let first = place.y.saturating_add(1 + gap(form, place));
     let field = first.saturating_add(u16::try_from(form.current).unwrap_or(0));
-    let below = body.bottom().saturating_sub(field.saturating_add(1));
+    let end = if form.problem.is_some() { below_fields(form, place) } else { body.bottom() };
+    let below = end.saturating_sub(field.saturating_add(1));
     let above = field.saturating_sub(body.y);
-    let y = if below >= height || below >= above {
-        field.saturating_add(1)
-    } else {
-        field.saturating_sub(height).max(body.y)
-    };
+    let is_below = below >= height || below >= above;
+    let height = height.min(if is_below { below } else { above });
+    let y = if is_below { field.saturating_add(1) } else { field.saturating_sub(height) };
     let x = place.x.saturating_add(LEFT);
     let width = place.width.saturating_sub(LEFT);
     let area = Rect { x, y, width, height }.intersection(body);

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::model::record::Record;
-use crate::model::trial::{Trial, TrialState};
+use crate::model::trial::{Trial, TrialState, next_model};
 use crate::model::{Model, Notice};
 
 use super::usage;
@@ -71,9 +71,10 @@ fn answer(model: &Model, trial: &Trial, buffer: &mut Buffer, area: Rect) {
     if let TrialState::Failed(problem) = &trial.state {
         let wrapped = wrap(problem, area.width.into()).into_iter();
         lines.extend(wrapped.map(|line| Span::styled(line, theme.bad())));
-        if model.data.models.entries.len() > 1 {
-            let advice = "Ctrl-N and Enter ask another model.";
-            lines.extend([Span::raw(""), Span::styled(advice, theme.warning())]);
+        for advice in advice(model, trial, problem) {
+            let wrapped = wrap(&advice, area.width.into()).into_iter();
+            lines.push(Span::raw(""));
+            lines.extend(wrapped.map(|line| Span::styled(line, theme.warning())));
         }
     }
     let room = usize::from(area.height);
@@ -82,6 +83,38 @@ fn answer(model: &Model, trial: &Trial, buffer: &mut Buffer, area: Rect) {
     for (line, row) in lines.into_iter().skip(first).zip(area.rows()) {
         Line::from(line).render(row, buffer);
     }
+}
+
+/// Returns what to do after a failed request.
+fn advice(model: &Model, trial: &Trial, problem: &str) -> Vec<String> {
+    let entry = model.data.models.entries.iter().find(|it| it.id == trial.model);
+    let first = entry.and_then(|it| it.deployments.first());
+    let upstream = first
+        .and_then(|first| model.data.upstreams.entries.iter().find(|it| it.name == first.upstream));
+    let mut advice = Vec::new();
+    match upstream {
+        _ if problem.contains("(insufficient_quota)") => {
+            advice.push("The overview (1) shows what is used up.".to_owned());
+        }
+        _ if !problem.contains("(upstream_") => {}
+        Some(upstream) if problem.contains("(upstream_unreachable)") => advice.push(format!(
+            "Start the server at {}, or change the address of `{}` (7, then e). There, t tests it.",
+            upstream.url, upstream.name
+        )),
+        Some(upstream) => advice.push(format!(
+            "The server of `{}` at {} is the cause: 7, then t tests it.",
+            upstream.name, upstream.url
+        )),
+        None => advice.push("Ask an operator whether the server of this model runs.".to_owned()),
+    }
+    // What concerns the account or the key would be the same with another model.
+    let is_of_model = !["suspended", "insufficient_quota", "invalid_api_key"]
+        .iter()
+        .any(|word| problem.contains(word));
+    if let Some(next) = next_model(model, trial).filter(|_| is_of_model) {
+        advice.push(format!("Ctrl-N, then Enter, asks `{next}` instead."));
+    }
+    advice
 }
 
 /// Describes the request in one line.

@@ -1,29 +1,24 @@
-//! The usage screen: totals of a time range and the request log.
+//! The usage screen: the totals of a time range, which are in [`sums`], above the request log.
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+mod sums;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
+use ratatui::text::Span;
 
-use crate::model::chart::Measure;
+use crate::model::error_code::meaning;
 use crate::model::fetched::FetchState;
 use crate::model::log::MAX_LOADED_RECORDS;
-use crate::model::record::{Record, Totals};
-use crate::model::usage::Range;
+use crate::model::record::Record;
 use crate::model::{Model, Screen};
 
+pub(super) use self::sums::change_text;
 use super::panes;
-use super::widget::bars::{Bar, bars};
-use super::widget::chart::chart;
 use super::widget::detail::{Detail, plain};
-use super::widget::frame::{frame, note, rows};
-use super::widget::status::{empty, stale};
+use super::widget::frame::{frame, note};
+use super::widget::status::empty;
 use super::widget::table::{Column, Table, hidden_columns};
-use super::widget::text::{
-    UNKNOWN, clock_time, count, dollars, duration, full_time, log_time, short_count,
-};
+use super::widget::text::{UNKNOWN, count, dollars, duration, full_time, log_time, short_count};
 
 const COLUMNS: &[Column] = &[
     Column::text("time", 11, 0, 0),
@@ -47,7 +42,7 @@ const SHARES: [u16; 2] = [53, 27];
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let (log_area, detail_area) = log_and_detail_areas(model, area);
     if log_area.width > 0 {
-        sums(model, buffer, split(area).0);
+        sums::render(model, buffer, split(area).0);
         let title = title(model);
         let inside = frame(model.theme, &title, buffer, log_area);
         let hidden = log_table(model, Some(model.data.log.selected), buffer, inside);
@@ -61,33 +56,6 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
             }
             None => empty(model.theme, &FetchState::Ready, "nothing selected", buffer, inside),
         }
-    }
-}
-
-fn sums(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let theme = model.theme;
-    let sums = &model.data.usage.sums;
-    let by_key = if area.width >= 140 { 5 } else { 0 };
-    let [first, second, third, fourth] = Layout::horizontal([
-        Constraint::Fill(4),
-        Constraint::Fill(5),
-        Constraint::Fill(5),
-        Constraint::Fill(by_key),
-    ])
-    .areas(area);
-    let inside = frame(theme, &ranges(model), buffer, first);
-    totals(model, sums.value.as_ref().map(|it| &it.totals), buffer, inside);
-    over_time(model, buffer, second);
-    let mut shares = |title, values: Option<&Vec<(String, Totals)>>, panel| {
-        let inside = frame(theme, title, buffer, panel);
-        match values {
-            Some(values) if !values.is_empty() => token_shares(model, values, buffer, inside),
-            _ => empty(theme, &sums.fetch, "nothing used", buffer, inside),
-        }
-    };
-    shares("Tokens by model", sums.value.as_ref().map(|it| &it.by_model), third);
-    if by_key > 0 {
-        shares("Tokens by key", sums.value.as_ref().map(|it| &it.by_key), fourth);
     }
 }
 
@@ -112,139 +80,14 @@ fn split(area: Rect) -> (Rect, Rect) {
     (top, bottom)
 }
 
-/// Formats the ranges with the selected one in brackets.
-fn ranges(model: &Model) -> String {
-    let chosen = model.data.usage.range;
-    let name = |range: Range| match range {
-        range if range == chosen => format!("[{}]", range.name()),
-        range => range.name().to_owned(),
-    };
-    let names: Vec<_> = Range::ALL.into_iter().map(name).collect();
-    format!("{}{}", names.join(" "), stale(&model.data.usage.sums.fetch))
-}
-
-fn totals(model: &Model, totals: Option<&Totals>, buffer: &mut Buffer, area: Rect) {
-    let theme = model.theme;
-    let number = |pick: fn(&Totals) -> Option<u64>| count(totals.and_then(pick));
-    let errors = match totals {
-        Some(totals) if totals.errors > 0 => theme.warning(),
-        _ => theme.good(),
-    };
-    let before = model.data.usage.before.value.as_ref().map(|it| &it.totals);
-    let mut requests = number(|it| Some(it.requests));
-    // How the value differs from that of the period before, if there is room.
-    if let (Some(now), Some(then)) = (totals, before) {
-        let change = change_text(Measure::Requests.of(now), Measure::Requests.of(then));
-        let change = change.unwrap_or_else(|| "none before".to_owned());
-        let needed = "requests".len() + 1 + change.chars().count() + 2 + requests.chars().count();
-        if area.width >= 24 && usize::from(area.width) >= needed {
-            requests = format!("{change}  {requests}");
-        }
-    }
-    let cost = dollars(totals.and_then(|it| it.cost_usd.as_deref()));
-    let lines = [
-        ("requests", Span::raw(requests)),
-        ("errors", Span::styled(number(|it| Some(it.errors)), errors)),
-        ("input", Span::raw(number(|it| it.tokens.input))),
-        ("  cached", Span::raw(number(|it| it.tokens.cached))),
-        ("output", Span::raw(number(|it| it.tokens.output))),
-        ("  reasoning", Span::raw(number(|it| it.tokens.reasoning))),
-        ("cost", Span::styled(cost, theme.strong())),
-    ];
-    rows(theme, lines, buffer, area);
-}
-
-/// Draws tokens per minute, hour or day, depending on the range.
-fn over_time(model: &Model, buffer: &mut Buffer, area: Rect) {
-    let theme = model.theme;
-    let usage = &model.data.usage;
-    let name = match usage.range {
-        Range::Hour => "Tokens/min",
-        Range::Day => "Tokens/h",
-        Range::Week | Range::Month => "Tokens/day, UTC",
-    };
-    let (values, fetch) = (series(model), &usage.sums.fetch);
-    let max = values.iter().map(|(_, tokens)| *tokens).max().unwrap_or(0);
-    let title = match max {
-        0 => name.to_owned(),
-        max => format!("{name} · max {}", short_count(Some(max))),
-    };
-    let inside = frame(theme, &title, buffer, area);
-    if max == 0 {
-        return empty(theme, fetch, "nothing used", buffer, inside);
-    }
-    let [above, below] =
-        Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inside);
-    let tokens: Vec<_> = values.iter().map(|(_, tokens)| *tokens).collect();
-    chart(&tokens, theme.bar(), None, buffer, above);
-    let label = |it: Option<&(String, u64)>| it.map_or_else(String::new, |(at, _)| at.clone());
-    if values.len() > 1 {
-        Line::styled(label(values.first()), theme.faint()).render(below, buffer);
-    }
-    Line::styled(label(values.last()), theme.faint()).right_aligned().render(below, buffer);
-}
-
-/// Returns the periods of the range, as time of day or date, with their tokens.
-fn series(model: &Model) -> Vec<(String, u64)> {
-    let usage = &model.data.usage;
-    let first = usage.sums.value.iter().find_map(|sums| Some(sums.series.first()?.start));
-    let label = |start: Timestamp| match usage.range {
-        // The first and the last period of a day have the same time of day, so the first one shows its date.
-        Range::Day if Some(start) == first => {
-            start.to_zoned(model.zone.clone()).strftime("%m-%d %H:%M").to_string()
-        }
-        Range::Hour | Range::Day => clock_time(Some(start), &model.zone),
-        Range::Week | Range::Month => start.to_zoned(TimeZone::UTC).strftime("%m-%d").to_string(),
-    };
-    let series = usage.sums.value.iter().flat_map(|sums| &sums.series);
-    series.map(|it| (label(it.start), it.totals.tokens.total().unwrap_or(0))).collect()
-}
-
-/// Describes how much a value differs from an earlier one: `▲ 12%`, `▼ 3%` or `± 0%`. Returns
-/// `None` if only the earlier one is zero.
-pub(super) fn change_text(value: u64, before: u64) -> Option<String> {
-    if before == 0 {
-        return (value == 0).then(|| "± 0%".to_owned());
-    }
-    let percent = value.abs_diff(before).saturating_mul(100) / before;
-    Some(match value.cmp(&before) {
-        _ if percent == 0 => "± 0%".to_owned(),
-        std::cmp::Ordering::Less => format!("▼ {percent}%"),
-        _ if percent > 999 => format!("▲ ×{}", value / before),
-        _ => format!("▲ {percent}%"),
-    })
-}
-
-/// Draws the token count per label as bars.
-fn token_shares(model: &Model, sums: &[(String, Totals)], buffer: &mut Buffer, area: Rect) {
-    let mut values: Vec<_> = sums
-        .iter()
-        .map(|(label, totals)| {
-            let value = totals.tokens.total();
-            // The model of an unparsable request is unknown.
-            let label = if label.is_empty() { UNKNOWN } else { label };
-            Bar { label: label.to_owned(), value, number: short_count(value) }
-        })
-        .collect();
-    values.sort_by_key(|bar| std::cmp::Reverse(bar.value));
-    let room = usize::from(area.height);
-    if values.len() > room
-        && let Some(last) = area.rows().next_back()
-    {
-        let more = values.len() - (room - 1);
-        values.truncate(room - 1);
-        Line::styled(format!("and {more} more"), model.theme.faint()).render(last, buffer);
-    }
-    bars(model.theme, &values, buffer, area);
-}
-
 fn title(model: &Model) -> String {
     let log = &model.data.log;
     let drilled = model.trail.last().map_or("", |visit| &visit.filter);
-    let filter = match model.data.usage.filter.as_str() {
+    let filter = model.data.usage.filter.as_str();
+    // The way to the screen says where the rest comes from.
+    let filter = match filter.strip_prefix(drilled).unwrap_or(filter).trim_start() {
         "" => String::new(),
-        filter if filter == drilled => String::new(),
-        filter => format!(" · /{filter}"),
+        added => format!(" · /{added}"),
     };
     let filter = match log.filter.omitted_names {
         0 => filter,
@@ -328,10 +171,18 @@ pub(super) fn log_table(
 }
 
 /// Returns the columns of the log. Members see only their own account, so that column would be
-/// constant.
+/// constant. Beside the detail of a request, which has its tokens and times, the errors and accounts of
+/// the others are kept instead of those.
 fn columns(model: &Model) -> Vec<Column> {
     let operator = model.sees_all();
-    COLUMNS.iter().filter(|it| operator || it.title != "account").copied().collect()
+    let shown = COLUMNS.iter().filter(|it| operator || it.title != "account").copied();
+    let is_beside_detail = model.is_detail_open && model.screen == Screen::Usage;
+    let reordered = |column: Column| match column.title {
+        "account" | "error" if is_beside_detail => Column { drop_priority: 1, ..column },
+        "in" | "out" | "ttft" | "took" if is_beside_detail => Column { drop_priority: 6, ..column },
+        _ => column,
+    };
+    shown.map(reordered).collect()
 }
 
 fn cells(model: &Model, record: &Record) -> Vec<Span<'static>> {
@@ -389,7 +240,14 @@ pub(super) fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
             "requests",
             (record.count > 1).then(|| plain(count(Some(record.count.into())))),
         )
-        .optional_row("error", record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())))
+        .optional_row(
+            "error",
+            record.error_code.as_deref().map(|it| Span::styled(it, theme.bad())),
+        );
+    if let Some(meaning) = record.error_code.as_deref().and_then(meaning) {
+        detail.text(plain(meaning));
+    }
+    detail
         .row("started", plain(full_time(record.started_at, &model.zone)))
         .row("took", plain(took))
         .row("endpoint", plain(format!("{}{stream}", record.endpoint)))

@@ -6,6 +6,7 @@ pub mod chart;
 pub mod detail;
 pub mod field;
 pub mod frame;
+pub mod scale;
 pub mod status;
 pub mod table;
 pub mod text;

@@ -218,7 +218,7 @@ fn fetches_only_subscribed_topics() {
     let gateway = Gateway::start(&Backend::of(Role::Operator));
     let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Limits]);
     let limits = client.loaded(|loaded| match loaded {
-        Loaded::Limits(limits) => Some(limits),
+        Loaded::Limits { limits, .. } => Some(limits),
         Loaded::Account(_) => None,
         other => panic!("unexpected {other:?}"),
     });
@@ -231,7 +231,7 @@ fn fetches_only_subscribed_topics() {
                 Loaded::Upstreams(upstreams) => received.0 = Some(upstreams),
                 Loaded::Health(health) => received.1 = Some(health),
                 Loaded::Traffic(traffic) => received.2 = Some(traffic),
-                Loaded::Limits(_) | Loaded::Account(_) => {}
+                Loaded::Limits { .. } | Loaded::Account(_) => {}
                 other => panic!("unexpected {other:?}"),
             }
             Some(())

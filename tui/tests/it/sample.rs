@@ -79,7 +79,7 @@ pub(crate) fn fill(model: &mut Model, state: Sample) {
         Sample::Full => 200,
     };
     let many = 0..count;
-    load(model, Loaded::Limits(data::limits(state)));
+    load(model, Loaded::Limits { account: None, limits: data::limits(state) });
     for range in [Range::Day, Range::Month] {
         let filter = model.data.usage.filter.clone();
         load(model, Loaded::Usage { range, filter, usage: usage::usage(state, range) });

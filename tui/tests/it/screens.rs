@@ -56,7 +56,9 @@ fn every_screen_in_every_state() {
 
 #[test]
 fn the_detail_covers_a_narrow_screen() {
-    for screen in [Screen::Keys, Screen::Models, Screen::Usage, Screen::Upstreams] {
+    let screens =
+        [Screen::Keys, Screen::Models, Screen::Usage, Screen::Accounts, Screen::Upstreams];
+    for screen in screens {
         let mut model = open(screen, Sample::Normal);
         act(&mut model, Action::Move(2));
         act(&mut model, Action::Detail);

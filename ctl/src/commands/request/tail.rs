@@ -83,6 +83,7 @@ impl LogFollower {
             filter: Some(self.filter.clone()),
             cursor: self.cursor.clone(),
             history: self.history,
+            max_backlog: 0,
         };
         let mut batches = client.tail_requests(request).await?.into_inner();
         while let Some(batch) = batches.message().await? {

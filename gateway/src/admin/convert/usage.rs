@@ -33,12 +33,12 @@ pub(in super::super) fn filter(
 
 pub(in super::super) fn tail(
     request: v1::TailRequestsRequest,
-) -> Result<(RequestQuery, TailStart), ValidationError> {
+) -> Result<(RequestQuery, TailStart, u64), ValidationError> {
     let start = match request.cursor.as_str() {
         "" => TailStart::History(usize::try_from(request.history).unwrap_or(usize::MAX)),
         cursor => TailStart::After(parse_cursor("cursor", cursor)?),
     };
-    Ok((self::filter(request.filter)?, start))
+    Ok((self::filter(request.filter)?, start, request.max_backlog.into()))
 }
 
 fn status(number: i32) -> Result<Option<RequestStatus>, ValidationError> {

@@ -13,8 +13,18 @@ use store::Cursor;
 type Tail = Pin<Box<dyn Stream<Item = Result<TailBatch, ControlError>> + Send>>;
 
 fn tail(bench: &Bench, caller: &Caller, start: TailStart, stop: &CancellationToken) -> Tail {
-    let stop = stop.clone();
-    Box::pin(bench.control.tail(caller, RequestQuery::default(), start, stop).unwrap())
+    tail_with(bench, caller, start, 0, stop)
+}
+
+fn tail_with(
+    bench: &Bench,
+    caller: &Caller,
+    start: TailStart,
+    max_backlog: u64,
+    stop: &CancellationToken,
+) -> Tail {
+    let query = RequestQuery::default();
+    Box::pin(bench.control.tail(caller, query, start, max_backlog, stop.clone()).unwrap())
 }
 
 async fn next(tail: &mut Tail) -> (usize, bool, Cursor) {
@@ -84,6 +94,10 @@ async fn a_slow_reader_skips_records_and_learns_their_number() {
     let batch = of_ann.next().await.unwrap().unwrap();
     assert_eq!((batch.dropped, batch.records.len(), batch.live), (9_501, 1_000, false));
     assert_eq!(next(&mut of_ann).await, (0, true, batch.cursor));
+    // A reader that wants to see the newest ones skips earlier, and gets fewer.
+    let mut viewer = tail_with(&bench, &ann, TailStart::After(Cursor(0)), 100, &stop);
+    let batch = viewer.next().await.unwrap().unwrap();
+    assert_eq!((batch.dropped, batch.records.len(), batch.live), (10_476, 25, false));
     // Bob's backlog is short, although the log is long.
     let mut of_bob = tail(&bench, &bob, TailStart::After(Cursor(0)), &stop);
     assert_eq!(next(&mut of_bob).await.0, 10);

@@ -1,9 +1,12 @@
 //! Tests of the request log.
 
+use jiff::Timestamp;
+
 use super::*;
 use crate::model::fetched::FetchState;
 use crate::model::log::{HISTORY_RECORDS, MAX_LOADED_RECORDS, MAX_LOG_RECORDS};
-use crate::model::record::{LogBatch, OlderPage, Record};
+use crate::model::record::{LogBatch, OlderPage, Record, Totals};
+use crate::model::usage::{Period, Usage};
 
 fn usage() -> Model {
     let mut model = signed_in(Role::Member);
@@ -181,6 +184,47 @@ fn older_pages_are_fetched_as_the_cursor_nears_the_end() {
     assert_eq!(subscribed(&effects).older_pages, 0);
     assert_eq!(model.data.log.records.len(), MAX_LOG_RECORDS);
     assert!(update(&mut model, page(0..1, false)).is_empty(), "a late page is ignored");
+}
+
+#[test]
+fn a_chart_of_durations_fetches_the_requests_of_its_range() {
+    let mut model = usage();
+    let at = |second: usize| Timestamp::from_second(i64::try_from(second).unwrap()).ok();
+    let records = |ids: std::ops::Range<usize>| -> Vec<_> {
+        let record =
+            |id| Record { id: format!("{id:06}"), started_at: at(id), ..Record::default() };
+        ids.map(record).collect()
+    };
+    let batch = |ids, live| {
+        Message::LogReceived(LogBatch { restarted: false, records: records(ids), dropped: 0, live })
+    };
+    update(&mut model, batch(9_750..10_000, true));
+    let usage = Usage {
+        series: vec![Period { start: at(9_500).unwrap(), totals: Totals::default() }],
+        ..Usage::default()
+    };
+    let (range, filter) = (model.data.usage.range, String::new());
+    load(&mut model, Loaded::Usage { range, filter, usage });
+    let older = |ids: std::ops::Range<usize>| {
+        let mut records = records(ids);
+        records.reverse();
+        Message::OlderReceived(OlderPage { filter: String::new(), records, is_last: false })
+    };
+    press(&mut model, KeyCode::Char('c'));
+    assert_eq!(model.data.log.older.wanted, 0);
+    let effects = press(&mut model, KeyCode::BackTab);
+    assert_eq!(subscribed(&effects).older_pages, 1);
+    let effects = update(&mut model, older(9_750..10_000));
+    assert_eq!(subscribed(&effects).older_pages, 2, "the first page repeats those of the stream");
+    let effects = update(&mut model, older(9_600..9_750));
+    assert_eq!(subscribed(&effects).older_pages, 3);
+    assert!(update(&mut model, older(9_400..9_600)).is_empty(), "the range is complete");
+    // The log keeps them although it follows, until the chart is closed.
+    update(&mut model, batch(10_000..11_000, true));
+    assert_eq!(model.data.log.records.len(), 1_600);
+    press(&mut model, KeyCode::Esc);
+    update(&mut model, batch(11_000..11_001, true));
+    assert_eq!(model.data.log.records.len(), 1_000);
 }
 
 #[test]

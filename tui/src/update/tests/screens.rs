@@ -24,6 +24,22 @@ fn numbers_tabs_and_commands_open_screens() {
 }
 
 #[test]
+fn an_open_detail_subscribes_to_the_limits_of_its_account() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('6'));
+    let accounts = ["ada", "bob"].map(|name| account(name, Role::Member));
+    load(&mut model, Loaded::Accounts(accounts.into()));
+    let effects = press(&mut model, KeyCode::Enter);
+    assert_eq!(subscribed(&effects).limits_of.as_deref(), Some("ada"));
+    let effects = press(&mut model, KeyCode::Down);
+    let subscription = subscribed(&effects);
+    assert_eq!(subscription.limits_of.as_deref(), Some("bob"));
+    assert!(subscription.topics.contains(&Topic::Limits));
+    let effects = press(&mut model, KeyCode::Esc);
+    assert_eq!(subscribed(&effects).limits_of, None);
+}
+
+#[test]
 fn members_cannot_open_operator_screens() {
     let mut model = signed_in(Role::Member);
     press(&mut model, KeyCode::Char('6'));
@@ -78,6 +94,22 @@ fn a_command_is_found_by_a_part_of_its_name_or_of_what_it_does() {
     assert_eq!(found("out")[0], "sign-out");
     assert_eq!(found("local zone"), ["utc"]);
     assert_eq!(found("x"), [""; 0], "one letter only starts a name");
+    assert_eq!(found("log")[0], "usage", "a whole synonym precedes a part of a description");
+}
+
+#[test]
+fn what_is_no_command_of_the_screen_is_searched_in_the_help() {
+    let mut model = signed_in(Role::Member);
+    write(&mut model, ":playground");
+    press(&mut model, KeyCode::Enter);
+    let Some(Overlay::Help(open)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    let rows = keymap::help::help(&model, open);
+    assert!(rows.iter().any(|row| row.binding.action == Action::Try), "{rows:?}");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(model.screen, Screen::Models, "the row leads to its screen");
+    write(&mut model, ":no such thing");
+    press(&mut model, KeyCode::Enter);
+    assert!(matches!(&model.notice, Some(Notice::Problem(text)) if text.contains("? lists")));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::catalogue::{CatalogueModel, Deployment};
+use crate::model::ledger::LedgerEntry;
 use crate::model::upstreams::Upstream;
 
 fn operator(screen: char) -> Model {
@@ -161,4 +162,37 @@ fn the_overview_leads_to_the_errors_of_the_last_hour() {
     assert_eq!(subscribed(&effects).filter, "status:failed,rejected,interrupted since:1h");
     press(&mut model, KeyCode::Esc);
     assert_eq!((model.screen, model.data.usage.filter.as_str()), (Screen::Overview, ""));
+}
+
+#[test]
+fn a_charge_leads_to_its_request() {
+    let mut model = operator('6');
+    load(&mut model, Loaded::Accounts(vec![account("ann", Role::Member)]));
+    press(&mut model, KeyCode::Char('l'));
+    press(&mut model, KeyCode::Char('j'));
+    press(&mut model, KeyCode::Char('j'));
+    press(&mut model, KeyCode::Enter);
+    let entry = |request: Option<&str>| LedgerEntry {
+        account: "ann".to_owned(),
+        request: request.map(str::to_owned),
+        ..LedgerEntry::default()
+    };
+    let request = Some("01a2171f-056e-70a4-abfa-8b99892c09b8");
+    let entries = vec![entry(request), entry(None), entry(Some("of another kind"))];
+    let subject = Some("ann".to_owned());
+    load(&mut model, Loaded::Ledger { subject, entries, has_more: false });
+    let effects = press(&mut model, KeyCode::Right);
+    assert_eq!(
+        subscribed(&effects).filter,
+        "account:ann since:2026-11-26T09:10:38.702Z until:2026-11-26T09:10:38.703Z"
+    );
+    press(&mut model, KeyCode::Esc);
+    assert_eq!((model.screen, model.subject()), (Screen::Ledger, Some("ann")));
+    for _ in 0..2 {
+        press(&mut model, KeyCode::Down);
+        press(&mut model, KeyCode::Right);
+        assert_eq!(model.screen, Screen::Ledger);
+        let problem = "this entry is not the charge of a request".to_owned();
+        assert_eq!(model.notice, Some(Notice::Problem(problem)));
+    }
 }

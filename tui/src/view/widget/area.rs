@@ -139,40 +139,6 @@ pub fn covered(place: usize, places: usize, count: usize) -> Range<usize> {
     start..end.max(start + 1).min(count)
 }
 
-/// The labelled values of an axis: the multiples of a step up to the upper edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
-    /// The distance between two labels: 1, 2, 2.5 or 5 times a power of ten, without a fraction.
-    pub step: u64,
-    /// The value at the upper edge, a multiple of the step.
-    pub top: u64,
-}
-
-/// The maximum number of steps of a scale.
-const MAX_STEPS: u64 = 4;
-
-impl Scale {
-    /// Returns the scale with the least step whose upper edge is not less than `max`.
-    pub fn up_to(max: u64) -> Self {
-        let max = max.max(1);
-        let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
-        let steps = powers.flat_map(|power| {
-            let quarter = (power >= 10).then(|| power / 10 * 25);
-            [Some(power), power.checked_mul(2), quarter, power.checked_mul(5)]
-        });
-        steps
-            .flatten()
-            .find(|step| max.div_ceil(*step) <= MAX_STEPS)
-            .and_then(|step| Some(Self { step, top: max.div_ceil(step).checked_mul(step)? }))
-            .unwrap_or(Self { step: max, top: max })
-    }
-
-    /// Returns the labelled values above zero, the highest first.
-    pub fn labels(self) -> impl Iterator<Item = u64> {
-        (1..=self.top / self.step).rev().map(move |number| number * self.step)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,25 +178,5 @@ mod tests {
     #[test]
     fn the_line_is_visible_above_and_within_the_areas() {
         assert_eq!(drawn(&areas(&[&[0, 8]], Some(&[8, 4])), 1, 2), ["⢹", "⢰"]);
-    }
-
-    #[test]
-    fn the_labels_are_round_numbers_and_the_highest_is_at_the_edge() {
-        for (max, labels) in [
-            (0, &[1][..]),
-            (1, &[1]),
-            (3, &[3, 2, 1]),
-            (5, &[6, 4, 2]),
-            (11, &[15, 10, 5]),
-            (50, &[60, 40, 20]),
-            (100, &[100, 75, 50, 25]),
-            (9_001, &[10_000, 7_500, 5_000, 2_500]),
-            (24_001, &[30_000, 20_000, 10_000]),
-            (u64::MAX, &[u64::MAX]),
-        ] {
-            let scale = Scale::up_to(max);
-            assert_eq!(scale.labels().collect::<Vec<_>>(), labels, "{max}");
-            assert_eq!(scale.top, labels[0]);
-        }
     }
 }

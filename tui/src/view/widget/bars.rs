@@ -1,7 +1,7 @@
 //! Horizontal bars with labels and numbers, and gauges that show the used part of a limit.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
@@ -22,7 +22,7 @@ pub struct Bar {
     pub number: String,
 }
 
-/// The minimum width of the bar area. Longer labels are truncated.
+/// The minimum width of the bar area. Longer labels are truncated, unless they fit without bars.
 const MIN_BAR_WIDTH: u16 = 3;
 
 /// Draws one bar per row. The longest bar fills the bar area.
@@ -30,17 +30,18 @@ pub fn bars(theme: Theme, values: &[Bar], buffer: &mut Buffer, area: Rect) {
     let max = values.iter().filter_map(|bar| bar.value).max().unwrap_or(0);
     let number = values.iter().map(|bar| bar.number.chars().count()).max().unwrap_or(0);
     let number = u16::try_from(number).unwrap_or(u16::MAX);
-    let room = area.width.saturating_sub(number.saturating_add(2 + MIN_BAR_WIDTH));
-    let label = values.iter().map(|bar| Span::raw(&bar.label).width()).max().unwrap_or(0);
-    let label = u16::try_from(label).unwrap_or(u16::MAX).min(room);
+    let widest = values.iter().map(|bar| Span::raw(&bar.label).width()).max().unwrap_or(0);
+    let widest = u16::try_from(widest).unwrap_or(u16::MAX);
+    let room = area.width.saturating_sub(number.saturating_add(1));
+    let with_bars = room.saturating_sub(1 + MIN_BAR_WIDTH);
+    let label = if widest <= room && widest > with_bars { room } else { widest.min(with_bars) };
     for (bar, row) in values.iter().zip(area.rows()) {
-        let [left, middle, right] = Layout::horizontal([
-            Constraint::Length(label),
-            Constraint::Fill(1),
-            Constraint::Length(number),
-        ])
-        .spacing(1)
-        .areas(row);
+        let left = Rect { width: label, ..row };
+        let right = Rect { x: row.right().saturating_sub(number), width: number, ..row };
+        let right = right.intersection(row);
+        let start = left.right().saturating_add(1);
+        let width = right.x.saturating_sub(start.saturating_add(1));
+        let middle = Rect { x: start, width, ..row };
         Line::raw(fit(&bar.label, left.width.into())).render(left, buffer);
         Line::styled(bar_glyphs(bar.value, max, middle.width), theme.bar()).render(middle, buffer);
         Line::raw(bar.number.as_str()).right_aligned().render(right, buffer);
@@ -77,7 +78,25 @@ fn bar_glyphs(value: Option<u64>, max: u64, width: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bar_glyphs;
+    use super::*;
+    use crate::theme::Palette;
+
+    #[test]
+    fn labels_that_fit_without_bars_are_not_truncated() {
+        for (width, expected) in [
+            (20, "insufficient ████ 12"),
+            (18, "insufficient    12"),
+            (15, "insufficient 12"),
+            (14, "insuff… ███ 12"),
+        ] {
+            let bar = Bar { label: "insufficient".into(), value: Some(12), number: "12".into() };
+            let area = Rect::new(0, 0, width, 1);
+            let mut buffer = Buffer::empty(area);
+            bars(Theme::new(Palette::Plain), &[bar], &mut buffer, area);
+            let drawn: String = area.columns().map(|it| buffer[(it.x, it.y)].symbol()).collect();
+            assert_eq!(drawn, expected, "in {width}");
+        }
+    }
 
     #[test]
     fn the_longest_bar_fills_the_width_and_the_shortest_is_visible() {

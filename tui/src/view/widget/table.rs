@@ -142,8 +142,8 @@ impl Table<'_> {
         columns
     }
 
-    /// If a column that grows would have truncated cells, divides the room that no column needs between those
-    /// that grow, each up to its widest cell.
+    /// If a column that grows would have truncated cells, makes the others as narrow as their cells allow, and
+    /// divides the room that no column needs between those that grow, each up to its widest cell.
     fn widen_truncated(&self, columns: &mut [Column], widest: &[u16], width: u16) {
         let spans = visible_spans(columns, self.state, width);
         let is_truncated = |(index, column): (usize, &Column)| {
@@ -154,6 +154,10 @@ impl Table<'_> {
         if !columns.iter().enumerate().any(is_truncated) {
             return;
         }
+        for (column, widest) in columns.iter_mut().zip(widest).filter(|(it, _)| !it.is_steady) {
+            column.min_width = column.min_width.min(*widest);
+        }
+        let spans = visible_spans(columns, self.state, width);
         let shown = columns.iter().zip(&spans).filter(|(_, span)| span.is_some());
         let used: u32 = shown.map(|(column, _)| u32::from(column.min_width) + 1).sum();
         let spare = (u32::from(width) + 1).saturating_sub(used);
@@ -385,7 +389,7 @@ mod tests {
         let (theme, state) = (Theme::new(Palette::Plain), TableState::default());
         let table = Table { theme, columns: &columns, count: 1, selected: None, state: &state };
         for (name, details, expected) in
-            [(3, 14, [10, 6]), (3, 21, [10, 21]), (3, 30, [10, 22]), (90, 90, [18, 14])]
+            [(3, 14, [10, 6]), (3, 21, [4, 21]), (3, 30, [4, 28]), (90, 90, [18, 14])]
         {
             let lines = [vec![Span::raw("x".repeat(name)), Span::raw("x".repeat(details))]];
             let widths: Vec<_> = table.fitted(&lines, 33).iter().map(|it| it.min_width).collect();

@@ -65,7 +65,7 @@ impl UsageService for Backend {
         request: Request<TailRequestsRequest>,
     ) -> Result<Response<Self::TailRequestsStream>, Status> {
         authorize(&request)?;
-        let TailRequestsRequest { cursor, history, filter } = request.into_inner();
+        let TailRequestsRequest { cursor, history, filter, .. } = request.into_inner();
         let expression = filter.unwrap_or_default().expression;
         let model = match expression.split_once(':') {
             None if expression.is_empty() => None,
