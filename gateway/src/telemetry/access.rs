@@ -114,6 +114,11 @@ impl AccessLog {
 
 #[cfg(test)]
 mod tests {
+    use tracing::level_filters::LevelFilter;
+    use tracing::subscriber::with_default;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::super::request_lines::tests::refused;
     use super::*;
 
     #[test]
@@ -124,6 +129,16 @@ mod tests {
         for text in ["sampled:0", "sampled", "all", ""] {
             let error = text.parse::<AccessLogSetting>().unwrap_err().to_string();
             assert!(error.contains("`sampled:N`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_filter_of_the_log_excludes_lines() {
+        let mut log = AccessLog::new(AccessLogSetting::On, None).unwrap();
+        let records = [refused()];
+        for (filter, expected) in [(LevelFilter::INFO, 1), (LevelFilter::WARN, 0)] {
+            let subscriber = tracing_subscriber::registry().with(filter);
+            assert_eq!(with_default(subscriber, || log.choose(&records).len()), expected);
         }
     }
 

@@ -8,11 +8,8 @@ use jiff::Timestamp;
 use super::LogFormat;
 use super::journal;
 use super::request_fields::{FieldValue, RequestFields};
-use super::writer::LineQueue;
+use super::writer::{KEPT_BYTES, LineQueue};
 use domain::record::RequestRecord;
-
-/// The memory that is first reserved for a line.
-const TYPICAL_LINE_BYTES: usize = 512;
 
 /// Writes lines about requests to the log.
 #[derive(Clone)]
@@ -20,6 +17,8 @@ pub struct RequestLines {
     queue: LineQueue,
     style: Style,
     fields: RequestFields,
+    /// Reused for each batch.
+    lines: Vec<u8>,
 }
 
 /// How lines look.
@@ -34,13 +33,16 @@ pub(super) struct Style {
 
 impl RequestLines {
     pub(super) fn new(queue: LineQueue, style: Style) -> Self {
-        Self { queue, style, fields: RequestFields::default() }
+        Self { queue, style, fields: RequestFields::default(), lines: Vec::new() }
     }
 
     /// Writes a line for each record, at the time `now`.
     pub(super) fn write(&mut self, records: &[&RequestRecord], now: Timestamp) {
         if !records.is_empty() {
-            self.queue.push(&self.style.lines(&mut self.fields, records, now));
+            self.style.push(&mut self.lines, &mut self.fields, records, now);
+            self.queue.push(&self.lines);
+            self.lines.clear();
+            self.lines.shrink_to(KEPT_BYTES);
         }
     }
 }
@@ -48,14 +50,19 @@ impl RequestLines {
 // === impl Style ===
 
 impl Style {
-    fn lines(
+    /// Appends a line for each record.
+    fn push(
         self,
+        lines: &mut Vec<u8>,
         fields: &mut RequestFields,
         records: &[&RequestRecord],
         now: Timestamp,
-    ) -> Vec<u8> {
+    ) {
         let event = "request";
-        let is_json = self.format != LogFormat::Human;
+        let push = |line: &mut Vec<u8>, name: &str, value: FieldValue<'_>| match self.format {
+            LogFormat::Human => push_human(line, name, value, self.is_coloured),
+            LogFormat::Json | LogFormat::Journald => push_json(line, name, value),
+        };
         let begin = match self.format {
             LogFormat::Human if self.is_coloured => {
                 format!("\x1b[2m{now:.6}\x1b[0m \x1b[32m INFO\x1b[0m {event}")
@@ -69,18 +76,14 @@ impl Style {
                 format!(r#"{prefix}{{"timestamp":"{now:.6}","level":"INFO","message":"{event}""#)
             }
         };
-        let mut lines = Vec::with_capacity(records.len() * TYPICAL_LINE_BYTES);
+        let mut begin = begin.into_bytes();
+        push(&mut begin, "event", FieldValue::Word(event));
+        let end: &[u8] = if self.format == LogFormat::Human { b"\n" } else { b"}\n" };
         for record in records {
-            lines.extend_from_slice(begin.as_bytes());
-            let mut field = |name: &str, value: FieldValue<'_>| match self.format {
-                LogFormat::Human => push_human(&mut lines, name, value, self.is_coloured),
-                LogFormat::Json | LogFormat::Journald => push_json(&mut lines, name, value),
-            };
-            field("event", FieldValue::Word(event));
-            fields.visit(record, field);
-            lines.extend_from_slice(if is_json { b"}\n" } else { b"\n" });
+            lines.extend_from_slice(&begin);
+            fields.visit(record, |name, value| push(lines, name, value));
+            lines.extend_from_slice(end);
         }
-        lines
     }
 }
 
@@ -120,7 +123,7 @@ fn push_human(line: &mut Vec<u8>, name: &str, value: FieldValue<'_>, is_coloured
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::num::NonZeroU32;
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
@@ -169,7 +172,7 @@ mod tests {
         }
     }
 
-    fn refused() -> RequestRecord {
+    pub(in super::super) fn refused() -> RequestRecord {
         RequestRecord {
             id: RequestId(Uuid::from_u128(1)),
             account: AccountId(Uuid::from_u128(2)),
@@ -285,7 +288,8 @@ mod tests {
             }
             let events = String::from_utf8(std::mem::take(&mut *events.0.lock().unwrap())).unwrap();
             let (records, style) = ([refused(), answered()], Style { format, is_coloured });
-            let lines = style.lines(&mut RequestFields::default(), &records.each_ref()[..], now);
+            let mut lines = Vec::new();
+            style.push(&mut lines, &mut RequestFields::default(), &records.each_ref()[..], now);
             let lines = String::from_utf8(lines).unwrap();
             let prefix = if format == LogFormat::Journald { "<6>" } else { "" };
             let events: Vec<_> = events.lines().map(|line| format!("{prefix}{line}")).collect();

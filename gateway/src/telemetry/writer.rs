@@ -16,8 +16,8 @@ use super::journal;
 
 /// The length of the lines that may wait, in bytes: about ten thousand.
 const MAX_WAITING_BYTES: usize = 4 * 1024 * 1024;
-/// The memory of a buffer that is kept while nothing waits, in bytes.
-const KEPT_BYTES: usize = 256 * 1024;
+/// The memory of a buffer that is kept while nothing waits, in bytes: more than a batch of the access log takes.
+pub(super) const KEPT_BYTES: usize = 512 * 1024;
 /// The most that is written at once, in bytes, unless a line is longer. A pipe takes as much as a whole (`PIPE_BUF`), so
 /// that no line of another process, such as the one that is replaced, comes in between.
 const WRITE_BYTES: usize = 4_096;

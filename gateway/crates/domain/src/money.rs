@@ -6,7 +6,7 @@ use std::ops::{Add, Neg};
 use std::str::FromStr;
 
 const PER_DOLLAR: u64 = 1_000_000_000;
-const LONGEST_AMOUNT: &str = "-9223372036.854775808";
+const MAX_AMOUNT_BYTES: usize = "-9223372036.854775808".len();
 
 /// An amount of money in nanodollars (10⁻⁹ US dollar). Parsed from and displayed as an exact
 /// decimal number of dollars: `0.00012`, `-3`.
@@ -56,7 +56,7 @@ impl Sum for Nanos {
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Written from its end, without the formatter: each request shows its cost.
-        let mut text = [0; LONGEST_AMOUNT.len()];
+        let mut text = [0; MAX_AMOUNT_BYTES];
         let mut at = text.len();
         let mut put = |byte| {
             at -= 1;
