@@ -103,7 +103,7 @@ pub async fn run(
     let data_dir_lock = DataDirLock::acquire(&config.data_dir).await?;
     let storage = Storage::open(&startup, http_address, seams.clock).await?;
     let has_listener = listeners.metrics.is_some();
-    let reports = Reports::new(&startup, has_listener, &seams.log_events, &storage.clock);
+    let reports = Reports::new(&startup, has_listener, seams.log, &storage.clock);
     let Recovery { state, draining, secrets } = recover(&startup, &storage).await?;
     let accounting = Accounting::start(&startup, &storage, state, &reports).await?;
     let history = History::start(&startup, &storage).await?;

@@ -15,7 +15,7 @@ use gateway::config::{MigrateArgs, RestoreArgs, Settings, SettingsSource, listen
 use gateway::connections::descriptors;
 use gateway::demo::{self, DemoArgs};
 use gateway::programs::Programs;
-use gateway::telemetry::{LogEvents, LogFormat};
+use gateway::telemetry::LogFormat;
 use gateway::{telemetry, welcome};
 use simulator::{Simulator, TruthLog};
 use tokio::runtime::{Builder, Runtime};
@@ -152,11 +152,9 @@ async fn run() -> Result<()> {
     let cli = Cli::parse();
     // The demo prints to stdout and logs only warnings by default.
     let demo_filter = matches!(cli.command, Some(Command::Demo(_))).then_some("warn");
-    let log_events = LogEvents::default();
     let filter = cli.log.as_deref().or(demo_filter);
-    let _log =
-        telemetry::init(filter, cli.log_format, journal_stream().as_deref(), log_events.clone())?;
-    let seams = Seams { log_events, ..Seams::default() };
+    let (log, _log_guard) = telemetry::init(filter, cli.log_format, journal_stream().as_deref())?;
+    let seams = Seams { log, ..Seams::default() };
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| anyhow::anyhow!("a TLS provider is already installed"))?;

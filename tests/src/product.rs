@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gateway::app::{self, Listeners, Seams};
 use gateway::clock::{Clock, SystemClock, SystemEntropy};
 use gateway::config::{AdminAddress, Config, Settings};
-use gateway::telemetry::LogEvents;
+use gateway::telemetry::Log;
 use gateway::workers::WorkerRuntime;
 use hyper::Method;
 use proto::v1;
@@ -141,7 +141,7 @@ impl Home {
             entropy: Arc::new(SystemEntropy),
             simulator: self.setup.simulator.clone(),
             worker_runtime: self.setup.worker_runtime,
-            log_events: LogEvents::default(),
+            log: Log::default(),
         }
     }
 

@@ -17,7 +17,6 @@ use crate::fleet::{Allocator, Load, publish_commits};
 use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::shared_pool::Shortages;
-use crate::telemetry::AccessLog;
 use domain::allocation::Recall;
 use domain::consumption::Consumption;
 use domain::key::Key;
@@ -72,8 +71,7 @@ impl Accounting {
         let (ledger, limiter) = (Arc::new(ledger), Arc::new(limiter));
         let directory = Arc::new(Directory::new(snapshot));
         let traffic = Arc::<Traffic>::default();
-        let access_log = AccessLog::new(startup.config.access_log);
-        let observer = reports.observer(access_log, &directory, &traffic, clock);
+        let observer = reports.observer(&directory, &traffic, clock);
         background.spawn(|stop| recorder.observed(observer).run(stop));
         if let Some(SharedStore { heartbeats, .. }) = &storage.shared {
             let (reporting, ended_requests) = (ledger.clone(), reports.ended_requests());

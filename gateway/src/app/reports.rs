@@ -14,12 +14,14 @@ use crate::control::traffic::Traffic;
 use crate::directory::Directory;
 use crate::metrics::{self, RequestMetrics, WorkerStalls};
 use crate::otlp::{CollectMetrics, Exporter, Settings, Signal};
-use crate::telemetry::{AccessLog, LogEvents};
+use crate::telemetry::{AccessLog, AccessLogSetting, Log, LogEvents, RequestLines};
 use domain::record::RequestRecord;
 
 /// What reports about requests.
 pub(super) struct Reports {
     telemetry: Option<Arc<Exporter>>,
+    access_log: AccessLogSetting,
+    request_lines: Option<RequestLines>,
     requests: Option<RequestReports>,
     ended_requests: Arc<AtomicU64>,
 }
@@ -40,28 +42,29 @@ pub(super) struct Export {
 // === impl Reports ===
 
 impl Reports {
-    /// Creates the reports of a process, whose log is in `events`. `has_listener` is whether metrics are scraped.
+    /// Creates the reports of a process with this log. `has_listener` is whether metrics are scraped.
     pub(super) fn new(
         startup: &Startup<'_>,
         has_listener: bool,
-        events: &LogEvents,
+        log: Log,
         clock: &Arc<dyn Clock>,
     ) -> Self {
+        let Log { events, request_lines } = log;
         let Startup { config, entropy, .. } = startup;
-        let telemetry = config.otlp.as_ref().map(|otlp| exporter(otlp, events, clock, &**entropy));
+        let telemetry = config.otlp.as_ref().map(|otlp| exporter(otlp, &events, clock, &**entropy));
         let is_exported = telemetry.as_ref().is_some_and(|it| it.exports(Signal::Metrics));
         let requests = (has_listener || is_exported).then(|| {
             let top = usize::try_from(config.metrics_accounts).unwrap_or(usize::MAX);
             let requests = Arc::new(RequestMetrics::new(top));
             RequestReports { requests, worker_stalls: Arc::default() }
         });
-        Self { telemetry, requests, ended_requests: Arc::default() }
+        let access_log = config.access_log;
+        Self { telemetry, access_log, request_lines, requests, ended_requests: Arc::default() }
     }
 
     /// Returns what observes each batch of ended requests.
     pub(super) fn observer(
         &self,
-        access_log: Option<AccessLog>,
         directory: &Arc<Directory>,
         traffic: &Arc<Traffic>,
         clock: &Arc<dyn Clock>,
@@ -69,7 +72,7 @@ impl Reports {
         let (telemetry, ended_requests) = (self.telemetry.clone(), self.ended_requests.clone());
         let metrics = self.requests().map(|it| it.requests);
         let (directory, traffic, clock) = (directory.clone(), traffic.clone(), clock.clone());
-        let mut access_log = access_log;
+        let mut access_log = AccessLog::new(self.access_log, self.request_lines.clone());
         move |records| {
             let ended = records.iter().map(|record| u64::from(record.count.get())).sum();
             ended_requests.fetch_add(ended, Ordering::Relaxed);
@@ -80,7 +83,11 @@ impl Reports {
                 exporter.observe(records, &directory.catalogue());
             }
             if let Some(access_log) = &mut access_log {
-                access_log.write(records);
+                let (chosen, now) = (access_log.choose(records), clock.now());
+                access_log.write(&chosen, now);
+                if let Some(exporter) = &telemetry {
+                    exporter.log_requests(&chosen, now);
+                }
             }
             traffic.record_ended(records, clock.monotonic());
         }
@@ -148,7 +155,7 @@ fn exporter(
     }));
     if exporter.exports(Signal::Logs) {
         let logging = exporter.clone();
-        events.connect(move |event| logging.log(event));
+        events.connect(move |event| logging.log(&event));
     }
     tracing::info!(collector = exporter.status().address(), "exporting telemetry");
     exporter

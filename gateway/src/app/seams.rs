@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
-use crate::telemetry::LogEvents;
+use crate::telemetry::Log;
 use crate::workers::WorkerRuntime;
 use ::simulator::{Simulator, TruthLog};
 
@@ -20,8 +20,8 @@ pub struct Seams {
     pub simulator: Simulator,
     /// Where the workers run.
     pub worker_runtime: WorkerRuntime,
-    /// The events of the log, for the export.
-    pub log_events: LogEvents,
+    /// The log, for the export and for the lines of requests.
+    pub log: Log,
 }
 
 impl Default for Seams {
@@ -32,7 +32,7 @@ impl Default for Seams {
             entropy: Arc::new(SystemEntropy),
             simulator: Simulator::new(settings),
             worker_runtime: WorkerRuntime::Threads,
-            log_events: LogEvents::default(),
+            log: Log::default(),
         }
     }
 }

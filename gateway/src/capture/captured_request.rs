@@ -158,12 +158,10 @@ impl CapturedRequest {
         messages.shown().collect()
     }
 
-    /// Takes the text of the request and of its answer, without secrets; `None` if it is not read, or if too much waits
-    /// for its export.
+    /// Takes the text of the request and of its answer; `None` if it is not read, or if too much waits for its export.
     pub fn take_content(&self) -> Option<TracedContent> {
         let content = lock(self.content()?).take()?;
-        let secrets = self.lock().secrets().to_vec();
-        content.finish(&secrets)
+        content.finish(self.lock().secrets().to_vec())
     }
 
     fn content(&self) -> Option<&ContentSlot> {

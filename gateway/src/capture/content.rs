@@ -1,11 +1,12 @@
 //! The text of a request and of its answer, for the spans of a key that has opted in.
 //!
 //! Reads the chat request and the chat answer of the upstream, which both endpoints have. Only text is kept, at most
-//! [`MAX_TEXT_BYTES`] of each; images, reasoning and tool calls are left out. Secrets are removed from it as from captured
-//! messages, and from the joined text of a stream, so that one which is split over events is found, too. While the request
-//! is in progress, the text and what is buffered count as working memory; afterwards, the text has a permit.
+//! [`MAX_TEXT_BYTES`] of each; images, reasoning and tool calls are left out. While the request is in progress, the text and
+//! what is buffered count as working memory; afterwards, the text has a permit. Secrets are removed from it when it is
+//! exported ([`without_secrets`]).
 
 mod answer;
+mod rendering;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -15,15 +16,14 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use self::answer::Answer;
-use super::redaction;
+pub use self::rendering::{Messages, without_secrets};
 use crate::memory_budget::MemoryGuard;
 use domain::key::KeyDigest;
-use domain::traced_content::{ContentBudget, TracedContent};
-use domain::wire::finish::FinishReason;
+use domain::traced_content::{ContentBudget, TracedContent, TracedText};
 use domain::wire::json::RawJson;
 use domain::wire::text::{text_of, unescape_into};
 
@@ -37,8 +37,6 @@ const MAX_MESSAGES: usize = MAX_TEXT_BYTES / MESSAGE_OVERHEAD_BYTES;
 const MAX_ESCAPE_BYTES: usize = "\\u0000".len();
 /// The steps in which working memory is taken, in bytes, so that few reads touch the counters that all requests share.
 const MEMORY_STEP: usize = 16 * 1024;
-/// What follows a text that was cut.
-const CUT_MARK: &str = "[truncated]";
 
 /// The text of one request.
 pub(super) struct Content {
@@ -54,30 +52,11 @@ pub(super) struct Content {
     waiting: Arc<ContentBudget>,
 }
 
-/// A message, or one choice of an answer.
+/// A message, or one choice of an answer, while it is read.
 struct Text {
-    role: String,
-    content: String,
-    is_cut: bool,
+    text: TracedText,
     /// A high surrogate whose low surrogate comes with the next event.
     high: Option<u16>,
-    finish: Option<FinishReason>,
-    has_calls: bool,
-}
-
-/// A message by the semantic conventions.
-#[derive(Serialize)]
-struct Message<'a> {
-    role: &'a str,
-    parts: Vec<Part<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finish_reason: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Part<'a> {
-    r#type: &'a str,
-    content: String,
 }
 
 /// A chat request.
@@ -135,31 +114,17 @@ impl Content {
         }
     }
 
-    /// Returns the text without `secrets`; `None` if there is none, or if too much waits.
-    pub(super) fn finish(mut self, secrets: &[SecretString]) -> Option<TracedContent> {
+    /// Returns the text, which may contain `secrets`; `None` if there is none, or if too much waits.
+    pub(super) fn finish(mut self, secrets: Vec<SecretString>) -> Option<TracedContent> {
         self.answer.finish();
-        let Self { key, input, answer, waiting, .. } = &self;
-        let texts = || input.iter().chain(answer.choices());
+        let Self { key, input, answer, waiting, has_input: _, memory: _ } = self;
+        let output = answer.into_choices();
+        let texts = || input.iter().chain(&output);
         texts().next()?;
-        let estimated = texts().map(Text::bytes).sum();
-        let mut permit = waiting.reserve(estimated)?;
-        let list = |all: Vec<String>| (!all.is_empty()).then(|| format!("[{}]", all.join(",")));
-        let message = |text: &Text| text.to_message(secrets, text.is_cut).to_json();
-        // An answer that is not complete may end in the beginning of a secret.
-        let choice = |text: &Text| {
-            let is_cut = text.is_cut || text.finish != Some(FinishReason::Complete);
-            text.to_message(secrets, is_cut).to_json()
-        };
-        let input_messages = list(input.iter().map(message).collect());
-        let output_messages = list(answer.choices().map(choice).collect());
-        let rendered = [&input_messages, &output_messages].into_iter().flatten();
-        let is_reserved = permit.resize(rendered.map(String::len).sum());
-        is_reserved.then(|| TracedContent {
-            key: *key,
-            input_messages,
-            output_messages,
-            permit: Arc::new(permit),
-        })
+        let permit = waiting.reserve(texts().map(Text::bytes).sum())?;
+        let [input, output] =
+            [input, output].map(|texts| texts.into_iter().map(|it| it.text).collect());
+        Some(TracedContent { key, input, output, secrets, permit })
     }
 
     /// Counts the text and `buffered` bytes as working memory. Returns whether there is as much.
@@ -180,7 +145,7 @@ fn read_messages(body: &[u8]) -> Vec<Text> {
         room = room.saturating_sub(MESSAGE_OVERHEAD_BYTES);
         room -= text.push_escaped(&text_of(message.content.map(RawJson::from)), room);
         // Also if it fits exactly: older messages may be missing.
-        text.is_cut |= room == 0;
+        text.text.is_cut |= room == 0;
         input.push(text);
         if room == 0 {
             break;
@@ -221,56 +186,29 @@ fn newest_messages<'de: 'a, 'a, D: Deserializer<'de>>(
 impl Text {
     fn new(role: &str) -> Self {
         let (role, content) = (role.to_owned(), String::new());
-        Self { role, content, is_cut: false, high: None, finish: None, has_calls: false }
+        let text = TracedText { role, content, is_cut: false, finish: None, has_calls: false };
+        Self { text, high: None }
     }
 
     /// Appends as much of the JSON text `escaped` as fits into `room`. Returns the number of bytes.
     fn push_escaped(&mut self, escaped: &str, room: usize) -> usize {
-        if self.is_cut {
+        let Self { text: TracedText { content, is_cut, .. }, high } = self;
+        if *is_cut {
             return 0;
         }
-        let before = self.content.len();
+        let before = content.len();
         // More than fits, even if every byte is escaped, so that a long text takes no memory that stays with the string.
         let enough = escaped.floor_char_boundary((room + 2) * MAX_ESCAPE_BYTES);
-        unescape_into(&escaped[..enough], &mut self.high, &mut self.content);
-        let end = self.content.floor_char_boundary(before + room);
-        self.is_cut = end < self.content.len();
-        self.content.truncate(end);
+        unescape_into(&escaped[..enough], high, content);
+        let end = content.floor_char_boundary(before + room);
+        *is_cut = end < content.len();
+        content.truncate(end);
         end - before
     }
 
     /// Returns the memory of the text, in bytes, which is about its length as JSON.
     fn bytes(&self) -> usize {
-        self.role.len() + self.content.len() + MESSAGE_OVERHEAD_BYTES
-    }
-
-    /// Returns the text without `secrets`. `is_cut` says whether it may end in the beginning of one.
-    fn to_message(&self, secrets: &[SecretString], is_cut: bool) -> Message<'_> {
-        let mut content = redaction::without_secrets(&self.content, secrets, is_cut);
-        if self.is_cut {
-            content.push_str(CUT_MARK);
-        }
-        let parts =
-            if content.is_empty() { Vec::new() } else { vec![Part { r#type: "text", content }] };
-        Message { role: &self.role, parts, finish_reason: self.finish_reason() }
-    }
-
-    /// Returns the name of the reason why a choice ended, by the semantic conventions.
-    fn finish_reason(&self) -> Option<&'static str> {
-        Some(match self.finish? {
-            FinishReason::Complete | FinishReason::Empty if self.has_calls => "tool_call",
-            // `Empty`: some servers send an empty reason.
-            FinishReason::Complete | FinishReason::Empty => "stop",
-            FinishReason::Length => "length",
-            FinishReason::Filter => "content_filter",
-            FinishReason::Failed => "error",
-        })
-    }
-}
-
-impl Message<'_> {
-    fn to_json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+        self.text.role.len() + self.text.content.len() + MESSAGE_OVERHEAD_BYTES
     }
 }
 
@@ -306,8 +244,8 @@ mod tests {
         for bytes in answer {
             content.read_answer(bytes.as_bytes());
         }
-        let content = content.finish(&["upstream/secret".into()]);
-        content.map_or_else(Default::default, |it| [it.input_messages, it.output_messages])
+        let content = content.finish(vec!["upstream/secret".into()]).and_then(without_secrets);
+        content.map_or_else(Default::default, |it| [it.input, it.output])
     }
 
     fn chunk(index: u32, text: &str) -> String {
@@ -368,8 +306,9 @@ mod tests {
         let escaped = "\\u0041".repeat(1_000_000);
         let texts = read_messages(format!(r#"{{"messages":[{}]}}"#, message(&escaped)).as_bytes());
         let [text] = &texts[..] else { panic!("one message") };
-        assert_eq!(text.content.len(), MAX_TEXT_BYTES - MESSAGE_OVERHEAD_BYTES);
-        assert!(text.content.capacity() < 3 * MAX_TEXT_BYTES, "{}", text.content.capacity());
+        let text = &text.text.content;
+        assert_eq!(text.len(), MAX_TEXT_BYTES - MESSAGE_OVERHEAD_BYTES);
+        assert!(text.capacity() < 3 * MAX_TEXT_BYTES, "{}", text.capacity());
     }
 
     #[test]
@@ -428,7 +367,7 @@ mod tests {
         content.read_answer(UNENDED.as_bytes());
         content.read_answer(&vec![b'x'; 300_000]);
         assert!(memory.held() >= 300_000, "{}", memory.held());
-        assert!(content.finish(&[]).is_some());
+        assert!(content.finish(Vec::new()).is_some());
         assert_eq!(memory.held(), 0);
         // Without memory, nothing is read.
         let none = MemoryBudget::new(0, 0);
@@ -440,13 +379,13 @@ mod tests {
     #[test]
     fn a_text_is_returned_only_while_there_is_room_for_it() {
         let (memory, waiting) = (MemoryBudget::new(1 << 20, 1 << 20), ContentBudget::new(100));
-        let first = content_with(&memory, &waiting).finish(&[]).unwrap();
-        assert!(content_with(&memory, &waiting).finish(&[]).is_none());
-        // A span has the text of the record, and its permit.
-        let permit = first.permit.clone();
-        drop(first);
-        assert!(content_with(&memory, &waiting).finish(&[]).is_none());
-        drop(permit);
-        assert!(content_with(&memory, &waiting).finish(&[]).is_some());
+        let finish = || content_with(&memory, &waiting).finish(Vec::new());
+        let first = finish().unwrap();
+        assert!(finish().is_none());
+        // The messages take the place of the text.
+        let messages = without_secrets(first).unwrap();
+        assert!(messages.input.as_ref().is_some_and(|it| it.len() > 30) && finish().is_none());
+        drop(messages);
+        assert!(finish().is_some());
     }
 }

@@ -30,6 +30,7 @@ use domain::key::KeyDigest;
 use domain::traced_content::ContentBudget;
 
 pub use captured_request::{BodyCapture, CapturedRequest, MessageKind, WireMessage};
+pub use content::{Messages, without_secrets};
 
 /// The number of keys that are captured at a time.
 const MAX_KEYS: usize = 16;

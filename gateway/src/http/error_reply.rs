@@ -17,7 +17,6 @@ use crate::pipeline::relay::BrokenStream;
 use crate::pipeline::stream_adapter::StreamAdapter;
 use crate::upstream::{RETRY_AFTER_HEADERS, UpstreamError};
 use domain::limit::LimitStatus;
-use domain::record::RequestStatus;
 use domain::refusal::{Refusal, RequestFault};
 use domain::wire::error::{ErrorBody, ReportedError};
 use translate::answer::StreamFailure;
@@ -46,9 +45,7 @@ pub(super) struct ErrorReply {
 pub(super) fn error_event(broken: BrokenStream) -> (Bytes, Option<DiskSync>) {
     tracing::warn!(event = "stream_broken", request_id = %broken.request.id(), error = %broken.fault, "a stream broke");
     let error = ErrorReply::from(&broken.fault).with_wait_in_message();
-    let status = broken.fault.status();
-    // The request has begun, so it is not a refusal any more.
-    let status = if status == RequestStatus::Rejected { RequestStatus::Failed } else { status };
+    let status = broken.fault.status_of_stream();
     let end = RequestOutcome { status, http_status: Some(200), error_code: error.code.clone() };
     let usage = broken.request.known_usage(status);
     let syncing = broken.request.fail(&broken.fault, end);

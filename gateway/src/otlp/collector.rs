@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use bytes::{Buf, BufMut, Bytes};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Uri};
@@ -15,15 +16,13 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use prost::Message;
 use tonic::Code;
 use tonic::body::Body;
-use tonic_prost::ProstCodec;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use trust::Trust;
 
 use super::Signal;
-use otlp_proto::collector::logs::v1::{ExportLogsServiceRequest, ExportLogsServiceResponse};
-use otlp_proto::collector::metrics::v1::{
-    ExportMetricsServiceRequest, ExportMetricsServiceResponse,
-};
-use otlp_proto::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use otlp_proto::collector::logs::v1::ExportLogsServiceResponse;
+use otlp_proto::collector::metrics::v1::ExportMetricsServiceResponse;
+use otlp_proto::collector::trace::v1::ExportTraceServiceResponse;
 
 /// The longest time for an export, as the specification of the exporters has it.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -95,60 +94,8 @@ pub(super) struct Refused {
     pub(super) message: String,
 }
 
-/// A request for a service of the collector.
-pub(super) trait Export: Message + Clone + 'static {
-    /// What the collector answers.
-    type Answer: Message + Default + 'static;
-    const SIGNAL: Signal;
-    /// The path of the method over gRPC.
-    const METHOD: &'static str;
-    /// The path over HTTP.
-    const PATH: &'static str;
-
-    /// Returns how much the collector has refused, and why.
-    fn refused(answer: Self::Answer) -> Option<(i64, String)>;
-}
-
-macro_rules! export {
-    ($request:ty, $answer:ty, $signal:expr, $service:literal, $path:literal, $refused:ident) => {
-        impl Export for $request {
-            type Answer = $answer;
-            const SIGNAL: Signal = $signal;
-            const METHOD: &'static str =
-                concat!("/opentelemetry.proto.collector.", $service, "/Export");
-            const PATH: &'static str = $path;
-
-            fn refused(answer: Self::Answer) -> Option<(i64, String)> {
-                answer.partial_success.map(|part| (part.$refused, part.error_message))
-            }
-        }
-    };
-}
-
-export!(
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-    Signal::Traces,
-    "trace.v1.TraceService",
-    "/v1/traces",
-    rejected_spans
-);
-export!(
-    ExportMetricsServiceRequest,
-    ExportMetricsServiceResponse,
-    Signal::Metrics,
-    "metrics.v1.MetricsService",
-    "/v1/metrics",
-    rejected_data_points
-);
-export!(
-    ExportLogsServiceRequest,
-    ExportLogsServiceResponse,
-    Signal::Logs,
-    "logs.v1.LogsService",
-    "/v1/logs",
-    rejected_log_records
-);
+/// Passes encoded messages through.
+struct EncodedCodec;
 
 // === impl Collector ===
 
@@ -200,33 +147,32 @@ impl Collector {
     /// # Errors
     /// It does not.
     pub async fn check(&self, signal: Signal) -> Result<(), ExportError> {
-        match signal {
-            Signal::Traces => self.export(&ExportTraceServiceRequest::default()).await?,
-            Signal::Metrics => self.export(&ExportMetricsServiceRequest::default()).await?,
-            Signal::Logs => self.export(&ExportLogsServiceRequest::default()).await?,
-        };
-        Ok(())
+        self.export(signal, Bytes::new()).await.map(|_| ())
     }
 
-    /// Exports once. Returns what the collector refused.
+    /// Sends an encoded export once. Returns what the collector refused.
     ///
     /// # Errors
     /// The collector cannot be reached, or refused everything.
-    pub(super) async fn export<E: Export>(&self, request: &E) -> Result<Refused, ExportError> {
+    pub(super) async fn export(
+        &self,
+        signal: Signal,
+        request: Bytes,
+    ) -> Result<Refused, ExportError> {
         let exporting = async {
             match self.protocol {
-                Protocol::Grpc => self.call(request).await,
-                Protocol::HttpProtobuf => self.post(request).await,
+                Protocol::Grpc => self.call(signal, request).await,
+                Protocol::HttpProtobuf => self.post(signal, request).await,
             }
         };
         let answer = tokio::time::timeout(EXPORT_TIMEOUT, exporting).await;
         let answer = answer.map_err(|_| ExportError::TimedOut)??;
-        let (count, message) = E::refused(answer).unwrap_or_default();
+        let (count, message) = refused(signal, answer)?.unwrap_or_default();
         let count = usize::try_from(count).unwrap_or_default();
         Ok(Refused { count, message: beginning(&message) })
     }
 
-    async fn call<E: Export>(&self, request: &E) -> Result<E::Answer, ExportError> {
+    async fn call(&self, signal: Signal, request: Bytes) -> Result<Bytes, ExportError> {
         let (client, headers) = (self.client.clone(), self.headers.clone());
         let service = tower::service_fn(move |mut request: Request<Body>| {
             request.headers_mut().extend(headers.clone());
@@ -235,8 +181,8 @@ impl Collector {
         let mut grpc = tonic::client::Grpc::with_origin(service, self.address.clone());
         let unreachable = |error: &dyn std::error::Error| ExportError::Unreachable(cause(error));
         grpc.ready().await.map_err(|error| unreachable(&error))?;
-        let (method, codec) = (PathAndQuery::from_static(E::METHOD), ProstCodec::default());
-        let answer = grpc.unary(tonic::Request::new(request.clone()), method, codec).await;
+        let method = PathAndQuery::from_static(method(signal));
+        let answer = grpc.unary(tonic::Request::new(request), method, EncodedCodec).await;
         answer.map(tonic::Response::into_inner).map_err(|status| {
             match std::error::Error::source(&status) {
                 Some(source) => unreachable(source),
@@ -247,10 +193,11 @@ impl Collector {
         })
     }
 
-    async fn post<E: Export>(&self, request: &E) -> Result<E::Answer, ExportError> {
-        let uri = format!("{}{}", self.address.to_string().trim_end_matches('/'), E::PATH);
+    async fn post(&self, signal: Signal, request: Bytes) -> Result<Bytes, ExportError> {
+        let address = self.address.to_string();
+        let uri = format!("{}/v1/{}", address.trim_end_matches('/'), signal.as_str());
         let mut post = Request::post(uri)
-            .body(Body::new(Full::from(request.encode_to_vec())))
+            .body(Body::new(Full::from(request)))
             .map_err(|error| ExportError::Unreachable(error.to_string()))?;
         post.headers_mut().extend(self.headers.clone());
         post.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
@@ -264,8 +211,67 @@ impl Collector {
             let retry_after = seconds.map(Duration::from_secs);
             return Err(ExportError::Http { status: head.status.as_u16(), retry_after });
         }
-        let body = body.map_err(|_| ExportError::Unreadable)?.to_bytes();
-        E::Answer::decode(body).map_err(|_| ExportError::Unreadable)
+        Ok(body.map_err(|_| ExportError::Unreadable)?.to_bytes())
+    }
+}
+
+/// Returns the path of a method over gRPC.
+const fn method(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+        Signal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+        Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+    }
+}
+
+/// Returns how much the collector has refused by its answer, and why.
+fn refused(signal: Signal, answer: Bytes) -> Result<Option<(i64, String)>, ExportError> {
+    let refused = match signal {
+        Signal::Traces => ExportTraceServiceResponse::decode(answer)
+            .map(|it| it.partial_success.map(|part| (part.rejected_spans, part.error_message))),
+        Signal::Metrics => ExportMetricsServiceResponse::decode(answer).map(|it| {
+            it.partial_success.map(|part| (part.rejected_data_points, part.error_message))
+        }),
+        Signal::Logs => ExportLogsServiceResponse::decode(answer).map(|it| {
+            it.partial_success.map(|part| (part.rejected_log_records, part.error_message))
+        }),
+    };
+    refused.map_err(|_| ExportError::Unreadable)
+}
+
+// === impl EncodedCodec ===
+
+impl Codec for EncodedCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for EncodedCodec {
+    type Item = Bytes;
+    type Error = tonic::Status;
+
+    fn encode(&mut self, item: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Self::Error> {
+        out.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for EncodedCodec {
+    type Item = Bytes;
+    type Error = tonic::Status;
+
+    fn decode(&mut self, answer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Self::Error> {
+        Ok(Some(answer.copy_to_bytes(answer.remaining())))
     }
 }
 

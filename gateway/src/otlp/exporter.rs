@@ -3,29 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::attributes::{SCHEMA_URL, resource, scope};
-use super::collector::{Collector, Export, Refused};
+use super::attributes::Envelope;
+use super::collector::{Collector, Refused};
 use super::queue::Queue;
+use super::span_text::SpanText;
 use super::status::ExportStatus;
 use super::{Signal, logs, spans};
 use crate::clock::Clock;
 use crate::directory::{Catalogue, Directory};
 use crate::telemetry::LogEvent;
-use domain::key::KeyDigest;
 use domain::record::RequestRecord;
-use domain::traced_content::ContentPermit;
-use otlp_proto::collector::logs::v1::ExportLogsServiceRequest;
-use otlp_proto::collector::metrics::v1::ExportMetricsServiceRequest;
-use otlp_proto::collector::trace::v1::ExportTraceServiceRequest;
-use otlp_proto::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+use domain::traced_content::TracedContent;
+use otlp_proto::metrics::v1::Metric;
 use otlp_proto::metrics::v1::metric::Data;
-use otlp_proto::metrics::v1::{Metric, ResourceMetrics, ScopeMetrics};
-use otlp_proto::resource::v1::Resource;
-use otlp_proto::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
 /// The number of spans that may wait. A request has about five, of up to 2 kB each.
 const MAX_WAITING_SPANS: usize = 16_384;
@@ -62,17 +58,10 @@ pub struct Settings {
 
 /// A span that waits for the collector.
 struct WaitingSpan {
-    span: Span,
-    /// `None` if the span has no text of a prompt or an answer.
-    content: Option<ContentGuard>,
-}
-
-/// The key that opted in, and the budget that the span's text occupies.
-struct ContentGuard {
-    /// The key that had opted in when the request arrived.
-    key: KeyDigest,
-    /// Returns the bytes to the budget when it is dropped.
-    _permit: Arc<ContentPermit>,
+    /// Encoded, without text of a prompt or an answer.
+    span: Vec<u8>,
+    /// The text, if it has any.
+    content: Option<TracedContent>,
 }
 
 /// Exports telemetry to one collector.
@@ -80,10 +69,11 @@ pub struct Exporter {
     collector: Collector,
     signals: Vec<Signal>,
     metrics_interval: Duration,
-    resource: Resource,
+    envelope: Envelope,
     clock: Arc<dyn Clock>,
     spans: Queue<WaitingSpan>,
-    log_records: Queue<LogRecord>,
+    /// Encoded.
+    log_records: Queue<Vec<u8>>,
     status: Arc<ExportStatus>,
 }
 
@@ -103,7 +93,7 @@ impl Exporter {
             collector,
             signals,
             metrics_interval,
-            resource: resource(instance, &configured),
+            envelope: Envelope::new(instance, &configured),
             clock,
             spans: Queue::new(MAX_WAITING_SPANS, SPAN_BATCH),
             log_records: Queue::new(MAX_WAITING_LOG_RECORDS, LOG_BATCH),
@@ -132,17 +122,11 @@ impl Exporter {
         if traced().next().is_none() {
             return;
         }
-        let model = |record: &RequestRecord| {
-            let found = catalogue.find_model(record.model.as_ref()?.as_str())?;
-            Some(found.id.to_string())
-        };
         let spans = traced().flat_map(|(record, trace)| {
-            let mut guard = trace
-                .content
-                .as_ref()
-                .map(|content| ContentGuard { key: content.key, _permit: content.permit.clone() });
-            let spans = spans::of(record, trace, model(record)).into_iter();
-            spans.map(move |span| WaitingSpan { span, content: guard.take() })
+            let model = record.model.as_ref().and_then(|it| catalogue.find_model(it.as_str()));
+            let mut content = trace.content.as_ref().and_then(|content| content.take());
+            let spans = spans::of(record, trace, model.map(|model| model.id.as_str())).into_iter();
+            spans.map(move |span| WaitingSpan { span, content: content.take() })
         });
         // Made before the queue is locked.
         let spans: Vec<_> = spans.collect();
@@ -150,9 +134,17 @@ impl Exporter {
     }
 
     /// Queues an event of the log.
-    pub fn log(&self, event: LogEvent) {
-        let record = logs::record(event, self.clock.now());
+    pub fn log(&self, event: &LogEvent) {
+        let record = logs::of_event(event, self.clock.now());
         self.status.add_dropped(Signal::Logs, self.log_records.push([record]));
+    }
+
+    /// Queues the lines of these requests in the log, which have the time `at`, if the log is exported.
+    pub fn log_requests(&self, records: &[&RequestRecord], at: Timestamp) {
+        if self.exports(Signal::Logs) && !records.is_empty() {
+            let records = logs::of_requests(records, at);
+            self.status.add_dropped(Signal::Logs, self.log_records.push(records));
+        }
     }
 
     /// Exports until `stop` is cancelled, and then what is queued, for a few seconds. The keys are in `directory`.
@@ -191,49 +183,29 @@ impl Exporter {
 
     async fn export_spans(&self, directory: &Directory, stop: &CancellationToken) {
         while let Some(waiting) = self.spans.next(stop).await {
-            let count = waiting.len();
-            // Kept until the batch is delivered or dropped.
-            let (spans, guards): (_, Vec<_>) =
+            let (spans, contents): (Vec<_>, Vec<_>) =
                 waiting.into_iter().map(|it| (it.span, it.content)).unzip();
-            let scope_spans =
-                vec![ScopeSpans { scope: Some(scope()), spans, schema_url: SCHEMA_URL.to_owned() }];
-            let resource_spans = vec![ResourceSpans {
-                resource: Some(self.resource.clone()),
-                scope_spans,
-                schema_url: SCHEMA_URL.to_owned(),
-            }];
-            let mut request = ExportTraceServiceRequest { resource_spans };
-            let remove_texts = |request: &mut ExportTraceServiceRequest| {
-                let of_resource = request.resource_spans.iter_mut();
-                let of_scope = of_resource.flat_map(|it| &mut it.scope_spans);
-                let spans = of_scope.flat_map(|it| &mut it.spans);
-                let with_text =
-                    spans.zip(&guards).filter_map(|(span, it)| Some((span, it.as_ref()?)));
-                for (span, guard) in with_text {
-                    if !directory.find_key(&guard.key).is_some_and(|key| key.trace_content) {
-                        spans::remove_text(span);
-                    }
-                }
+            let texts = SpanText::of_all(contents).await;
+            let export = || {
+                let exported = |text: &&SpanText| {
+                    directory.find_key(&text.key).is_some_and(|key| key.trace_content)
+                };
+                let texts = texts.iter().map(|text| text.as_ref().filter(exported));
+                let texts = texts.map(|text| text.map_or(&[][..], |text| &text.attributes));
+                let items: Vec<_> =
+                    spans.iter().zip(texts).map(|(span, text)| [&**span, text]).collect();
+                self.envelope.export(&items)
             };
-            self.deliver(&mut request, remove_texts, count, stop).await;
+            self.deliver(Signal::Traces, spans.len(), export, stop).await;
         }
     }
 
     async fn export_log_records(&self, stop: &CancellationToken) {
         while let Some(log_records) = self.log_records.next(stop).await {
             let count = log_records.len();
-            let scope_logs = vec![ScopeLogs {
-                scope: Some(scope()),
-                log_records,
-                schema_url: SCHEMA_URL.to_owned(),
-            }];
-            let resource_logs = vec![ResourceLogs {
-                resource: Some(self.resource.clone()),
-                scope_logs,
-                schema_url: SCHEMA_URL.to_owned(),
-            }];
-            let mut request = ExportLogsServiceRequest { resource_logs };
-            self.deliver(&mut request, |_| {}, count, stop).await;
+            let items: Vec<_> = log_records.iter().map(|record| [&**record, &[]]).collect();
+            let export = self.envelope.export(&items);
+            self.deliver(Signal::Logs, count, || export.clone(), stop).await;
         }
     }
 
@@ -246,19 +218,11 @@ impl Exporter {
             is_stopped = stop.run_until_cancelled(pause).await.is_none();
             let metrics = collect().await;
             let count = metrics.iter().map(data_points).sum();
-            let scope_metrics = vec![ScopeMetrics {
-                scope: Some(scope()),
-                metrics,
-                schema_url: SCHEMA_URL.to_owned(),
-            }];
-            let resource_metrics = vec![ResourceMetrics {
-                resource: Some(self.resource.clone()),
-                scope_metrics,
-                schema_url: SCHEMA_URL.to_owned(),
-            }];
-            let request = ExportMetricsServiceRequest { resource_metrics };
+            let metrics: Vec<_> = metrics.iter().map(prost::Message::encode_to_vec).collect();
+            let items: Vec<_> = metrics.iter().map(|metric| [&**metric, &[]]).collect();
+            let export = self.envelope.export(&items);
             let items = ItemsInFlight { status: &self.status, signal: Signal::Metrics, count };
-            match self.collector.export(&request).await {
+            match self.collector.export(Signal::Metrics, export).await {
                 Ok(refused) => items.delivered(&refused),
                 Err(error) => self.status.record_failure(Signal::Metrics, &error),
             }
@@ -266,23 +230,22 @@ impl Exporter {
     }
 
     /// Exports `count` items, and repeats that as long as it may help and the gateway does not stop. Before each attempt,
-    /// `update` removes what may not be exported any more.
-    async fn deliver<E: Export>(
+    /// `export` encodes them, without what may not be exported any more.
+    async fn deliver(
         &self,
-        request: &mut E,
-        update: impl Fn(&mut E),
+        signal: Signal,
         count: usize,
+        export: impl Fn() -> Bytes,
         stop: &CancellationToken,
     ) {
-        let items = ItemsInFlight { status: &self.status, signal: E::SIGNAL, count };
+        let items = ItemsInFlight { status: &self.status, signal, count };
         let mut pause = FIRST_PAUSE;
         loop {
-            update(request);
-            let error = match self.collector.export(&*request).await {
+            let error = match self.collector.export(signal, export()).await {
                 Ok(refused) => return items.delivered(&refused),
                 Err(error) => error,
             };
-            self.status.record_failure(E::SIGNAL, &error);
+            self.status.record_failure(signal, &error);
             if !error.is_retryable() || stop.is_cancelled() {
                 return;
             }
@@ -351,7 +314,7 @@ mod tests {
 
     fn log(exporter: &Exporter, events: usize) {
         for _ in 0..events {
-            exporter.log(LogEvent {
+            exporter.log(&LogEvent {
                 level: LogLevel::Info,
                 name: "request".to_owned(),
                 message: "request".to_owned(),

@@ -1,24 +1,28 @@
-//! Makes the spans of a request from its record.
+//! Encodes the spans (`Span`) of a request, from its record.
 //!
 //! The span of the request has the attributes of the semantic conventions for HTTP servers and for generative AI, and
-//! those of Tollgate (`tollgate.…`), which have the names of the fields of records, and the text of prompt and answer if
-//! the key has opted in. Below it are the admission, each
+//! those of Tollgate (`tollgate.…`), which have the names of the fields of records. Below it are the admission, each
 //! attempt with its wait for a connection, the time to the first token, and the settlement.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+use uuid::fmt::Hyphenated;
 
-use super::attributes::{flag, float, number, text};
+use super::attributes::Value;
+use super::protobuf::MessageWriter;
 use domain::endpoint::Endpoint;
 use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus};
-use domain::trace::{AttemptNumber, AttemptTrace, ChildSpan, RequestTrace};
-use otlp_proto::common::v1::KeyValue;
-use otlp_proto::trace::v1::Span;
+use domain::trace::{AttemptNumber, AttemptTrace, ChildSpan, RequestTrace, SpanId};
 use otlp_proto::trace::v1::span::SpanKind;
 use otlp_proto::trace::v1::status::StatusCode;
 
+/// The list of attributes.
+const ATTRIBUTES: u32 = 9;
+/// The memory that is first reserved for the span of a request, and for another one.
+const TYPICAL_SERVER_SPAN_BYTES: usize = 1_024;
+const TYPICAL_SPAN_BYTES: usize = 192;
 /// The attributes with the text of a request and of its answer.
 const CONTENT: [&str; 2] = ["gen_ai.input.messages", "gen_ai.output.messages"];
 /// The label of an attempt that was cancelled because another one was answered.
@@ -28,69 +32,15 @@ const SAMPLED: u32 = 0x101;
 /// The flag of a span with a remote parent.
 const HAS_REMOTE_PARENT: u32 = 0x200;
 
-/// Removes the text of a request and of its answer from its span.
-pub(super) fn remove_text(span: &mut Span) {
-    span.attributes.retain(|attribute| !CONTENT.contains(&attribute.key.as_str()));
-}
-
-/// Returns the spans of a request; the first one, that of the request itself, has the text of a request whose key has
-/// opted in. `model` is the id in the catalogue of the model that was requested.
-pub(super) fn of(record: &RequestRecord, trace: &RequestTrace, model: Option<String>) -> Vec<Span> {
-    let times = Times { started_at: record.started_at, arrived_at: trace.arrived_at };
-    let answered = trace.arrived_at + record.duration;
-    let ended = trace.settled_at.unwrap_or(answered).max(answered);
-    let (name, mut attributes) = server_attributes(record);
-    attributes.extend(gen_ai_attributes(record, model));
-    attributes.extend(own_attributes(record));
-    if let Some(content) = trace.content.as_deref() {
-        let messages = [&content.input_messages, &content.output_messages];
-        let messages = CONTENT.into_iter().zip(messages);
-        attributes.extend(messages.filter_map(|(name, it)| Some(text(name, it.as_ref()?))));
-    }
-    let parent = trace.parent_id.map_or_else(Vec::new, |parent| parent.0.to_vec());
-    let remote = if trace.parent_id.is_some() { HAS_REMOTE_PARENT } else { 0 };
-    let mut spans = vec![Span {
-        trace_id: trace.trace_id.0.to_vec(),
-        span_id: trace.span_id.0.to_vec(),
-        parent_span_id: parent,
-        flags: SAMPLED | remote,
-        name,
-        kind: SpanKind::Server.into(),
-        start_time_unix_nano: times.unix_nanos(trace.arrived_at),
-        end_time_unix_nano: times.unix_nanos(ended),
-        attributes,
-        status: failed(record).then(|| error_status(error_label(record))),
-        ..Span::default()
-    }];
-    let mut child = |span, name: &str, from, to| {
-        spans.push(Span {
-            span_id: trace.child(span).0.to_vec(),
-            parent_span_id: trace.span_id.0.to_vec(),
-            name: name.to_owned(),
-            kind: SpanKind::Internal.into(),
-            ..times.span(trace, from, to)
-        });
-    };
-    if let Some((_, first)) = trace.attempts().next() {
-        child(ChildSpan::Admission, "admission", trace.arrived_at, first.began_at);
-    }
-    let answering = trace.attempts().filter(|(_, it)| it.ended_at.is_none()).last();
-    if let (Some((_, attempt)), Some(ttft)) = (answering, record.ttft) {
-        child(ChildSpan::FirstToken, "first_token", attempt.began_at, trace.arrived_at + ttft);
-    }
-    if trace.attempts().next().is_some() {
-        child(ChildSpan::Settlement, "settlement", answered, ended);
-    }
-    for (attempt_number, attempt) in trace.attempts() {
-        let answer_error = is_error(record)
-            .then(|| AttemptError { label: error_label(record), is_failure: failed(record) });
-        let error = match attempt.error.as_deref() {
-            Some(label) => Some(AttemptError { label, is_failure: label != CANCELLED }),
-            None => answer_error.filter(|_| attempt.ended_at.is_none()),
-        };
-        spans.extend(attempt_spans(trace, &times, attempt_number, attempt, error, answered));
-    }
-    spans
+/// What each span has. Times are monotonic.
+struct Span<'a> {
+    id: SpanId,
+    parent: Option<SpanId>,
+    flags: u32,
+    name: &'a str,
+    kind: SpanKind,
+    from: Duration,
+    to: Duration,
 }
 
 /// The error of an attempt.
@@ -100,47 +50,177 @@ struct AttemptError<'a> {
     is_failure: bool,
 }
 
-/// Returns the span of an attempt that ended with `error`, if any, and that of its wait for a connection.
-fn attempt_spans(
-    trace: &RequestTrace,
-    times: &Times,
-    attempt_number: AttemptNumber,
-    attempt: &AttemptTrace,
-    error: Option<AttemptError<'_>>,
-    answered: Duration,
-) -> impl Iterator<Item = Span> {
-    let AttemptTrace { served_by, credential, began_at, ended_at, queued_for, error: _ } = attempt;
-    let span_id = trace.child(ChildSpan::Attempt(attempt_number)).0.to_vec();
-    let mut attributes = vec![
-        text("gen_ai.operation.name", "chat"),
-        text("gen_ai.provider.name", served_by.upstream.as_str()),
-        text("gen_ai.request.model", &*served_by.upstream_model),
-    ];
-    attributes.extend(credential.map(|it| number("tollgate.credential", it)));
-    attributes.extend(error.as_ref().map(|error| text("error.type", error.label)));
-    let failure = error.filter(|error| error.is_failure);
-    let span = Span {
-        span_id: span_id.clone(),
-        parent_span_id: trace.span_id.0.to_vec(),
-        name: format!("chat {}", served_by.upstream_model),
-        kind: SpanKind::Client.into(),
-        attributes,
-        status: failure.map(|error| error_status(error.label)),
-        ..times.span(trace, *began_at, ended_at.unwrap_or(answered))
-    };
-    let queue = queued_for.map(|waited| Span {
-        span_id: trace.child(ChildSpan::Queue(attempt_number)).0.to_vec(),
-        parent_span_id: span_id,
-        name: "queue".to_owned(),
-        kind: SpanKind::Internal.into(),
-        ..times.span(trace, *began_at, *began_at + waited)
-    });
-    [span].into_iter().chain(queue)
+/// Encodes the spans of one request.
+struct Encoder<'a> {
+    trace: &'a RequestTrace,
+    /// When the request arrived.
+    started_at: Timestamp,
+    spans: Vec<Vec<u8>>,
 }
 
-/// Returns the name of the span, and its attributes of the conventions for HTTP.
-fn server_attributes(record: &RequestRecord) -> (String, Vec<KeyValue>) {
-    let (method, route) = match record.endpoint {
+/// Returns the attributes of a span with the messages of a request and of its answer, as JSON.
+pub(super) fn text(messages: [Option<&str>; 2]) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    let mut span = MessageWriter::new(&mut encoded);
+    for (name, messages) in CONTENT.into_iter().zip(messages) {
+        if let Some(messages) = messages {
+            span.attribute(ATTRIBUTES, name, Value::Text(messages));
+        }
+    }
+    encoded
+}
+
+/// Returns the spans of a request; the first one is that of the request itself. `model` is the id in the catalogue of the
+/// model that was requested.
+pub(super) fn of(
+    record: &RequestRecord,
+    trace: &RequestTrace,
+    model: Option<&str>,
+) -> Vec<Vec<u8>> {
+    let answered = trace.arrived_at + record.duration;
+    let ended = trace.settled_at.unwrap_or(answered).max(answered);
+    let mut encoder = Encoder { trace, started_at: record.started_at, spans: Vec::new() };
+    encoder.request(record, model, ended);
+    if let Some((_, first)) = trace.attempts().next() {
+        encoder.child(ChildSpan::Admission, "admission", trace.arrived_at, first.began_at);
+    }
+    let answering = trace.attempts().filter(|(_, it)| it.ended_at.is_none()).last();
+    if let (Some((_, attempt)), Some(ttft)) = (answering, record.ttft) {
+        let first_token = trace.arrived_at + ttft;
+        encoder.child(ChildSpan::FirstToken, "first_token", attempt.began_at, first_token);
+    }
+    if trace.attempts().next().is_some() {
+        encoder.child(ChildSpan::Settlement, "settlement", answered, ended);
+    }
+    for (attempt_number, attempt) in trace.attempts() {
+        let answer_error = is_error(record)
+            .then(|| AttemptError { label: error_label(record), is_failure: failed(record) });
+        let error = match attempt.error.as_deref() {
+            Some(label) => Some(AttemptError { label, is_failure: label != CANCELLED }),
+            None => answer_error.filter(|_| attempt.ended_at.is_none()),
+        };
+        encoder.attempt(attempt_number, attempt, error.as_ref(), answered);
+    }
+    encoder.spans
+}
+
+// === impl Encoder ===
+
+impl Encoder<'_> {
+    /// Adds the span of the request.
+    fn request(&mut self, record: &RequestRecord, model: Option<&str>, ended: Duration) {
+        let (method, route) = method_and_route(record.endpoint);
+        let name = [method.unwrap_or("HTTP"), route].join(" ");
+        let parent = self.trace.parent_id;
+        let remote = if parent.is_some() { HAS_REMOTE_PARENT } else { 0 };
+        let span = Span {
+            id: self.trace.span_id,
+            parent,
+            flags: SAMPLED | remote,
+            name: name.trim_end(),
+            kind: SpanKind::Server,
+            from: self.trace.arrived_at,
+            to: ended,
+        };
+        self.span(&span, |span| {
+            put_http_attributes(span, record, method, route);
+            if let Some(model) = model {
+                put_gen_ai_attributes(span, record, model);
+            }
+            put_own_attributes(span, record);
+            if failed(record) {
+                put_error_status(span, error_label(record));
+            }
+        });
+    }
+
+    /// Adds a span below that of the request.
+    fn child(&mut self, span: ChildSpan, name: &str, from: Duration, to: Duration) {
+        let (id, parent) = (self.trace.child(span), Some(self.trace.span_id));
+        let kind = SpanKind::Internal;
+        self.span(&Span { id, parent, flags: SAMPLED, name, kind, from, to }, |_| {});
+    }
+
+    /// Adds the span of an attempt that ended with `error`, if any, and that of its wait for a connection.
+    fn attempt(
+        &mut self,
+        attempt_number: AttemptNumber,
+        attempt: &AttemptTrace,
+        error: Option<&AttemptError<'_>>,
+        answered: Duration,
+    ) {
+        let AttemptTrace { served_by, credential, began_at, ended_at, queued_for, error: _ } =
+            attempt;
+        let id = self.trace.child(ChildSpan::Attempt(attempt_number));
+        let span = Span {
+            id,
+            parent: Some(self.trace.span_id),
+            flags: SAMPLED,
+            name: &format!("chat {}", served_by.upstream_model),
+            kind: SpanKind::Client,
+            from: *began_at,
+            to: ended_at.unwrap_or(answered),
+        };
+        self.span(&span, |span| {
+            let mut put = |key, value| span.attribute(ATTRIBUTES, key, value);
+            put("gen_ai.operation.name", Value::Text("chat"));
+            put("gen_ai.provider.name", Value::Text(served_by.upstream.as_str()));
+            put("gen_ai.request.model", Value::Text(&served_by.upstream_model));
+            if let Some(number) = *credential {
+                put("tollgate.credential", Value::count(number));
+            }
+            if let Some(&AttemptError { label, is_failure }) = error {
+                put("error.type", Value::Text(label));
+                if is_failure {
+                    put_error_status(span, label);
+                }
+            }
+        });
+        if let Some(waited) = *queued_for {
+            let span = Span {
+                id: self.trace.child(ChildSpan::Queue(attempt_number)),
+                parent: Some(id),
+                flags: SAMPLED,
+                name: "queue",
+                kind: SpanKind::Internal,
+                from: *began_at,
+                to: *began_at + waited,
+            };
+            self.span(&span, |_| {});
+        }
+    }
+
+    /// Adds a span, with what `rest` appends to it.
+    fn span(&mut self, span: &Span<'_>, rest: impl FnOnce(&mut MessageWriter<'_>)) {
+        let mut encoded = Vec::with_capacity(match span.kind {
+            SpanKind::Server => TYPICAL_SERVER_SPAN_BYTES,
+            _ => TYPICAL_SPAN_BYTES,
+        });
+        let mut writer = MessageWriter::new(&mut encoded);
+        writer.bytes(1, &self.trace.trace_id.0);
+        writer.bytes(2, &span.id.0);
+        if let Some(parent) = span.parent {
+            writer.bytes(4, &parent.0);
+        }
+        writer.text(5, span.name);
+        writer.number(6, u64::from(i32::from(span.kind).cast_unsigned()));
+        writer.fixed64(7, self.unix_nanos(span.from));
+        writer.fixed64(8, self.unix_nanos(span.to.max(span.from)));
+        writer.fixed32(16, span.flags);
+        rest(&mut writer);
+        self.spans.push(encoded);
+    }
+
+    /// Converts a monotonic time to that of the wall clock, by the arrival.
+    fn unix_nanos(&self, monotonic: Duration) -> u64 {
+        let at = self.started_at + monotonic.saturating_sub(self.trace.arrived_at);
+        u64::try_from(at.as_nanosecond()).unwrap_or_default()
+    }
+}
+
+/// Returns the method and the route of an endpoint.
+fn method_and_route(endpoint: Endpoint) -> (Option<&'static str>, &'static str) {
+    match endpoint {
         Endpoint::ChatCompletions => (Some("POST"), "/v1/chat/completions"),
         Endpoint::Responses => (Some("POST"), "/v1/responses"),
         // It has several methods, and the record does not say which.
@@ -148,53 +228,70 @@ fn server_attributes(record: &RequestRecord) -> (String, Vec<KeyValue>) {
         Endpoint::Models => (Some("GET"), "/v1/models"),
         Endpoint::Model => (Some("GET"), "/v1/models/{id}"),
         Endpoint::Other => (None, ""),
-    };
-    let parts = [method.unwrap_or("HTTP"), route];
-    let mut attributes = Vec::with_capacity(24);
-    attributes.extend(method.map(|method| text("http.request.method", method)));
+    }
+}
+
+/// Appends the attributes of the conventions for HTTP.
+fn put_http_attributes(
+    span: &mut MessageWriter<'_>,
+    record: &RequestRecord,
+    method: Option<&str>,
+    route: &str,
+) {
+    let mut put = |key, value| span.attribute(ATTRIBUTES, key, value);
+    if let Some(method) = method {
+        put("http.request.method", Value::Text(method));
+    }
     if !route.is_empty() {
-        attributes.push(text("http.route", route));
+        put("http.route", Value::Text(route));
     }
-    attributes.extend(record.http_status.map(|it| number("http.response.status_code", it)));
+    if let Some(status) = record.http_status {
+        put("http.response.status_code", Value::count(status));
+    }
     if is_error(record) {
-        attributes.push(text("error.type", error_label(record)));
+        put("error.type", Value::Text(error_label(record)));
     }
-    (parts.join(" ").trim_end().to_owned(), attributes)
 }
 
-/// Returns the attributes of the conventions for generative AI. The gateway is the provider, as in the metrics.
-fn gen_ai_attributes(record: &RequestRecord, model: Option<String>) -> Vec<KeyValue> {
-    let Some(model) = model else { return Vec::new() };
-    let mut attributes = vec![
-        text("gen_ai.operation.name", "chat"),
-        text("gen_ai.provider.name", "tollgate"),
-        text("gen_ai.request.model", model),
-    ];
-    if let Some(usage) = &record.usage {
-        attributes.push(number("gen_ai.usage.input_tokens", usage.input.0));
-        attributes.push(number("gen_ai.usage.output_tokens", usage.output.0));
-        attributes.extend(usage.cached.map(|it| number("tollgate.cached_tokens", it.0)));
-        attributes.extend(usage.reasoning.map(|it| number("tollgate.reasoning_tokens", it.0)));
+/// Appends the attributes of the conventions for generative AI. The gateway is the provider, as in the metrics.
+fn put_gen_ai_attributes(span: &mut MessageWriter<'_>, record: &RequestRecord, model: &str) {
+    let mut put = |key, value| span.attribute(ATTRIBUTES, key, value);
+    put("gen_ai.operation.name", Value::Text("chat"));
+    put("gen_ai.provider.name", Value::Text("tollgate"));
+    put("gen_ai.request.model", Value::Text(model));
+    let Some(usage) = &record.usage else { return };
+    put("gen_ai.usage.input_tokens", Value::count(usage.input.0));
+    put("gen_ai.usage.output_tokens", Value::count(usage.output.0));
+    if let Some(cached) = usage.cached {
+        put("tollgate.cached_tokens", Value::count(cached.0));
     }
-    attributes
+    if let Some(reasoning) = usage.reasoning {
+        put("tollgate.reasoning_tokens", Value::count(reasoning.0));
+    }
 }
 
-/// Returns the other fields of the record.
-fn own_attributes(record: &RequestRecord) -> Vec<KeyValue> {
-    let mut attributes = vec![
-        text("tollgate.request_id", record.id.to_string()),
-        text("tollgate.account", record.account.to_string()),
-        text("tollgate.key", record.key.as_str()),
-        text("tollgate.endpoint", record.endpoint.as_str()),
-        text("tollgate.status", record.status.as_str()),
-        flag("tollgate.stream", record.stream),
-        number("tollgate.requests", record.count.get()),
-    ];
-    let served_by = record.deployment.as_ref();
-    attributes.extend(served_by.map(|it| text("tollgate.upstream", it.upstream.as_str())));
-    attributes.extend(record.cost.map(|cost| float("tollgate.cost_usd", dollars(cost))));
-    attributes.extend(record.ttft.map(|ttft| float("tollgate.ttft_seconds", ttft.as_secs_f64())));
-    attributes
+/// Appends the other fields of the record.
+fn put_own_attributes(span: &mut MessageWriter<'_>, record: &RequestRecord) {
+    let mut put = |key: &str, value: Value<'_>| span.attribute(ATTRIBUTES, key, value);
+    for (key, id) in [("tollgate.request_id", record.id.0), ("tollgate.account", record.account.0)]
+    {
+        let mut buffer = [0; Hyphenated::LENGTH];
+        put(key, Value::Text(id.as_hyphenated().encode_lower(&mut buffer)));
+    }
+    put("tollgate.key", Value::Text(record.key.as_str()));
+    put("tollgate.endpoint", Value::Text(record.endpoint.as_str()));
+    put("tollgate.status", Value::Text(record.status.as_str()));
+    put("tollgate.stream", Value::Flag(record.stream));
+    put("tollgate.requests", Value::count(record.count.get()));
+    if let Some(served_by) = &record.deployment {
+        put("tollgate.upstream", Value::Text(served_by.upstream.as_str()));
+    }
+    if let Some(cost) = record.cost {
+        put("tollgate.cost_usd", Value::Float(dollars(cost)));
+    }
+    if let Some(ttft) = record.ttft {
+        put("tollgate.ttft_seconds", Value::Float(ttft.as_secs_f64()));
+    }
 }
 
 /// Returns whether the gateway or an upstream failed; a refusal is the client's error, and no failure of the server.
@@ -215,8 +312,11 @@ fn error_label(record: &RequestRecord) -> &str {
     record.error_word().unwrap_or_else(|| record.status.as_str())
 }
 
-fn error_status(message: &str) -> otlp_proto::trace::v1::Status {
-    otlp_proto::trace::v1::Status { code: StatusCode::Error.into(), message: message.to_owned() }
+fn put_error_status(span: &mut MessageWriter<'_>, message: &str) {
+    span.message(15, |status| {
+        status.text(2, message);
+        status.number(3, u64::from(i32::from(StatusCode::Error).cast_unsigned()));
+    });
 }
 
 #[expect(
@@ -225,28 +325,4 @@ fn error_status(message: &str) -> otlp_proto::trace::v1::Status {
 )]
 fn dollars(amount: Nanos) -> f64 {
     amount.0 as f64 / 1e9
-}
-
-/// Converts monotonic times of a request to those of the wall clock, by its arrival.
-struct Times {
-    started_at: Timestamp,
-    arrived_at: Duration,
-}
-
-impl Times {
-    fn unix_nanos(&self, monotonic: Duration) -> u64 {
-        let at = self.started_at + monotonic.saturating_sub(self.arrived_at);
-        u64::try_from(at.as_nanosecond()).unwrap_or_default()
-    }
-
-    /// Returns a span of the trace without an id and a name.
-    fn span(&self, trace: &RequestTrace, from: Duration, to: Duration) -> Span {
-        Span {
-            trace_id: trace.trace_id.0.to_vec(),
-            flags: SAMPLED,
-            start_time_unix_nano: self.unix_nanos(from),
-            end_time_unix_nano: self.unix_nanos(to.max(from)),
-            ..Span::default()
-        }
-    }
 }

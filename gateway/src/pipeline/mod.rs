@@ -156,4 +156,12 @@ impl Fault {
             Self::Upstream(_) => RequestStatus::Failed,
         }
     }
+
+    /// Returns the status of a request whose stream breaks for this reason. It has begun, so that it is not refused.
+    pub fn status_of_stream(&self) -> RequestStatus {
+        match self.status() {
+            RequestStatus::Rejected => RequestStatus::Failed,
+            status => status,
+        }
+    }
 }

@@ -27,6 +27,7 @@ use domain::model::{Deployment, Model};
 use domain::money::Nanos;
 use domain::record::{RequestRecord, RequestStatus, ServedBy};
 use domain::trace::AttemptTrace;
+use domain::traced_content::ContentSlot;
 use domain::usage::UsageBasis;
 
 /// The part of an unknown model's name that is recorded, in characters.
@@ -364,7 +365,7 @@ impl OpenRequest {
         record.error_code = outcome.error_code;
         record.trace = self.trace.trace.take();
         if let (Some(trace), Some(capture)) = (&mut record.trace, &self.capture) {
-            trace.content = capture.take_content().map(Arc::new);
+            trace.content = capture.take_content().map(|it| Arc::new(ContentSlot::new(it)));
         }
         tracing::debug!(
             request_id = %record.id,

@@ -429,17 +429,15 @@ impl Relay {
         }))
     }
 
-    /// Ready once the usage is known that a request is charged for which the gateway ends early, if its last event
-    /// reports it.
+    /// Ready once the usage is known that a request is charged for whose stream broke, if its last event reports it.
     fn poll_charged_usage(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(Fault::Refused(Refusal::RequestCancelled | Refusal::ShuttingDown)) = self.failure
-        else {
-            return Poll::Ready(());
-        };
+        let Some(fault) = &self.failure else { return Poll::Ready(()) };
         if !matches!(self.adapter, StreamAdapter::Responses(_)) {
             return Poll::Ready(());
         }
-        if let Source::Waiting(pending) = &mut self.source
+        let status = fault.status_of_stream();
+        if let Fault::Refused(Refusal::RequestCancelled | Refusal::ShuttingDown) = fault
+            && let Source::Waiting(pending) = &mut self.source
             // `forward` ends for the same reason, and returns the request.
             && let Poll::Ready(forwarded) = pending.forwarding.as_mut().poll(context)
         {
@@ -448,7 +446,9 @@ impl Relay {
             self.failure = fault;
         }
         match &mut self.request {
-            Some(request) if request.stop_sending() => request.poll_usage(context).map(|_| ()),
+            Some(request) if request.stop_and_check_charge(status) => {
+                request.poll_usage(context).map(|_| ())
+            }
             _ => Poll::Ready(()),
         }
     }

@@ -1,12 +1,13 @@
-//! The access log: a line for each request that has ended, from its record.
+//! The access log: a line for each request that has ended, or for some of them.
 
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use domain::id::ModelId;
+use super::RequestLines;
 use domain::record::{RequestRecord, RequestStatus};
 
 /// Which requests are logged.
@@ -30,6 +31,8 @@ pub struct UnknownAccessLogError(String);
 /// Logs requests.
 pub struct AccessLog {
     setting: AccessLogSetting,
+    /// `None` if the process has no log.
+    lines: Option<RequestLines>,
     /// The number of records so far.
     seen: u32,
 }
@@ -76,17 +79,23 @@ impl From<AccessLogSetting> for String {
 // === impl AccessLog ===
 
 impl AccessLog {
-    /// Creates a log; `None` if it is off.
-    pub fn new(setting: AccessLogSetting) -> Option<Self> {
-        (setting != AccessLogSetting::Off).then_some(Self { setting, seen: 0 })
+    /// Creates a log that writes to `lines`; `None` if it is off.
+    pub fn new(setting: AccessLogSetting, lines: Option<RequestLines>) -> Option<Self> {
+        (setting != AccessLogSetting::Off).then_some(Self { setting, lines, seen: 0 })
     }
 
-    /// Logs the requests of these records, as far as they are chosen.
-    pub fn write(&mut self, records: &[RequestRecord]) {
-        for record in records {
-            if self.chooses(record.status) {
-                write(record);
-            }
+    /// Returns those of these records that are logged; none if the filter of the log excludes them.
+    pub fn choose<'a>(&mut self, records: &'a [RequestRecord]) -> Vec<&'a RequestRecord> {
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return Vec::new();
+        }
+        records.iter().filter(|record| self.chooses(record.status)).collect()
+    }
+
+    /// Writes a line for each of these requests, at the time `now`.
+    pub fn write(&mut self, chosen: &[&RequestRecord], now: Timestamp) {
+        if let Some(lines) = &mut self.lines {
+            lines.write(chosen, now);
         }
     }
 
@@ -103,37 +112,13 @@ impl AccessLog {
     }
 }
 
-/// Logs a request. Text of its client, such as the name of an unknown model, is a string value, which is escaped.
-fn write(record: &RequestRecord) {
-    let (usage, trace) = (record.usage.as_ref(), record.trace.as_deref());
-    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    tracing::info!(
-        event = "request",
-        request_id = %record.id,
-        account = %record.account,
-        key = record.key.as_str(),
-        endpoint = record.endpoint.as_str(),
-        model = record.model.as_ref().map(ModelId::as_str),
-        upstream = record.deployment.as_ref().map(|deployment| deployment.upstream.as_str()),
-        stream = record.stream,
-        status = record.status.as_str(),
-        http_status = record.http_status,
-        error_code = record.error_word(),
-        started_at = %record.started_at,
-        duration_ms = millis(record.duration),
-        ttft_ms = record.ttft.map(millis),
-        input_tokens = usage.map(|usage| usage.input.0),
-        output_tokens = usage.map(|usage| usage.output.0),
-        cost_usd = record.cost.map(tracing::field::display),
-        requests = record.count.get(),
-        trace_id = trace.map(|trace| tracing::field::display(trace.trace_id)),
-        span_id = trace.map(|trace| tracing::field::display(trace.span_id)),
-        "request"
-    );
-}
-
 #[cfg(test)]
 mod tests {
+    use tracing::level_filters::LevelFilter;
+    use tracing::subscriber::with_default;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::super::request_lines::tests::refused;
     use super::*;
 
     #[test]
@@ -148,12 +133,22 @@ mod tests {
     }
 
     #[test]
+    fn the_filter_of_the_log_excludes_lines() {
+        let mut log = AccessLog::new(AccessLogSetting::On, None).unwrap();
+        let records = [refused()];
+        for (filter, expected) in [(LevelFilter::INFO, 1), (LevelFilter::WARN, 0)] {
+            let subscriber = tracing_subscriber::registry().with(filter);
+            assert_eq!(with_default(subscriber, || log.choose(&records).len()), expected);
+        }
+    }
+
+    #[test]
     fn a_sample_has_one_in_n_requests_and_all_that_failed() {
-        let mut log = AccessLog::new("sampled:3".parse().unwrap()).unwrap();
+        let mut log = AccessLog::new("sampled:3".parse().unwrap(), None).unwrap();
         let mut chosen = |status| (0..9).filter(|_| log.chooses(status)).count();
         assert_eq!(chosen(RequestStatus::Completed), 3);
         assert_eq!(chosen(RequestStatus::Rejected), 3);
         assert_eq!(chosen(RequestStatus::Failed), 9);
-        assert!(AccessLog::new(AccessLogSetting::Off).is_none());
+        assert!(AccessLog::new(AccessLogSetting::Off, None).is_none());
     }
 }

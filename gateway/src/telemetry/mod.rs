@@ -3,6 +3,8 @@
 mod access;
 mod events;
 mod journal;
+mod request_fields;
+mod request_lines;
 mod writer;
 
 use std::io::IsTerminal;
@@ -12,9 +14,21 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use self::request_lines::Style;
 pub use access::{AccessLog, AccessLogSetting, UnknownAccessLogError};
 pub use events::{LogEvent, LogEvents, LogLevel, LogValue};
+pub use request_fields::{FieldValue, RequestFields};
+pub use request_lines::RequestLines;
 pub use writer::LogGuard;
+
+/// The log, for what needs more of it than `tracing`. By default, there is none.
+#[derive(Clone, Default)]
+pub struct Log {
+    /// The events that have a name, for the export.
+    pub events: LogEvents,
+    /// The lines of the access log.
+    pub request_lines: Option<RequestLines>,
+}
 
 /// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +61,7 @@ impl FromStr for LogFormat {
 
 /// Starts logging with `filter`, in the syntax of `RUST_LOG`; `info` by default. The default format is
 /// [`LogFormat::Human`] on a terminal, [`LogFormat::Journald`] if `journal_stream`, the value of `JOURNAL_STREAM`, says
-/// that standard error is journald's, else [`LogFormat::Json`]. `events` gets the events that have a name. The guard writes the rest of the log when it is
-/// dropped.
+/// that standard error is journald's, else [`LogFormat::Json`]. The guard writes the rest of the log when it is dropped.
 ///
 /// # Errors
 /// `filter` is malformed, a global subscriber is already set, or there is no thread.
@@ -56,8 +69,7 @@ pub fn init(
     filter: Option<&str>,
     format: Option<LogFormat>,
     journal_stream: Option<&str>,
-    events: LogEvents,
-) -> anyhow::Result<LogGuard> {
+) -> anyhow::Result<(Log, LogGuard)> {
     let filter = EnvFilter::try_new(filter.unwrap_or("info"))?;
     let is_terminal = std::io::stderr().is_terminal();
     let default = match () {
@@ -75,21 +87,24 @@ pub fn init(
         },
     };
     let (lines, guard) = writer::start(std::io::stderr(), report)?;
+    let style = Style { format, is_coloured: is_terminal && format == LogFormat::Human };
+    let request_lines = Some(RequestLines::new(lines.clone(), style));
+    let log = Log { events: LogEvents::default(), request_lines };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(lines.with_levels(format == LogFormat::Journald))
-        .with_ansi(is_terminal && format == LogFormat::Human)
+        .with_ansi(style.is_coloured)
         .with_target(false);
     let started = match format {
-        LogFormat::Human => builder.finish().with(events).try_init(),
+        LogFormat::Human => builder.finish().with(log.events.clone()).try_init(),
         LogFormat::Json | LogFormat::Journald => {
             let builder = builder.json().flatten_event(true);
             let builder = builder.with_current_span(false).with_span_list(false);
-            builder.finish().with(events).try_init()
+            builder.finish().with(log.events.clone()).try_init()
         }
     };
     started.map_err(|error| anyhow::anyhow!("starting the log: {error}"))?;
-    Ok(guard)
+    Ok((log, guard))
 }
 
 fn dropped_lines(dropped: u64) -> serde_json::Value {

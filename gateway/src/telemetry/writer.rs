@@ -1,11 +1,11 @@
 //! Writes log lines to standard error on a thread, so that no request waits for a terminal, a pipe or a disk.
 //!
-//! The queue is bounded. While it is full, lines are dropped, and their number is written once there is room.
+//! The lines that wait are in one buffer, which the thread takes as a whole. The buffer is bounded: while it is full, lines
+//! are dropped, and their number is written once there is room.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,8 +14,13 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::journal;
 
-/// The number of lines that may wait; most have a few hundred bytes.
-const MAX_WAITING_LINES: usize = 8_192;
+/// The length of the lines that may wait, in bytes: about ten thousand.
+const MAX_WAITING_BYTES: usize = 4 * 1024 * 1024;
+/// The memory of a buffer that is kept while nothing waits, in bytes: more than a batch of the access log takes.
+pub(super) const KEPT_BYTES: usize = 512 * 1024;
+/// The most that is written at once, in bytes, unless a line is longer. A pipe takes as much as a whole (`PIPE_BUF`), so
+/// that no line of another process, such as the one that is replaced, comes in between.
+const WRITE_BYTES: usize = 4_096;
 /// How long the end of the process waits for the rest of the log: what it is written to may be blocked.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -29,11 +34,19 @@ pub(super) struct LineWriter {
     has_levels: bool,
 }
 
+#[derive(Default)]
 struct Queue {
-    /// `None` once the log has ended.
-    lines: Mutex<Option<SyncSender<Vec<u8>>>>,
-    /// The lines that were dropped since the last one that was written.
-    dropped: Arc<AtomicU64>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whole lines.
+    lines: Vec<u8>,
+    /// The number of lines that were dropped since the last report.
+    dropped: u64,
+    has_ended: bool,
 }
 
 /// Waits for the rest of the log on drop, for at most two seconds.
@@ -57,34 +70,60 @@ pub(super) fn start(
     mut out: impl Write + Send + 'static,
     report: fn(u64) -> Vec<u8>,
 ) -> io::Result<(LineQueue, LogGuard)> {
-    let (sender, lines) = sync_channel(MAX_WAITING_LINES);
-    let dropped = Arc::<AtomicU64>::default();
-    let queue = Queue { lines: Mutex::new(Some(sender)), dropped: dropped.clone() };
-    let queue = LineQueue(Arc::new(queue));
+    let queue = LineQueue(Arc::default());
     let (running, ended) = sync_channel(0);
+    let written = queue.0.clone();
     let write = move || {
-        write_all(&mut out, &lines, &dropped, report);
+        write_all(&mut out, &written, report);
         drop(running);
     };
     thread::Builder::new().name("log".to_owned()).spawn(write)?;
     Ok((queue.clone(), LogGuard { queue, ended }))
 }
 
-fn write_all(
-    out: &mut impl Write,
-    lines: &Receiver<Vec<u8>>,
-    dropped: &AtomicU64,
-    report: fn(u64) -> Vec<u8>,
-) {
-    for line in lines {
+fn write_all(out: &mut impl Write, queue: &Queue, report: fn(u64) -> Vec<u8>) {
+    let mut lines = Vec::new();
+    while let Some(dropped) = queue.take(&mut lines) {
         // There is nowhere to report that the log cannot be written.
-        _ = out.write_all(&line);
-        let dropped = dropped.swap(0, Ordering::Relaxed);
+        pieces(&lines).for_each(|piece| _ = out.write_all(piece));
         if dropped > 0 {
             _ = out.write_all(&report(dropped));
         }
+        lines.clear();
+        lines.shrink_to(KEPT_BYTES);
     }
     _ = out.flush();
+}
+
+/// Returns what is written at once: as many lines as fit into [`WRITE_BYTES`], or one longer line.
+fn pieces(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let fitting = &lines[..lines.len().min(WRITE_BYTES)];
+        let end = memchr::memrchr(b'\n', fitting).or_else(|| memchr::memchr(b'\n', lines));
+        let (piece, rest) = lines.split_at(end.map_or(lines.len(), |end| end + 1));
+        lines = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+// === impl Queue ===
+
+impl Queue {
+    /// Waits for lines, moves them to `lines`, which is empty, and returns the number of those that were dropped behind
+    /// them; `None` at the end.
+    fn take(&self, lines: &mut Vec<u8>) -> Option<u64> {
+        let is_idle =
+            |state: &mut State| state.lines.is_empty() && state.dropped == 0 && !state.has_ended;
+        let waited = self.changed.wait_while(self.lock(), is_idle);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut state.lines, lines);
+        let dropped = std::mem::take(&mut state.dropped);
+        (!lines.is_empty() || dropped > 0).then_some(dropped)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 // === impl LineQueue ===
@@ -95,12 +134,22 @@ impl LineQueue {
         LineWriter { queue: self, has_levels }
     }
 
-    fn push(&self, line: Vec<u8>) {
-        let lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_queued = lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
-        if !is_queued {
-            self.0.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Queues lines, each of which has its end. Those for which there is no room are dropped.
+    pub(super) fn push(&self, lines: &[u8]) {
+        let mut state = self.0.lock();
+        let room = MAX_WAITING_BYTES.saturating_sub(state.lines.len());
+        let fitting = if state.has_ended {
+            0
+        } else if lines.len() <= room {
+            lines.len()
+        } else {
+            memchr::memrchr(b'\n', &lines[..room]).map_or(0, |end| end + 1)
+        };
+        let (fitting, rest) = lines.split_at(fitting);
+        state.lines.extend_from_slice(fitting);
+        state.dropped += memchr::memchr_iter(b'\n', rest).count() as u64;
+        drop(state);
+        self.0.changed.notify_one();
     }
 }
 
@@ -127,7 +176,8 @@ impl<'a> MakeWriter<'a> for LineWriter {
 impl Drop for LogGuard {
     fn drop(&mut self) {
         // The thread ends after the lines that are queued.
-        drop(self.queue.0.lines.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.queue.0.lock().has_ended = true;
+        self.queue.0.changed.notify_one();
         _ = self.ended.recv_timeout(END_TIMEOUT);
     }
 }
@@ -148,7 +198,7 @@ impl Write for Line<'_> {
 impl Drop for Line<'_> {
     fn drop(&mut self) {
         if !self.bytes.is_empty() {
-            self.queue.push(one_line(std::mem::take(&mut self.bytes)));
+            self.queue.push(&one_line(std::mem::take(&mut self.bytes)));
         }
     }
 }
@@ -173,18 +223,20 @@ fn one_line(bytes: Vec<u8>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Sender, channel};
 
     use super::*;
 
-    /// Passes on what is written, and waits for a permit before each write.
+    /// Passes on what is written. Before each write, it reports that, and waits for a permit.
     struct Gate {
+        asked: Sender<()>,
         permits: Receiver<()>,
-        written: std::sync::mpsc::Sender<String>,
+        written: Sender<String>,
     }
 
     impl Write for Gate {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            _ = self.asked.send(());
             // Without a sender, nothing waits.
             _ = self.permits.recv();
             _ = self.written.send(String::from_utf8(bytes.to_vec()).unwrap());
@@ -198,26 +250,34 @@ mod tests {
 
     #[test]
     fn a_blocked_log_drops_lines_counts_them_and_ends_with_all_that_were_queued() {
-        let ((permit, permits), (written, lines)) = (channel(), channel());
+        let ((asked, asking), (permit, permits), (written, pieces)) =
+            (channel(), channel(), channel());
         let report = |dropped| format!("dropped {dropped}\n").into_bytes();
-        let (queue, guard) = start(Gate { permits, written }, report).unwrap();
-        let writer = queue.with_levels(false);
-        let log = |text: &str| writer.make_writer().write_all(text.as_bytes()).unwrap();
-        log("first\n");
-        // The thread may have taken one line out of the queue.
-        for _ in 0..MAX_WAITING_LINES + 10 {
-            log("line\n");
-        }
+        let (queue, guard) = start(Gate { asked, permits, written }, report).unwrap();
+        let line = format!("{}\n", "x".repeat(1_000));
+        let log = |lines: usize| queue.push(line.repeat(lines).as_bytes());
+        log(1);
+        asking.recv().unwrap();
+        // The thread has the first line, and is blocked.
+        let room = MAX_WAITING_BYTES / line.len();
+        log(room - 1);
+        log(11);
         drop(permit);
         drop(guard);
-        let lines: Vec<_> = lines.into_iter().collect();
-        assert_eq!(lines[0], "first\n");
-        let dropped: usize = lines[1].trim().strip_prefix("dropped ").unwrap().parse().unwrap();
-        assert!((10..=11).contains(&dropped), "{dropped}");
-        assert_eq!(
-            lines.iter().filter(|line| *line == "line\n").count() + dropped,
-            MAX_WAITING_LINES + 10
-        );
+        let pieces: Vec<_> = pieces.into_iter().collect();
+        let all = pieces.concat();
+        assert!(pieces.iter().all(|piece| piece.len() <= WRITE_BYTES));
+        assert_eq!(all.strip_suffix("dropped 10\n").unwrap(), line.repeat(1 + room));
+    }
+
+    #[test]
+    fn lines_are_written_together_as_far_as_a_pipe_takes_them_as_a_whole() {
+        let long = format!("{}\n", "x".repeat(5_000));
+        let lines = format!("{}{long}last\nunended", "12345\n".repeat(1_000));
+        let written: Vec<_> = pieces(lines.as_bytes()).collect();
+        assert_eq!(written.concat(), lines.as_bytes());
+        let lengths: Vec<_> = written.iter().map(|piece| piece.len()).collect();
+        assert_eq!(lengths, [4_092, 1_908, 5_001, 5, 7]);
     }
 
     #[test]

@@ -93,6 +93,7 @@ async fn an_upstream_that_dies_at_any_byte_never_ends_in_completed() {
 #[tokio::test]
 async fn an_upstream_error_after_the_first_event_gives_an_error_event_and_response_failed() {
     let (product, alice, key) = with_simulator().await;
+    let mut usages = Vec::new();
     // With pauses, the events before a cut have been sent, also where a cut discards what is buffered (HTTP/2).
     for fault in ["cut=3", "garbage=3", "error=3"] {
         let request = streamed("sim-chat", format!("[sim words=30 pace_ms=5 {fault}] go"));
@@ -107,10 +108,15 @@ async fn an_upstream_error_after_the_first_event_gives_an_error_event_and_respon
         assert_eq!(response["error"]["code"], json!("server_error"));
         let open = &response["output"][0];
         assert_eq!((&open["type"], &open["status"]), (&json!("message"), &json!("incomplete")));
+        let usage = &response["usage"];
+        usages.push(["input_tokens", "output_tokens"].map(|name| usage[name].as_u64()));
     }
     for record in alice.records(3).await {
         assert_eq!((record.status(), record.http_status), (RequestStatus::Failed, Some(200)));
-        assert!(record.tokens.unwrap().output > Some(0), "the streamed output is charged");
+        let tokens = record.tokens.unwrap();
+        assert!(tokens.output > Some(0), "the streamed output is charged");
+        let reported = usages.iter().position(|usage| *usage == [tokens.input, tokens.output]);
+        usages.remove(reported.expect("the client learns what it is charged"));
     }
 }
 

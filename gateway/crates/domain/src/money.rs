@@ -6,6 +6,7 @@ use std::ops::{Add, Neg};
 use std::str::FromStr;
 
 const PER_DOLLAR: u64 = 1_000_000_000;
+const MAX_AMOUNT_BYTES: usize = "-9223372036.854775808".len();
 
 /// An amount of money in nanodollars (10⁻⁹ US dollar). Parsed from and displayed as an exact
 /// decimal number of dollars: `0.00012`, `-3`.
@@ -54,14 +55,36 @@ impl Sum for Nanos {
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, part) =
-            (self.0.unsigned_abs() / PER_DOLLAR, self.0.unsigned_abs() % PER_DOLLAR);
-        let sign = if self.0 < 0 { "-" } else { "" };
-        if part == 0 {
-            return write!(f, "{sign}{whole}");
+        // Written from its end, without the formatter: each request shows its cost.
+        let mut text = [0; MAX_AMOUNT_BYTES];
+        let mut at = text.len();
+        let mut put = |byte| {
+            at -= 1;
+            text[at] = byte;
+        };
+        let digit = |number: u64| b'0' + (number % 10).to_le_bytes()[0];
+        let amount = self.0.unsigned_abs();
+        let (mut whole, mut part) = (amount / PER_DOLLAR, amount % PER_DOLLAR);
+        if part > 0 {
+            let mut places = 9;
+            while part.is_multiple_of(10) {
+                (part, places) = (part / 10, places - 1);
+            }
+            for _ in 0..places {
+                put(digit(part));
+                part /= 10;
+            }
+            put(b'.');
         }
-        let digits = format!("{part:09}");
-        write!(f, "{sign}{whole}.{}", digits.trim_end_matches('0'))
+        put(digit(whole));
+        while whole >= 10 {
+            whole /= 10;
+            put(digit(whole));
+        }
+        if self.0 < 0 {
+            put(b'-');
+        }
+        f.write_str(std::str::from_utf8(&text[at..]).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -8,9 +8,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
+
 use super::id::RequestId;
 use super::record::ServedBy;
-use super::traced_content::TracedContent;
+use super::traced_content::ContentSlot;
 
 /// The id of a trace; never all zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,9 +46,8 @@ pub struct RequestTrace {
     pub arrived_at: Duration,
     /// When the ledger had its record; `None` until then.
     pub settled_at: Option<Duration>,
-    /// The text of the request and its answer; `None` unless the key has opted in. Shared, because copies of a record must
-    /// not multiply it.
-    pub content: Option<Arc<TracedContent>>,
+    /// The text of the request and its answer; `None` unless the key has opted in.
+    pub content: Option<Arc<ContentSlot>>,
     /// The attempts before the last one, in the order in which they began.
     earlier: Vec<AttemptTrace>,
     /// Not in a vector, which most requests would need for one element.
@@ -105,7 +106,7 @@ impl TraceId {
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        show_hex(&self.0, &mut [0; 32], f)
     }
 }
 
@@ -127,7 +128,7 @@ impl SpanId {
 
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        show_hex(&self.0, &mut [0; 16], f)
     }
 }
 
@@ -162,8 +163,8 @@ impl TraceParent {
     /// Returns the header in version 00.
     pub fn to_header(self) -> [u8; Self::LENGTH] {
         let mut header = *b"00-00000000000000000000000000000000-0000000000000000-00";
-        put_hex(&self.trace_id.0, &mut header[3..35]);
-        put_hex(&self.parent_id.0, &mut header[36..52]);
+        HEXLOWER.encode_mut(&self.trace_id.0, &mut header[3..35]);
+        HEXLOWER.encode_mut(&self.parent_id.0, &mut header[36..52]);
         header[54] = if self.is_sampled { b'1' } else { b'0' };
         header
     }
@@ -188,11 +189,10 @@ fn hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-fn put_hex(bytes: &[u8], out: &mut [u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
-        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
+/// Shows bytes in lower-case hexadecimal digits, which are first written to `buffer`.
+fn show_hex(bytes: &[u8], buffer: &mut [u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    HEXLOWER.encode_mut(bytes, buffer);
+    f.write_str(std::str::from_utf8(buffer).map_err(|_| fmt::Error)?)
 }
 
 // === impl RequestTrace ===

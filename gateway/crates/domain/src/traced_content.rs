@@ -1,26 +1,48 @@
 //! The text of prompts and answers for spans, and the bound on how much of it waits for its export.
 //!
 //! A record with text waits for the recorder, and its spans wait for the collector. The text counts until neither has it
-//! any longer.
+//! any longer. Secrets are removed from it when it is exported: that takes too long for a worker.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use secrecy::SecretString;
 
 use super::key::KeyDigest;
+use super::wire::finish::FinishReason;
 
-/// The text of a request and of its answer, bounded and without secrets: messages as JSON, by the semantic conventions
-/// for generative AI.
+/// The text of a request and of its answer, bounded, and with the secrets that it may contain.
 pub struct TracedContent {
     /// The key that has opted in. It is asked again when the text is exported.
     pub key: KeyDigest,
-    /// The messages of the request, if it has any.
-    pub input_messages: Option<String>,
-    /// The answer, one message for each choice, if there is any.
-    pub output_messages: Option<String>,
-    /// The part of the budget that the text takes. A copy of the text must keep the permit, too.
-    pub permit: Arc<ContentPermit>,
+    /// The messages of the request.
+    pub input: Vec<TracedText>,
+    /// The choices of the answer.
+    pub output: Vec<TracedText>,
+    /// What must not be exported, besides what looks like a secret.
+    pub secrets: Vec<SecretString>,
+    /// The part of the budget that the text takes.
+    pub permit: ContentPermit,
 }
+
+/// A message, or one choice of an answer.
+pub struct TracedText {
+    /// Who says it.
+    pub role: String,
+    /// What is said.
+    pub content: String,
+    /// Whether more was said.
+    pub is_cut: bool,
+    /// Why a choice ended.
+    pub finish: Option<FinishReason>,
+    /// Whether a choice has calls of tools, which are left out.
+    pub has_calls: bool,
+}
+
+/// The text of a request until it is taken for its export. The copies of a record share it, so that they do not multiply
+/// it.
+pub struct ContentSlot(Mutex<Option<TracedContent>>);
 
 /// The bytes of text that may wait.
 pub struct ContentBudget {
@@ -33,24 +55,35 @@ pub struct ContentPermit {
     bytes: usize,
 }
 
-// === impl TracedContent ===
+// === impl ContentSlot ===
 
-impl fmt::Debug for TracedContent {
+impl ContentSlot {
+    /// Returns a slot with this text.
+    pub const fn new(content: TracedContent) -> Self {
+        Self(Mutex::new(Some(content)))
+    }
+
+    /// Takes the text; `None` if it was taken.
+    pub fn take(&self) -> Option<TracedContent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl fmt::Debug for ContentSlot {
     /// Shows no text: a record may be written to the log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TracedContent").field("bytes", &self.permit.bytes).finish_non_exhaustive()
+        f.debug_struct("ContentSlot").finish_non_exhaustive()
     }
 }
 
-impl PartialEq for TracedContent {
+impl PartialEq for ContentSlot {
+    /// Whether both are the same slot.
     fn eq(&self, other: &Self) -> bool {
-        let Self { key, input_messages, output_messages, permit: _ } = self;
-        (key, input_messages, output_messages)
-            == (&other.key, &other.input_messages, &other.output_messages)
+        std::ptr::eq(self, other)
     }
 }
 
-impl Eq for TracedContent {}
+impl Eq for ContentSlot {}
 
 // === impl ContentBudget ===
 

@@ -65,7 +65,7 @@ impl Answer {
     /// Stops reading. The text so far is the beginning of a longer one.
     pub(super) fn abandon(&mut self) {
         self.form = Some(Form::Abandoned);
-        self.texts.choices.iter_mut().for_each(|(_, text)| text.is_cut = true);
+        self.texts.choices.iter_mut().for_each(|(_, text)| text.text.is_cut = true);
     }
 
     /// Reads what is left at the end of the answer.
@@ -84,6 +84,11 @@ impl Answer {
             Some(Form::Plain(body)) => body.len(),
             Some(Form::Abandoned) | None => 0,
         }
+    }
+
+    /// Returns the texts of the choices, as its end.
+    pub(super) fn into_choices(self) -> Vec<Text> {
+        self.texts.choices.into_iter().map(|(_, text)| text).collect()
     }
 
     /// Returns the texts of the choices.
@@ -120,9 +125,9 @@ impl ChoiceTexts {
                     let room = MAX_TEXT_BYTES - self.bytes;
                     self.bytes += text.push_escaped(&text_of(raw), room);
                 }
-                text.has_calls |= piece.calls().map_or(true, |calls| !calls.is_empty());
+                text.text.has_calls |= piece.calls().map_or(true, |calls| !calls.is_empty());
             }
-            text.finish = choice.finish().or(text.finish);
+            text.text.finish = choice.finish().or(text.text.finish);
         }
     }
 }
