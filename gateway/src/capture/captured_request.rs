@@ -27,13 +27,13 @@ pub(super) enum Kept {
     /// The messages, for a capture.
     Messages,
     /// The text, for the spans.
-    Content(ContentSlot),
+    Content(ContentCell),
     /// Both.
-    Both(ContentSlot),
+    Both(ContentCell),
 }
 
 /// The text of a request; `None` once it was taken.
-type ContentSlot = Mutex<Option<Box<Content>>>;
+type ContentCell = Mutex<Option<Box<Content>>>;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl CapturedRequest {
         content.finish(self.lock().secrets().to_vec())
     }
 
-    fn content(&self) -> Option<&ContentSlot> {
+    fn content(&self) -> Option<&ContentCell> {
         match &self.kept {
             Kept::Content(content) | Kept::Both(content) => Some(content),
             Kept::Messages => None,

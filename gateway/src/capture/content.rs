@@ -123,7 +123,7 @@ impl Content {
         texts().next()?;
         let permit = waiting.reserve(texts().map(Text::bytes).sum())?;
         let [input, output] =
-            [input, output].map(|texts| texts.into_iter().map(|it| it.text).collect());
+            [input, output].map(|texts| texts.into_iter().map(Text::into_traced).collect());
         Some(TracedContent { key, input, output, secrets, permit })
     }
 
@@ -184,6 +184,13 @@ fn newest_messages<'de: 'a, 'a, D: Deserializer<'de>>(
 // === impl Text ===
 
 impl Text {
+    /// Returns the text, which takes no more memory than its length, because that is what its permit counts.
+    fn into_traced(self) -> TracedText {
+        let mut text = self.text;
+        text.content.shrink_to_fit();
+        text
+    }
+
     fn new(role: &str) -> Self {
         let (role, content) = (role.to_owned(), String::new());
         let text = TracedText { role, content, is_cut: false, finish: None, has_calls: false };

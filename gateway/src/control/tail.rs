@@ -4,6 +4,7 @@
 //! how many records it missed. Rows are read from the store after they were committed. Therefore a
 //! sent record is durable, and a cursor remains valid across restarts.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,7 +85,7 @@ impl Control {
         caller: &Caller,
         query: RequestQuery,
         start: TailStart,
-        max_backlog: u64,
+        max_backlog: Option<NonZeroU64>,
         stop: CancellationToken,
     ) -> Result<impl Stream<Item = Result<TailBatch, ControlError>> + Send + use<>, ControlError>
     {
@@ -102,7 +103,7 @@ impl Control {
             cursor,
             committed: self.ledger.committed(),
             last_read: None,
-            max_backlog: if max_backlog == 0 { MAX_BACKLOG } else { max_backlog.min(MAX_BACKLOG) },
+            max_backlog: max_backlog.map_or(MAX_BACKLOG, |max| max.get().min(MAX_BACKLOG)),
         };
         Ok(stream::unfold(Some(tail), move |tail| {
             let stop = stop.clone();

@@ -185,6 +185,7 @@ impl Exporter {
         while let Some(waiting) = self.spans.next(stop).await {
             let (spans, contents): (Vec<_>, Vec<_>) =
                 waiting.into_iter().map(|it| (it.span, it.content)).unzip();
+            let items = self.in_flight(Signal::Traces, spans.len());
             let texts = SpanText::of_all(contents).await;
             let export = || {
                 let exported = |text: &&SpanText| {
@@ -192,20 +193,20 @@ impl Exporter {
                 };
                 let texts = texts.iter().map(|text| text.as_ref().filter(exported));
                 let texts = texts.map(|text| text.map_or(&[][..], |text| &text.attributes));
-                let items: Vec<_> =
+                let encoded: Vec<_> =
                     spans.iter().zip(texts).map(|(span, text)| [&**span, text]).collect();
-                self.envelope.export(&items)
+                self.envelope.export(&encoded)
             };
-            self.deliver(Signal::Traces, spans.len(), export, stop).await;
+            self.deliver(items, export, stop).await;
         }
     }
 
     async fn export_log_records(&self, stop: &CancellationToken) {
         while let Some(log_records) = self.log_records.next(stop).await {
-            let count = log_records.len();
-            let items: Vec<_> = log_records.iter().map(|record| [&**record, &[]]).collect();
-            let export = self.envelope.export(&items);
-            self.deliver(Signal::Logs, count, || export.clone(), stop).await;
+            let items = self.in_flight(Signal::Logs, log_records.len());
+            let encoded: Vec<_> = log_records.iter().map(|record| [&**record, &[]]).collect();
+            let export = self.envelope.export(&encoded);
+            self.deliver(items, || export.clone(), stop).await;
         }
     }
 
@@ -219,9 +220,9 @@ impl Exporter {
             let metrics = collect().await;
             let count = metrics.iter().map(data_points).sum();
             let metrics: Vec<_> = metrics.iter().map(prost::Message::encode_to_vec).collect();
-            let items: Vec<_> = metrics.iter().map(|metric| [&**metric, &[]]).collect();
-            let export = self.envelope.export(&items);
-            let items = ItemsInFlight { status: &self.status, signal: Signal::Metrics, count };
+            let items = self.in_flight(Signal::Metrics, count);
+            let encoded: Vec<_> = metrics.iter().map(|metric| [&**metric, &[]]).collect();
+            let export = self.envelope.export(&encoded);
             match self.collector.export(Signal::Metrics, export).await {
                 Ok(refused) => items.delivered(&refused),
                 Err(error) => self.status.record_failure(Signal::Metrics, &error),
@@ -229,16 +230,20 @@ impl Exporter {
         }
     }
 
-    /// Exports `count` items, and repeats that as long as it may help and the gateway does not stop. Before each attempt,
+    /// Counts items that have left their queue.
+    fn in_flight(&self, signal: Signal, count: usize) -> ItemsInFlight<'_> {
+        ItemsInFlight { status: &self.status, signal, count }
+    }
+
+    /// Exports `items`, and repeats that as long as it may help and the gateway does not stop. Before each attempt,
     /// `export` encodes them, without what may not be exported any more.
     async fn deliver(
         &self,
-        signal: Signal,
-        count: usize,
+        items: ItemsInFlight<'_>,
         export: impl Fn() -> Bytes,
         stop: &CancellationToken,
     ) {
-        let items = ItemsInFlight { status: &self.status, signal, count };
+        let signal = items.signal;
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.collector.export(signal, export()).await {

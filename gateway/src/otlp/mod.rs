@@ -1,9 +1,11 @@
 //! Exports spans, metrics and log records to an OpenTelemetry collector over OTLP.
 //!
 //! Everything is made off the way of requests: spans from the records of ended requests, in the recorder's task; log
-//! records from the events of the log; metrics by the code that answers a scrape. [`Exporter`] has a bounded queue for
-//! spans and one for log records, which are encoded before they wait: an export only adds what is around them. While the collector is slow or cannot be reached, what exceeds them is dropped and
-//! counted in [`ExportStatus`]. Nothing waits for the collector, except the end of the process for a few seconds.
+//! records from the events of the log and, if requests are logged, from their records; metrics by the code that answers a
+//! scrape; the text of spans on a blocking thread. [`Exporter`] has a bounded queue for spans and one for log records,
+//! which are encoded before they wait: an export only adds what is around them. While the collector is slow or cannot be
+//! reached, what exceeds them is dropped and counted in [`ExportStatus`]. Nothing waits for the collector, except the end
+//! of the process for a few seconds.
 //!
 //! Spans and log records have ids, names of the catalogue, numbers and labels, and no text of a request or an answer unless the
 //! key has opted in.

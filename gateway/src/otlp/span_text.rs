@@ -5,7 +5,6 @@ use tokio::task::spawn_blocking;
 
 use super::spans;
 use crate::capture;
-use crate::offload::resume_panic;
 use domain::key::KeyDigest;
 use domain::traced_content::{ContentPermit, TracedContent};
 
@@ -20,20 +19,16 @@ pub(super) struct SpanText {
 }
 
 impl SpanText {
-    /// Returns the text of each span that has one, if there is room for it.
+    /// Returns the text of each span that has one, if there is room for it. A span whose text cannot be read, because
+    /// that panics or because the runtime ends, has none.
     pub(super) async fn of_all(contents: Vec<Option<TracedContent>>) -> Vec<Option<Self>> {
         if contents.iter().all(Option::is_none) {
             return contents.iter().map(|_| None).collect();
         }
+        let count = contents.len();
         let of_all = move || contents.into_iter().map(|it| it.and_then(Self::of)).collect();
-        match spawn_blocking(of_all).await {
-            Ok(texts) => texts,
-            Err(error) => {
-                resume_panic(error);
-                // The runtime ends, and this task with it.
-                std::future::pending().await
-            }
-        }
+        let texts = spawn_blocking(of_all).await;
+        texts.unwrap_or_else(|_| std::iter::repeat_with(|| None).take(count).collect())
     }
 
     fn of(content: TracedContent) -> Option<Self> {

@@ -1,5 +1,7 @@
 //! Converts filters, request records and usage totals.
 
+use std::num::NonZeroU64;
+
 use proto::v1;
 
 use super::request::{self, unknown};
@@ -33,12 +35,13 @@ pub(in super::super) fn filter(
 
 pub(in super::super) fn tail(
     request: v1::TailRequestsRequest,
-) -> Result<(RequestQuery, TailStart, u64), ValidationError> {
+) -> Result<(RequestQuery, TailStart, Option<NonZeroU64>), ValidationError> {
     let start = match request.cursor.as_str() {
         "" => TailStart::History(usize::try_from(request.history).unwrap_or(usize::MAX)),
         cursor => TailStart::After(parse_cursor("cursor", cursor)?),
     };
-    Ok((self::filter(request.filter)?, start, request.max_backlog.into()))
+    let max_backlog = NonZeroU64::new(request.max_backlog.into());
+    Ok((self::filter(request.filter)?, start, max_backlog))
 }
 
 fn status(number: i32) -> Result<Option<RequestStatus>, ValidationError> {

@@ -1,5 +1,6 @@
 //! The tail: history, new records, resuming, and slow readers.
 
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ fn tail_with(
     max_backlog: u64,
     stop: &CancellationToken,
 ) -> Tail {
-    let query = RequestQuery::default();
+    let (query, max_backlog) = (RequestQuery::default(), NonZeroU64::new(max_backlog));
     Box::pin(bench.control.tail(caller, query, start, max_backlog, stop.clone()).unwrap())
 }
 

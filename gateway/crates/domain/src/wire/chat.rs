@@ -21,7 +21,7 @@ use self::fields::{Fields, Ignored, Member};
 use self::messages::Messages;
 use self::options::StreamOptions;
 use super::content::Media;
-use super::json::{RawJson, text};
+use super::json::{RawJson, as_utf8};
 use crate::refusal::{Refusal, RequestFault};
 
 /// The maximum number of answers per request (`n`), which is OpenAI's.
@@ -66,7 +66,7 @@ impl<'a> ChatRequest<'a> {
     /// The body is not a JSON object in UTF-8; a field is missing, duplicate or of a wrong type; or
     /// some server would interpret another field as one of those.
     pub fn peek(body: &'a [u8]) -> Result<Self, Refusal> {
-        let body = text(body)
+        let body = as_utf8(body)
             .ok_or_else(|| invalid_json("the request body is not valid UTF-8".to_owned()))?;
         if !body.trim_start().starts_with('{') {
             return Err(invalid_json("the request body must be a JSON object".to_owned()));

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use serde::Deserialize;
 
-use super::json::{JsonReader, Malformed, text};
+use super::json::{JsonReader, Malformed, as_utf8};
 use crate::model::Modality;
 
 /// One element of an array of message content.
@@ -114,7 +114,7 @@ pub fn for_each_part<'a, B>(
     mut visit: impl FnMut(ContentPart<'a>) -> ControlFlow<B>,
 ) -> Option<ControlFlow<B>> {
     let mut has_messages = false;
-    let mut json = JsonReader::new(text(body)?);
+    let mut json = JsonReader::new(as_utf8(body)?);
     let read = json.object(|json, name| {
         if name != "messages" {
             json.value()?;

@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::json::{JsonReader, Malformed, RawJson, text};
+use super::json::{JsonReader, Malformed, RawJson, as_utf8};
 
 /// A digest that all requests of one conversation share, on every gateway and after every restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,17 +15,18 @@ impl ConversationKey {
     }
 
     /// Returns the key of a chat request: that of its `prompt_cache_key`, or else of its messages up to the first one
-    /// of the user, which later requests of the conversation repeat. `None` if it has neither.
+    /// of the user, which later requests of the conversation repeat. `None` if it has neither. Of a field that is given twice, the last
+    /// value counts.
     pub fn of_chat(body: &[u8]) -> Option<Self> {
         let (mut named, mut beginning) = (None, None);
-        let mut json = JsonReader::new(text(body)?);
+        let mut json = JsonReader::new(as_utf8(body)?);
         let read: Result<(), Malformed> = json.object(|json, name| {
             let value = json.value()?;
             match &*name {
                 "prompt_cache_key" => {
                     named = value.string().filter(|key| !key.is_empty());
                 }
-                "messages" => beginning = Some(value),
+                "messages" => beginning = Some(value).filter(|value| !value.is_null()),
                 _ => {}
             }
             Ok(())

@@ -71,23 +71,23 @@ impl<'a, T: Field<'a>> Field<'a> for Vec<T> {
     }
 }
 
-/// Reads a field that may occur once.
+/// Reads a field that may have one value; it may also be `null` before.
 ///
 /// # Errors
-/// It has another type, or `field` was read before.
+/// The value has another type, or `field` has a value.
 pub(super) fn read_once<'a, T: Field<'a>>(
     field: &mut Option<T>,
     json: &mut JsonReader<'a>,
 ) -> Result<(), Malformed> {
     if field.is_some() {
-        return Err(json.malformed());
+        return Err(json.error("duplicate field"));
     }
     *field = T::read(json)?;
     Ok(())
 }
 
 /// Declares a view of an object. Each field is optional; undeclared fields are kept as [`Unknown`].
-/// A duplicate field is an error.
+/// A field with two values is an error.
 macro_rules! view_fields {
     (struct $view:ident<$a:lifetime> { $($(#[$doc:meta])* $name:ident: $kind:ty,)* }) => {
         #[derive(Debug, Default)]

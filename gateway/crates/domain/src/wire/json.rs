@@ -32,7 +32,7 @@ pub struct JsonReader<'a> {
 pub struct Malformed(String);
 
 /// Returns the text of a body; `None` if it is not valid UTF-8.
-pub fn text(body: &[u8]) -> Option<&str> {
+pub fn as_utf8(body: &[u8]) -> Option<&str> {
     simdutf8::basic::from_utf8(body).ok()
 }
 
@@ -174,8 +174,14 @@ impl<'a> JsonReader<'a> {
     pub fn malformed(&self) -> Malformed {
         Malformed(match serde_json::from_str::<IgnoredAny>(self.text) {
             Err(error) => error.to_string(),
-            Ok(_) => format!("unexpected value before byte {}", self.at),
+            Ok(_) => return self.error("unexpected value"),
         })
+    }
+
+    /// Reports `what` where the text was read last.
+    #[cold]
+    pub(super) fn error(&self, what: &str) -> Malformed {
+        Malformed(format!("{what} before byte {}", self.at))
     }
 
     /// Reads the name of a member and the colon after it.
@@ -187,7 +193,7 @@ impl<'a> JsonReader<'a> {
         if !has_escapes {
             return Ok(Cow::Borrowed(name.inner()));
         }
-        name.string().ok_or_else(|| self.malformed())
+        name.string().ok_or_else(|| self.error("unpaired surrogate in the name of a field"))
     }
 
     fn skip_name(&mut self) -> Result<(), Malformed> {
@@ -465,7 +471,7 @@ mod tests {
         let names =
             |text| JsonReader::new(text).object::<Malformed>(|json, _| json.value().map(drop));
         let error = names(r#"{"\ud800":1}"#).unwrap_err().to_string();
-        assert_eq!(error, "unexpected value before byte 10");
+        assert_eq!(error, "unpaired surrogate in the name of a field before byte 10");
         assert_eq!(names("[]").unwrap_err().to_string(), "unexpected value before byte 0");
         assert!(JsonReader::new(" null").null().unwrap());
         assert!(!JsonReader::new("1").null().unwrap());
@@ -476,7 +482,7 @@ mod tests {
         #[test]
         fn agrees_with_serde_json(tokens in prop::collection::vec(prop::sample::select(vec![
             "{", "}", "[", "]", ",", ":", "\"", "\\", "a", "\"a\"", "\"b\":", "1", "-", ".", "e", "0", "true", "null",
-            " ", "\n", "u00e9", "é", "\u{1}",
+            " ", "\n", "u00e9", "é", "\u{1}", "\"a text that is longer than what is searched by words\"",
         ]), 0..24)) {
             check(&tokens.concat());
         }

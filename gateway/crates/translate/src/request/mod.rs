@@ -32,7 +32,7 @@ pub use self::translate::TranslatedRequest;
 use super::path::{INPUT, Path};
 use super::raw::{Object, elements, string};
 use domain::refusal::{Refusal, RequestFault};
-use domain::wire::json::{RawJson, text};
+use domain::wire::json::{RawJson, as_utf8};
 
 /// A parsed request that is valid for some upstream.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl<'a> Request<'a> {
     /// the request needs something that no upstream supports.
     pub fn parse(body: &'a [u8]) -> Result<Self, Refusal> {
         let broken = |message| Err(Refusal::invalid(RequestFault::InvalidJson, None, message));
-        let Some(text) = text(body) else {
+        let Some(text) = as_utf8(body) else {
             return broken("the request body is not valid UTF-8");
         };
         if !text.trim_start().starts_with('{') {

@@ -49,7 +49,11 @@ impl<'a> RawJson<'a> {
         serde_json::from_str::<Text<'_>>(self.0).ok().map(|Text(text)| text)
     }
 
-    /// Returns what is between the quotes of a string, escaped. The value must be a string.
+    /// Returns what is between the quotes of a string, escaped. The value must be a string: of another one, the first and
+    /// last bytes are left out.
+    ///
+    /// # Panics
+    /// The value has one character.
     pub fn inner(self) -> &'a str {
         &self.0[1..self.0.len() - 1]
     }
