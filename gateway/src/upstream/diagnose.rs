@@ -8,6 +8,7 @@ use http_body_util::BodyExt;
 use hyper::Response;
 use hyper::header::{HeaderMap, HeaderValue};
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::answer_body::AnswerBody;
 use super::read::read_whole;
@@ -20,6 +21,8 @@ use domain::wire::sse::{self, Splitter};
 
 /// The maximum length of a body that is read.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+/// How long a list of models may take: less than what the programs that show it wait for.
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The id of diagnostic requests in the upstream's log.
 const REQUEST_ID: HeaderValue = HeaderValue::from_static("tollgate-diagnose");
 
@@ -39,9 +42,11 @@ impl UpstreamClient {
     /// # Errors
     /// The upstream does not return such a list in time.
     pub async fn models(&self, credential: CredentialIndex) -> Result<Vec<String>, UpstreamError> {
-        let response = self.get(&self.models, credential, Duration::MAX).await?;
+        let deadline = Instant::now() + LIST_TIMEOUT;
+        let response = self.get(&self.models, credential, LIST_TIMEOUT).await?;
         let body = read_whole(response.into_body(), MAX_BODY_BYTES);
-        let body = tokio::time::timeout(self.idle_deadline(), body).await;
+        let deadline = deadline.min(Instant::now() + self.idle_deadline());
+        let body = tokio::time::timeout_at(deadline, body).await;
         let body = body.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
         let body = body?;
         let list: List = serde_json::from_slice(&body).map_err(|_| {

@@ -6,7 +6,7 @@ pub fn meaning(code: &str) -> Option<&'static str> {
     Some(match code {
         "insufficient_quota" => {
             "the balance, the key's spending cap or the tokens of the month are used up: the details of the \
-             key and the account say what is left"
+             key and the account say what is used"
         }
         "rate_limit_exceeded" => {
             "more requests or tokens in a minute, or requests at once, than the plan, the key, the model \

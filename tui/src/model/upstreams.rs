@@ -121,6 +121,8 @@ pub enum HealthStatus {
     Healthy,
     /// There were no recent requests.
     Idle,
+    /// Requests are in flight, and none has ended recently: a model may be slow, or the server hang.
+    Waiting,
     /// Some recent requests failed, or one of several credentials is missing.
     Shaky,
     /// The breaker is half open: one request probes the upstream.
@@ -176,8 +178,9 @@ impl Upstream {
             }
             BreakerState::HalfOpen => HealthStatus::Probing,
             BreakerState::Closed if health.failures > 0 => HealthStatus::Shaky,
-            BreakerState::Closed if health.requests == 0 => HealthStatus::Idle,
-            BreakerState::Closed => HealthStatus::Healthy,
+            BreakerState::Closed if health.requests > 0 => HealthStatus::Healthy,
+            BreakerState::Closed if health.in_flight > 0 => HealthStatus::Waiting,
+            BreakerState::Closed => HealthStatus::Idle,
         })
     }
 }
@@ -263,6 +266,7 @@ impl HealthStatus {
         match self {
             Self::Healthy => "healthy",
             Self::Idle => "idle",
+            Self::Waiting => "waiting",
             Self::Shaky => "shaky",
             Self::Probing => "probing",
             Self::Down => "down",
@@ -325,6 +329,20 @@ mod tests {
         check(vec![missing(), missing()], BreakerState::Closed, HealthStatus::NoKey);
         check(vec![missing()], BreakerState::Closed, HealthStatus::NoKey);
         check(Vec::new(), BreakerState::Closed, HealthStatus::NoKey);
+    }
+
+    #[test]
+    fn an_upstream_with_requests_of_which_none_has_ended_is_waiting() {
+        for (requests, in_flight, expected) in [
+            (0, 0, HealthStatus::Idle),
+            (0, 1, HealthStatus::Waiting),
+            (1, 1, HealthStatus::Healthy),
+        ] {
+            let breaker = Some(BreakerState::Closed);
+            let health = Health { breaker, in_flight, requests, ..Health::default() };
+            let upstream = Upstream { health: Some(health), ..Upstream::default() };
+            assert_eq!(upstream.health_status(), Some(expected), "{in_flight} of {requests}");
+        }
     }
 
     #[test]

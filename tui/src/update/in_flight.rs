@@ -24,8 +24,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     model.overlay = Some(Overlay::Confirm(Confirm {
         question: format!("Cancel the request of `{account}` to `{name}`?"),
         consequence: format!(
-            "Its id is `{id}`, its age {seconds:.0} s. The client gets an error. What was received \
-             until then is charged."
+            "Its id is `{id}`, its age {seconds:.0} s. The client gets an error. Its input, if it was \
+             sent, and what was received until then are charged."
         ),
         change: Change::CancelRequest { id: request.id },
     }));

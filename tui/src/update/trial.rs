@@ -40,7 +40,12 @@ fn doubt(entry: &CatalogueModel, upstreams: &[Upstream]) -> u8 {
     match entry.health_status(upstreams) {
         Some(HealthStatus::Healthy) => 0,
         _ if entry.is_simulated(upstreams) => 1,
-        Some(HealthStatus::Idle | HealthStatus::Shaky | HealthStatus::Probing) => 2,
+        Some(
+            HealthStatus::Idle
+            | HealthStatus::Waiting
+            | HealthStatus::Shaky
+            | HealthStatus::Probing,
+        ) => 2,
         None => 3,
         Some(HealthStatus::Down | HealthStatus::NoKey) => 4,
     }

@@ -60,7 +60,9 @@ pub(super) fn health_status(model: &Model, health_status: Option<HealthStatus>) 
     let theme = model.theme;
     let style = match health_status {
         Some(HealthStatus::Healthy) => theme.good(),
-        Some(HealthStatus::Shaky | HealthStatus::Probing) => theme.warning(),
+        Some(HealthStatus::Waiting | HealthStatus::Shaky | HealthStatus::Probing) => {
+            theme.warning()
+        }
         Some(HealthStatus::Down | HealthStatus::NoKey) => theme.bad(),
         Some(HealthStatus::Idle) | None => theme.faint(),
     };

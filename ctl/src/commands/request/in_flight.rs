@@ -50,7 +50,7 @@ pub(super) async fn cancel(shell: &mut Shell<'_>, Cancel { id }: Cancel) -> Resu
     };
     if shell.should_confirm() {
         shell.confirm(&format!(
-            "Cancel request {id}? Its client gets an error; what was received is charged."
+            "Cancel request {id}? Its client gets an error; its input, if it was sent, and what was received are charged."
         ))?;
     }
     client.cancel_request(CancelRequestRequest { id: id.clone() }).await?;

@@ -200,8 +200,14 @@ async fn run(control: Arc<Control>, check: Check) -> Vec<FindingView> {
     let Check { area, subject, timeout, work } = check;
     let start = control.clock.monotonic();
     let found = tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
-        let text = format!("the check did not finish within {} s", timeout.as_secs());
-        vec![Finding::warning(text, "try again under less load")]
+        let seconds = timeout.as_secs();
+        vec![if area == Area::Upstream {
+            let text = format!("it did not answer within {seconds} s");
+            Finding::problem(text, "see the log of its server, which may be loading a model")
+        } else {
+            let text = format!("the check did not finish within {seconds} s");
+            Finding::warning(text, "try again under less load")
+        }]
     });
     let elapsed = control.clock.monotonic().saturating_sub(start);
     let view = |finding: Finding| FindingView {
