@@ -128,7 +128,7 @@ fn limit_use(model: &Model, key: &Key, kind: LimitKind) -> Option<Span<'static>>
 pub(super) fn used_up(model: &Model, limit: &LimitUse) -> Span<'static> {
     let text = limit_text(model, limit);
     if limit.used < limit.limit {
-        return plain(text);
+        return plain(format!("{text} used"));
     }
     Span::styled(format!("{text}: used up"), model.theme.bad())
 }
