@@ -58,6 +58,12 @@ async fn a_request_is_shown_in_flight_and_then_as_ended_to_its_account() {
         assert_eq!(snapshot.minutes.len(), 60);
         assert_eq!(snapshot.minutes.iter().map(|minute| minute.tokens).sum::<u64>(), 40);
         assert!(snapshot.ttft.is_some() && snapshot.errors.is_empty(), "{snapshot:?}");
+        assert_eq!(snapshot.ledger.is_some(), account == "*", "{account}");
+        if let Some(ledger) = snapshot.ledger {
+            let (balance, held): (Nanos, Nanos) =
+                (ledger.balance_usd.parse().unwrap(), ledger.held_usd.parse().unwrap());
+            assert!(balance > Nanos(0) && held == Nanos(0) && !ledger.stopped);
+        }
     }
     let snapshot = wait_for_snapshot(&bob, "", |_| true).await;
     assert_eq!((snapshot.in_flight, ended(&snapshot), snapshot.ttft), (0, 0, None));

@@ -17,6 +17,19 @@ pub struct Traffic {
     pub ttft: Option<Percentiles>,
     /// The errors of the last hour, most frequent first.
     pub errors: Vec<ErrorCount>,
+    /// The state of the ledger; `None` for the traffic of an account.
+    pub ledger: Option<LedgerState>,
+}
+
+/// The state of the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LedgerState {
+    /// The sum of all balances in US dollars.
+    pub balance_usd: String,
+    /// Whether requests are refused, because they could not be recorded.
+    pub is_stopped: bool,
+    /// When the request of the oldest record ended that the database does not have yet.
+    pub oldest_waiting: Option<Timestamp>,
 }
 
 /// One minute of traffic.

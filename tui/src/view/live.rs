@@ -1,6 +1,6 @@
 //! The live screen: rates, latencies and errors of the whole gateway.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -9,7 +9,8 @@ use ratatui::widgets::Widget;
 
 use crate::model::Model;
 use crate::model::fetched::FetchState;
-use crate::model::traffic::{ErrorCount, Minute};
+use crate::model::money::{parse_nanos, short_dollars};
+use crate::model::traffic::{ErrorCount, LedgerState, Minute, Percentiles};
 use crate::model::usage::Period;
 
 use super::widget::bars::{Bar, bars};
@@ -23,6 +24,10 @@ use super::{in_flight, live_now};
 
 /// The name of the chart of requests, which shows the errors, too.
 pub(super) const REQUESTS: &str = "Requests/min";
+/// The least width at which a figure has room for its name.
+const MIN_WIDTH_OF_TILE: u16 = 12;
+/// How long records wait for the database while all is well: they are written each second.
+const MAX_RECORD_DELAY: SignedDuration = SignedDuration::from_secs(10);
 /// The least height of a chart with times below it.
 const MIN_HEIGHT_OF_AXIS: u16 = 5;
 /// The least height at which there is room for who uses what.
@@ -42,22 +47,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     if now > 0 {
         live_now::render(model, buffer, lowest);
     }
-    let tiles: [Rect; 6] = Layout::horizontal([Constraint::Fill(1); 6]).areas(top);
-    let traffic = model.data.traffic.value.as_ref();
-    let ttft = traffic.and_then(|it| it.ttft);
-    let figures = [
-        ("req/s", traffic.map(|it| rate(it.requests_per_second))),
-        ("tok/s", traffic.map(|it| rate(it.tokens_per_second))),
-        ("in flight", traffic.map(|it| count(Some(it.in_flight)))),
-        ("ttft p50", ttft.map(|it| duration(Some(it.p50_ms)))),
-        ("ttft p90", ttft.map(|it| duration(Some(it.p90_ms)))),
-        ("ttft p99", ttft.map(|it| duration(Some(it.p99_ms)))),
-    ];
-    for ((title, figure), tile) in figures.into_iter().zip(tiles) {
-        let inside = frame(theme, title, buffer, tile);
-        let figure = figure.unwrap_or_else(|| UNKNOWN.to_owned());
-        Line::styled(figure, theme.strong()).centered().render(inside, buffer);
-    }
+    tiles(model, buffer, top);
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(middle);
     minutes(model, REQUESTS, theme.bar(), |it| it.requests, buffer, left);
@@ -66,6 +56,55 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(bottom);
     in_flight::panel(model, buffer, left);
     errors(model, buffer, right);
+}
+
+/// Draws the figures of the moment, as many as there is room for, the most important first.
+fn tiles(model: &Model, buffer: &mut Buffer, area: Rect) {
+    let theme = model.theme;
+    let traffic = model.data.traffic.value.as_ref();
+    let ttft = |pick: fn(&Percentiles) -> f64| {
+        traffic.and_then(|it| it.ttft.as_ref()).map(|it| duration(Some(pick(it))))
+    };
+    let ledger = traffic.and_then(|it| it.ledger.as_ref());
+    let balances = ledger.and_then(|it| parse_nanos(&it.balance_usd));
+    let balances =
+        balances.map(|nanos| u64::try_from(nanos).map_or("debts".to_owned(), short_dollars));
+    let figures = [
+        ("req/s", traffic.map(|it| rate(it.requests_per_second))),
+        ("tok/s", traffic.map(|it| rate(it.tokens_per_second))),
+        ("in flight", traffic.map(|it| count(Some(it.in_flight)))),
+        ("ttft p50", ttft(|it| it.p50_ms)),
+        ("ttft p99", ttft(|it| it.p99_ms)),
+        ("ledger", ledger.map(|it| ledger_text(it, model.now))),
+        ("ttft p90", ttft(|it| it.p90_ms)),
+        ("balances", balances),
+    ];
+    let room = usize::from(area.width / MIN_WIDTH_OF_TILE).clamp(1, figures.len());
+    let areas = Layout::horizontal(vec![Constraint::Fill(1); room]).split(area);
+    for ((title, figure), tile) in figures.into_iter().zip(areas.iter()) {
+        let inside = frame(theme, title, buffer, *tile);
+        let is_late = title == "ledger" && ledger.is_some_and(|it| is_late(it, model.now));
+        let style = if is_late { theme.bad() } else { theme.strong() };
+        let figure = figure.unwrap_or_else(|| UNKNOWN.to_owned());
+        Line::styled(figure, style).centered().render(inside, buffer);
+    }
+}
+
+/// Returns whether requests are recorded, or for how long the database has been behind.
+fn ledger_text(ledger: &LedgerState, now: Option<Timestamp>) -> String {
+    if ledger.is_stopped {
+        "stopped".to_owned()
+    } else if is_late(ledger, now) {
+        ago(ledger.oldest_waiting, now)
+    } else {
+        "ok".to_owned()
+    }
+}
+
+/// Whether requests cannot be recorded, or the database lacks a record for longer than a batch may take.
+fn is_late(ledger: &LedgerState, now: Option<Timestamp>) -> bool {
+    let age = ledger.oldest_waiting.zip(now).map(|(ended, now)| now.duration_since(ended));
+    ledger.is_stopped || age.is_some_and(|age| age > MAX_RECORD_DELAY)
 }
 
 /// Draws a chart of one value per minute over the last 60 minutes.
@@ -180,7 +219,6 @@ pub(super) fn errors(model: &Model, buffer: &mut Buffer, area: Rect) {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use jiff::tz::TimeZone;
 
     use super::*;
@@ -190,6 +228,21 @@ mod tests {
 
     /// 2026-11-18 13:53:20 UTC.
     const NOW: i64 = 1_795_010_000;
+
+    #[test]
+    fn the_ledger_is_late_if_a_record_waits_or_nothing_can_be_recorded() {
+        let now = Timestamp::from_second(NOW).ok();
+        for (is_stopped, seconds, text, late) in [
+            (false, None, "ok", false),
+            (false, Some(2), "ok", false),
+            (false, Some(90), "1m ago", true),
+            (true, None, "stopped", true),
+        ] {
+            let oldest_waiting = seconds.and_then(|age| Timestamp::from_second(NOW - age).ok());
+            let ledger = LedgerState { is_stopped, oldest_waiting, ..LedgerState::default() };
+            assert_eq!((ledger_text(&ledger, now).as_str(), is_late(&ledger, now)), (text, late));
+        }
+    }
 
     fn model(traffic: Traffic) -> Model {
         let theme = Theme::new(Palette::Plain);

@@ -36,6 +36,7 @@ impl TrafficService for FakeGateway {
                     count: 3,
                     last_at: at(-30, 0),
                 }],
+                ledger: None,
             })
         };
         answer(Box::pin(tokio_stream::iter([sample(3), sample(4)])))

@@ -6,13 +6,13 @@ use super::response::{credential, millis};
 use super::time;
 use crate::control::health::{CredentialView, HealthView};
 use crate::control::limit_use::{LimitMetric, LimitView};
-use crate::control::traffic::TrafficSnapshot;
+use crate::control::traffic::{LedgerState, TrafficSnapshot};
 use domain::health::{BreakerState, CheckState};
 use domain::latency::Percentiles;
 use domain::limit::{LimitKind, LimitScope};
 
 pub(in super::super) fn snapshot(snapshot: TrafficSnapshot) -> v1::WatchTrafficResponse {
-    let TrafficSnapshot { at, in_flight, history } = snapshot;
+    let TrafficSnapshot { at, in_flight, history, ledger } = snapshot;
     let minutes = history.minutes.iter().map(|minute| v1::MinuteTraffic {
         requests: minute.requests,
         errors: minute.errors,
@@ -31,6 +31,17 @@ pub(in super::super) fn snapshot(snapshot: TrafficSnapshot) -> v1::WatchTrafficR
         minutes: minutes.collect(),
         ttft: history.ttft.map(percentiles),
         errors: errors.collect(),
+        ledger: ledger.as_ref().map(ledger_state),
+    }
+}
+
+fn ledger_state(ledger: &LedgerState) -> v1::LedgerState {
+    v1::LedgerState {
+        balance_usd: ledger.balances.amount.to_string(),
+        held_usd: ledger.balances.held.to_string(),
+        stopped: ledger.is_stopped,
+        waiting_records: ledger.waiting_records,
+        oldest_waiting: ledger.oldest_waiting.map(time),
     }
 }
 

@@ -29,7 +29,7 @@ use time_series::TimeSeries;
 pub use figures::TrafficHistory;
 pub use in_flight::InFlight;
 pub(super) use in_flight::InFlightCache;
-pub use watch::TrafficSnapshot;
+pub use watch::{LedgerState, TrafficSnapshot};
 
 /// An account is removed after this time without an ended request.
 const ACCOUNT_IDLE_TIMEOUT: Duration = Duration::from_hours(1);

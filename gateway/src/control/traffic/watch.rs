@@ -12,6 +12,7 @@ use super::TrafficHistory;
 use super::others::OtherTraffic;
 use crate::control::access::Permission;
 use crate::control::{Caller, Control, ControlError};
+use crate::ledger::TotalBalance;
 use domain::id::AccountId;
 
 /// The minimum time between two snapshots.
@@ -26,6 +27,21 @@ pub struct TrafficSnapshot {
     pub in_flight: u64,
     /// The statistics of ended requests.
     pub history: TrafficHistory,
+    /// The state of this gateway's ledger; `None` in the traffic of an account.
+    pub ledger: Option<LedgerState>,
+}
+
+/// The state of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerState {
+    /// The balances of all accounts.
+    pub balances: TotalBalance,
+    /// Whether requests are refused, because they could not be recorded.
+    pub is_stopped: bool,
+    /// The number of records that the store does not have yet.
+    pub waiting_records: u64,
+    /// When the request of the oldest of these ended.
+    pub oldest_waiting: Option<Timestamp>,
 }
 
 impl Control {
@@ -89,6 +105,16 @@ impl Control {
         if let Some(others) = others {
             in_flight += others.add_to(&mut figures, at);
         }
-        TrafficSnapshot { at, in_flight, history: figures.into_history() }
+        let ledger = scope.is_none().then(|| self.ledger_state());
+        TrafficSnapshot { at, in_flight, history: figures.into_history(), ledger }
+    }
+
+    fn ledger_state(&self) -> LedgerState {
+        LedgerState {
+            balances: self.ledger.total_balance(),
+            is_stopped: self.ledger.write_failure().is_some(),
+            waiting_records: self.ledger.waiting_records(),
+            oldest_waiting: self.ledger.oldest_waiting(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use proto::v1;
 
 use super::{present, time};
 use crate::model::traffic::{
-    ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
+    ErrorCount, LedgerState, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
 };
 use crate::model::upstreams::{BreakerState, CheckState, CredentialHealth, Health};
 
@@ -26,6 +26,15 @@ pub(in crate::connection) fn traffic(traffic: v1::WatchTrafficResponse) -> Traff
         minutes: traffic.minutes.into_iter().map(minute).collect(),
         ttft: traffic.ttft.map(percentiles),
         errors: traffic.errors.into_iter().map(error).collect(),
+        ledger: traffic.ledger.map(ledger_state),
+    }
+}
+
+fn ledger_state(ledger: v1::LedgerState) -> LedgerState {
+    LedgerState {
+        balance_usd: ledger.balance_usd,
+        is_stopped: ledger.stopped,
+        oldest_waiting: time(ledger.oldest_waiting),
     }
 }
 

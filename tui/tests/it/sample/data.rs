@@ -14,7 +14,7 @@ use tui::model::plans::{Limits, Plan};
 use tui::model::record::{Record, RequestStatus, Tokens, UsageBasis};
 use tui::model::sessions::Session;
 use tui::model::traffic::{
-    ErrorCount, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
+    ErrorCount, LedgerState, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
 };
 use tui::model::upstreams::{
     BreakerState, CheckState, Credential, CredentialHealth, Health, Profile, Upstream,
@@ -322,6 +322,7 @@ pub(super) fn traffic(state: Sample) -> Traffic {
         minutes: (0..60).map(minute).collect(),
         ttft: Some(Percentiles { p50_ms: 180.0, p90_ms: 950.0, p99_ms: 4_200.0 }),
         errors: (0..if state == Sample::Full { 30 } else { 3 }).map(error).collect(),
+        ledger: Some(LedgerState { balance_usd: "1234.5".to_owned(), ..LedgerState::default() }),
     }
 }
 
