@@ -8,23 +8,17 @@
 mod answer;
 mod rendering;
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use secrecy::SecretString;
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 
 use self::answer::Answer;
 pub use self::rendering::{Messages, without_secrets};
 use crate::memory_budget::MemoryGuard;
 use domain::key::KeyDigest;
 use domain::traced_content::{ContentBudget, TracedContent, TracedText};
-use domain::wire::json::RawJson;
+use domain::wire::json::{JsonReader, Malformed, RawJson, as_utf8};
 use domain::wire::text::{text_of, unescape_into};
 
 /// The maximum length of the text of a request, and of an answer, in bytes.
@@ -57,21 +51,6 @@ struct Text {
     text: TracedText,
     /// A high surrogate whose low surrogate comes with the next event.
     high: Option<u16>,
-}
-
-/// A chat request.
-#[derive(Deserialize)]
-struct Request<'a> {
-    #[serde(borrow, deserialize_with = "newest_messages")]
-    messages: VecDeque<RequestMessage<'a>>,
-}
-
-#[derive(Deserialize)]
-struct RequestMessage<'a> {
-    #[serde(borrow)]
-    role: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
 }
 
 // === impl Content ===
@@ -136,14 +115,13 @@ impl Content {
 
 /// Returns the newest messages of a chat request, in the order of the conversation.
 fn read_messages(body: &[u8]) -> Vec<Text> {
-    let Ok(request) = serde_json::from_slice::<Request<'_>>(body) else { return Vec::new() };
     let mut input = Vec::new();
     let mut room = MAX_TEXT_BYTES;
-    for message in request.messages.into_iter().rev() {
-        let role = message.role.as_deref().unwrap_or_default();
+    for message in newest_messages(body).unwrap_or_default().into_iter().rev() {
+        let role = message.member("role").and_then(RawJson::string).unwrap_or_default();
         let mut text = Text::new(&role[..role.floor_char_boundary(MESSAGE_OVERHEAD_BYTES)]);
         room = room.saturating_sub(MESSAGE_OVERHEAD_BYTES);
-        room -= text.push_escaped(&text_of(message.content.map(RawJson::from)), room);
+        room -= text.push_escaped(&text_of(message.member("content")), room);
         // Also if it fits exactly: older messages may be missing.
         text.text.is_cut |= room == 0;
         input.push(text);
@@ -155,30 +133,23 @@ fn read_messages(body: &[u8]) -> Vec<Text> {
     input
 }
 
-/// Reads the last messages of a list, as many as can be kept.
-fn newest_messages<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<VecDeque<RequestMessage<'a>>, D::Error> {
-    struct Newest<'a>(PhantomData<&'a ()>);
-    impl<'de: 'a, 'a> Visitor<'de> for Newest<'a> {
-        type Value = VecDeque<RequestMessage<'a>>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of messages")
+/// Returns the last messages of a chat request, as many as can be kept; `None` if it is no chat request.
+fn newest_messages(body: &[u8]) -> Option<VecDeque<RawJson<'_>>> {
+    let mut newest = VecDeque::new();
+    let mut json = JsonReader::new(as_utf8(body)?);
+    let read = json.object::<Malformed>(|json, name| {
+        if name != "messages" {
+            return json.value().map(drop);
         }
-
-        fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
-            let mut newest = VecDeque::new();
-            while let Some(message) = list.next_element()? {
-                if newest.len() == MAX_MESSAGES {
-                    newest.pop_front();
-                }
-                newest.push_back(message);
+        json.array(|json| {
+            if newest.len() == MAX_MESSAGES {
+                newest.pop_front();
             }
-            Ok(newest)
-        }
-    }
-    deserializer.deserialize_seq(Newest(PhantomData))
+            newest.push_back(json.value()?);
+            Ok(())
+        })
+    });
+    read.ok().map(|()| newest)
 }
 
 // === impl Text ===
