@@ -49,7 +49,6 @@ struct Driver {
 /// A wake-up wakes the request's task only while that waits for the connection. At other times it is noted: the
 /// task is running, or waits for its client, and polls the connection before it waits for it; or the connection
 /// is idle.
-#[derive(Default)]
 struct WakeState {
     /// [`NOTES`] and [`WOKEN`]. Each change is a read-modify-write operation, so that none is missed.
     flags: AtomicU8,
@@ -58,7 +57,7 @@ struct WakeState {
 
 /// Wake-ups are noted instead of waking the task.
 const NOTES: u8 = 1;
-/// There was a wake-up.
+/// There was a wake-up since the last poll of the connection.
 const WOKEN: u8 = 2;
 
 // === impl DrivenConnection ===
@@ -71,15 +70,8 @@ impl DrivenConnection {
         head_limit: HeadLimit,
         open: OpenConnection,
     ) -> Self {
-        let wake_state = Arc::<WakeState>::default();
-        let waker = Waker::from(wake_state.clone());
-        Self {
-            sender,
-            driver: Driver { connection: Some(Box::pin(connection)), wake_state, waker },
-            head_limit,
-            deadline: LazyTimer::default(),
-            _open: open,
-        }
+        let deadline = LazyTimer::default();
+        Self { sender, driver: Driver::new(connection), head_limit, deadline, _open: open }
     }
 
     /// Sends a request and waits for the head of its answer; `None` if there is none at the `deadline`.
@@ -142,28 +134,32 @@ impl DrivenConnection {
 // === impl Driver ===
 
 impl Driver {
-    /// Polls `read` and, while that is pending, the connection. `read` needs no waker, because only the connection
-    /// can make it ready; it must not depend on a cooperative budget.
+    fn new(connection: impl Future<Output = hyper::Result<()>> + Send + 'static) -> Self {
+        let wake_state = Arc::<WakeState>::default();
+        let waker = Waker::from(wake_state.clone());
+        Self { connection: Some(Box::pin(connection)), wake_state, waker }
+    }
+
+    /// Polls `read` and, while that is pending, the connection if it was woken. `read` needs no waker, because only the
+    /// connection can make it ready; it must not depend on a cooperative budget.
+    ///
+    /// A server's connection polls the body of its answer three times for each event that it sends, of which only the
+    /// first two can find something.
     fn poll<T>(
         &mut self,
         context: &mut Context<'_>,
         mut read: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let mut without_waker = Context::from_waker(Waker::noop());
-        self.wake_state.flags.swap(NOTES, Ordering::AcqRel);
-        if let Poll::Ready(read) = read(&mut without_waker) {
-            return Poll::Ready(read);
-        }
+        self.wake_state.flags.fetch_or(NOTES, Ordering::AcqRel);
         for _ in 0..MAX_POLLS {
-            self.poll_connection();
             if let Poll::Ready(read) = read(&mut without_waker) {
                 return Poll::Ready(read);
             }
-            self.wake_state.task.register(context.waker());
-            let flags = &self.wake_state.flags;
-            if flags.compare_exchange(NOTES, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            if self.wake_state.wait(context.waker()) {
                 return Poll::Pending;
             }
+            self.poll_connection();
         }
         context.waker().wake_by_ref();
         Poll::Pending
@@ -186,6 +182,24 @@ impl Driver {
 
 // === impl WakeState ===
 
+impl WakeState {
+    /// Lets wake-ups wake `task`, unless there was one already. Returns whether there was none.
+    fn wait(&self, task: &Waker) -> bool {
+        if self.flags.load(Ordering::Acquire) & WOKEN != 0 {
+            return false;
+        }
+        self.task.register(task);
+        self.flags.compare_exchange(NOTES, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl Default for WakeState {
+    fn default() -> Self {
+        // The connection is to be polled at first.
+        Self { flags: AtomicU8::new(NOTES | WOKEN), task: AtomicWaker::new() }
+    }
+}
+
 impl Wake for WakeState {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -195,5 +209,44 @@ impl Wake for WakeState {
         if self.flags.fetch_or(WOKEN, Ordering::AcqRel) == 0 {
             self.task.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Counts the wake-ups of a task.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_connection_is_polled_only_if_it_was_woken() {
+        let polls = Arc::new(AtomicUsize::new(0));
+        let socket = Arc::new(AtomicWaker::new());
+        let (counted, readable) = (polls.clone(), socket.clone());
+        let mut driver = Driver::new(poll_fn(move |context| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            readable.register(context.waker());
+            Poll::Pending
+        }));
+        let task = Arc::<Woken>::default();
+        let waker = Waker::from(task.clone());
+        let mut poll = || driver.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending);
+        let counts = || (polls.load(Ordering::Relaxed), task.0.load(Ordering::Relaxed));
+        assert!(poll().is_pending() && poll().is_pending());
+        assert_eq!(counts(), (1, 0));
+        socket.wake();
+        assert_eq!(counts(), (1, 1));
+        assert!(poll().is_pending() && poll().is_pending());
+        assert_eq!(counts(), (2, 1));
     }
 }

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::journal_barrier::FlushJournal;
+use crate::upstream::Phase;
 use crate::upstream::tests::entry;
 use domain::wire::splice::splice;
 
@@ -91,6 +92,16 @@ async fn a_request_carries_its_length_and_what_every_request_carries() {
             "x-request-id: an-id",
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upstream_that_is_silent_when_asked_for_its_models_is_named_in_time() {
+    let (upstream_client, _ends) = client(Arc::new(|| Ok(())));
+    let began = tokio::time::Instant::now();
+    let listed = upstream_client.models(CredentialIndex::default()).await;
+    assert!(matches!(listed, Err(UpstreamError::TimedOut(Phase::FirstByte))), "{listed:?}");
+    // Shorter than what the dashboard waits for.
+    assert_eq!(began.elapsed().as_secs(), 10);
 }
 
 /// Sends a request to an upstream that reads it and closes the connection. The journal fails once the
