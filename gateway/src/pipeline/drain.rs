@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use futures_util::future::poll_fn;
 
+use super::AppState;
 use super::answer::Answer;
 use super::failed_request::FailedRequest;
 use super::outcome::{ClientDisconnected, RequestOutcome};
 use super::relay::{BrokenStream, Relay};
-use super::{AppState, Fault};
 use domain::id::RequestId;
 
 type WorkResult = Result<Answer, Box<FailedRequest>>;
@@ -88,7 +88,7 @@ async fn finish(work: Work) {
         Ok(Answer::Stream { relay, .. }) => read_rest(relay).await,
         Ok(Answer::Whole { .. } | Answer::Replayed(_)) => {}
         Err(failed) => {
-            let outcome = unseen(&failed.fault);
+            let outcome = RequestOutcome::unseen(failed.fault.status());
             failed.close(outcome);
         }
     }
@@ -99,14 +99,9 @@ async fn read_rest(mut relay: Box<Relay>) {
     while let Some(read) = poll_fn(|context| relay.poll_bytes(context)).await {
         if let Err(broken) = read {
             let BrokenStream { fault, request, .. } = *broken;
-            request.fail(&fault, unseen(&fault));
+            request.fail(&fault, RequestOutcome::unseen(fault.status_of_stream()));
         }
     }
-}
-
-/// Returns the outcome of a failure that no client sees.
-fn unseen(fault: &Fault) -> RequestOutcome {
-    RequestOutcome { status: fault.status(), http_status: None, error_code: None }
 }
 
 // === impl AttendedWork ===

@@ -67,6 +67,11 @@ impl RequestOutcome {
         Self { status: RequestStatus::Interrupted, http_status: None, error_code }
     }
 
+    /// Returns the outcome of a failure that no client sees.
+    pub(super) fn unseen(status: RequestStatus) -> Self {
+        Self { status, http_status: None, error_code: None }
+    }
+
     /// Returns the outcome of the same request if its client had disconnected.
     pub(super) fn after_disconnect(self) -> Self {
         let status = match self.status {

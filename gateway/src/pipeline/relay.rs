@@ -4,6 +4,7 @@
 //! dropping the stream cancels the upstream's request. The [`StreamAdapter`] decides what the bytes become.
 
 mod broken;
+mod early_end;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,6 @@ use crate::ledger::DiskSync;
 use crate::timers::IdleTimeout;
 use crate::upstream::{Phase, UpstreamError};
 use domain::id::RequestId;
-use domain::refusal::Refusal;
 use domain::wire::sse;
 
 /// How long the head of a stream is delayed for its first event, so that an immediate upstream failure still
@@ -414,43 +414,11 @@ impl Relay {
             "a stream ends once it is settled"
         );
         ready!(self.poll_charged_usage(context));
-        let source = std::mem::replace(&mut self.source, Source::Ended);
-        self.answer_recorder = None;
-        // A failure without a request does not occur: it is only set while the request is not settled.
-        let request = match (self.request.take(), source) {
-            (Some(request), _) => Some(BrokenRequest::Forwarded(request)),
-            (None, Source::Waiting(pending)) => Some(BrokenRequest::Pending(pending)),
-            (None, Source::Reading(_) | Source::Ended) => None,
-        };
-        Poll::Ready(self.failure.take().zip(request).map(|(fault, request)| {
+        Poll::Ready(self.take_broken().map(|(fault, request)| {
             let adapter = std::mem::replace(&mut self.adapter, StreamAdapter::Taken);
             let memory = std::mem::take(&mut self.memory);
             Err(Box::new(BrokenStream { fault, request, adapter, memory }))
         }))
-    }
-
-    /// Ready once the usage is known that a request is charged for whose stream broke, if its last event reports it.
-    fn poll_charged_usage(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(fault) = &self.failure else { return Poll::Ready(()) };
-        if !matches!(self.adapter, StreamAdapter::Responses(_)) {
-            return Poll::Ready(());
-        }
-        let status = fault.status_of_stream();
-        if let Fault::Refused(Refusal::RequestCancelled | Refusal::ShuttingDown) = fault
-            && let Source::Waiting(pending) = &mut self.source
-            // `forward` ends for the same reason, and returns the request.
-            && let Poll::Ready(forwarded) = pending.forwarding.as_mut().poll(context)
-        {
-            let fault = self.failure.take();
-            self.forwarded(forwarded);
-            self.failure = fault;
-        }
-        match &mut self.request {
-            Some(request) if request.stop_and_check_charge(status) => {
-                request.poll_usage(context).map(|_| ())
-            }
-            _ => Poll::Ready(()),
-        }
     }
 
     /// Returns the id of its request; `None` once it is settled.
@@ -461,34 +429,6 @@ impl Relay {
         }
     }
 
-    /// Ends the stream early because of `fault`: the bytes so far are returned first. Nothing more is read,
-    /// but a forwarding in progress is kept until its request is settled with the outcome of `fault`.
-    pub fn interrupt(&mut self, fault: Fault) {
-        if self.is_settled() || self.failure.is_some() || self.adapter.is_done() {
-            return;
-        }
-        self.release_uncovered();
-        if let Source::Reading(_) = self.source {
-            self.source = Source::Ended;
-        }
-        self.failure = Some(fault);
-    }
-
-    /// Decides on the bytes that wait for coverage when the stream ends early, as
-    /// [`StreamAdapter::cut_short`] does: a chat client does not get them, a Responses client does.
-    fn release_uncovered(&mut self) {
-        let Some(uncovered) = self.uncovered.take() else { return };
-        match &self.adapter {
-            StreamAdapter::Chat(_) => {
-                if let Some(request) = &mut self.request {
-                    request.withhold(&uncovered);
-                }
-            }
-            StreamAdapter::Responses(_) => self.out.unsplit(uncovered),
-            StreamAdapter::Taken => {}
-        }
-    }
-
     /// Returns whether everything was returned, a failure included.
     pub fn is_ended(&self) -> bool {
         self.out.is_empty() && self.is_settled() && self.syncing.is_none() && self.failure.is_none()
@@ -496,20 +436,5 @@ impl Relay {
 
     fn is_settled(&self) -> bool {
         self.request.is_none() && !matches!(self.source, Source::Waiting(_))
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
-        }
-        let on_disconnect = self.on_disconnect.take().filter(|_| !self.is_settled());
-        if let Some(on_disconnect) = on_disconnect {
-            let ended = Self::new(Source::Ended, StreamAdapter::Taken, None, Duration::MAX);
-            on_disconnect(Box::new(std::mem::replace(self, *ended)));
-        } else {
-            self.release_uncovered();
-        }
     }
 }

@@ -10,6 +10,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::pipeline::outcome::{DropOutcome, HeadSent};
 use crate::pipeline::responses_adapter::ResponsesAdapter;
+use domain::record::RequestStatus;
 use domain::refusal::Refusal;
 
 struct NoSealer;
@@ -79,6 +80,16 @@ async fn an_interrupted_responses_stream_includes_the_events_that_waited_for_cov
     let Poll::Ready(Some(Ok(bytes))) = poll(&mut relay).await else { panic!("no bytes") };
     assert_eq!(bytes, "first second");
     assert!(matches!(poll(&mut relay).await, Poll::Ready(Some(Err(_)))));
+}
+
+/// Regression test: such a request was recorded as cancelled, and the failure was missing in the statistics of its
+/// upstream.
+#[tokio::test]
+async fn a_failure_of_the_upstream_counts_although_the_client_leaves_before_the_error() {
+    let (mut relay, drop_outcome) = waiting();
+    relay.failure = Some(UpstreamError::CutOff.into());
+    drop(relay);
+    assert_eq!(drop_outcome.get(), Some(&RequestOutcome::unseen(RequestStatus::Failed)));
 }
 
 /// Regression test: the stream ended at its first keep-alive, because that was empty.
