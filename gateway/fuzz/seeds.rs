@@ -27,7 +27,7 @@ fn main() -> Result<()> {
         Ok(())
     };
     write("stream", &streams)?;
-    for target in ["request", "lenient"] {
+    for target in ["request", "lenient", "json"] {
         write(target, &requests)?;
     }
     write("sse", &streams.iter().map(|stream| events(stream)).collect::<Vec<_>>())?;
