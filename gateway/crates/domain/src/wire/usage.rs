@@ -1,9 +1,7 @@
 //! The `usage` object of a chat completion.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use super::json::RawJson;
+use super::fields::read_once;
+use super::json::{JsonReader, Malformed, RawJson};
 use crate::usage::{Tokens, Usage};
 
 /// The counts that an upstream reports. `None` means unknown, never zero.
@@ -45,43 +43,23 @@ impl UsageReport {
     /// first one present is used (rule R-7 of the crate `translate`). An invalid count, such as a negative number, is
     /// unknown and does not invalidate the others.
     pub fn parse(raw: RawJson<'_>) -> Option<Self> {
-        // Nearly all counts are plain numbers, which are read in one pass; other values are read one by one.
-        let plain =
-            serde_json::from_str::<Wire<u64, InputDetails<u64>, OutputDetails<u64>>>(raw.get());
-        let mut report = if let Ok(mut wire) = plain {
-            let input_details = wire.prompt_tokens_details.take().unwrap_or_default();
-            let output_details = wire.completion_tokens_details.take().unwrap_or_default();
-            Self::of(&wire, &input_details, &output_details, |&tokens| Some(Tokens(tokens)))
-        } else {
-            let wire: Wire<&RawValue, &RawValue, &RawValue> =
-                serde_json::from_str(raw.get()).ok()?;
-            let input_details = object(wire.prompt_tokens_details);
-            let output_details = object(wire.completion_tokens_details);
-            Self::of(&wire, &input_details, &output_details, |raw| count(raw))
+        let wire = Wire::parse(raw).ok()?;
+        let first = |values: [Option<RawJson<'_>>; 2]| values.into_iter().flatten().find_map(count);
+        let detail = |details: Option<RawJson<'_>>, name| count(details?.member(name)?);
+        let [input_details, output_details] =
+            [wire.prompt_tokens_details, wire.completion_tokens_details];
+        let mut report = Self {
+            input: first([wire.prompt_tokens, wire.input_tokens]),
+            cached: detail(input_details, "cached_tokens")
+                .or_else(|| count(wire.prompt_cache_hit_tokens?)),
+            output: first([wire.completion_tokens, wire.output_tokens]),
+            reasoning: detail(output_details, "reasoning_tokens"),
+            cache_write: detail(input_details, "cache_write_tokens")
+                .or_else(|| detail(input_details, "cache_creation_tokens")),
+            total: wire.total_tokens.and_then(count),
         };
         report.output = report.output.map(|output| report.with_reasoning(output));
         (!report.is_empty()).then_some(report)
-    }
-
-    /// Takes the first count of each meaning that `count` accepts.
-    fn of<N, I, O>(
-        wire: &Wire<N, I, O>,
-        input_details: &InputDetails<N>,
-        output_details: &OutputDetails<N>,
-        count: impl Fn(&N) -> Option<Tokens>,
-    ) -> Self {
-        let first = |names: &[&Option<N>]| names.iter().find_map(|it| count(it.as_ref()?));
-        Self {
-            input: first(&[&wire.prompt_tokens, &wire.input_tokens]),
-            cached: first(&[&input_details.cached_tokens, &wire.prompt_cache_hit_tokens]),
-            output: first(&[&wire.completion_tokens, &wire.output_tokens]),
-            reasoning: first(&[&output_details.reasoning_tokens]),
-            cache_write: first(&[
-                &input_details.cache_write_tokens,
-                &input_details.cache_creation_tokens,
-            ]),
-            total: first(&[&wire.total_tokens]),
-        }
     }
 
     /// Adds reasoning tokens to an output that lacks them: some servers include them only in the
@@ -132,7 +110,7 @@ impl UsageReport {
 }
 
 /// Parses a non-negative integer, also in float notation.
-fn count(raw: &RawValue) -> Option<Tokens> {
+fn count(raw: RawJson<'_>) -> Option<Tokens> {
     /// 2⁵³, up to which `f64` represents all integers exactly.
     const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
     if let Ok(tokens) = raw.get().parse() {
@@ -148,47 +126,42 @@ fn count(raw: &RawValue) -> Option<Tokens> {
     is_count.then_some(Tokens(number as u64))
 }
 
-/// Parses an object of details; the default if the value is not such an object.
-fn object<'a, T: Default + Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
-}
-
-/// A `usage` object with counts of the type `N` and details of the types `I` and `O`.
-#[derive(Deserialize)]
-struct Wire<N, I, O> {
-    prompt_tokens: Option<N>,
-    input_tokens: Option<N>,
-    completion_tokens: Option<N>,
-    output_tokens: Option<N>,
-    total_tokens: Option<N>,
-    prompt_tokens_details: Option<I>,
-    completion_tokens_details: Option<O>,
+/// The fields of a `usage` object.
+#[derive(Default)]
+struct Wire<'a> {
+    prompt_tokens: Option<RawJson<'a>>,
+    input_tokens: Option<RawJson<'a>>,
+    completion_tokens: Option<RawJson<'a>>,
+    output_tokens: Option<RawJson<'a>>,
+    total_tokens: Option<RawJson<'a>>,
+    prompt_tokens_details: Option<RawJson<'a>>,
+    completion_tokens_details: Option<RawJson<'a>>,
     /// DeepSeek's name for the cached tokens.
-    prompt_cache_hit_tokens: Option<N>,
+    prompt_cache_hit_tokens: Option<RawJson<'a>>,
 }
 
-#[derive(Deserialize)]
-#[expect(clippy::struct_field_names, reason = "so they are called on the wire")]
-struct InputDetails<N> {
-    cached_tokens: Option<N>,
-    cache_write_tokens: Option<N>,
-    cache_creation_tokens: Option<N>,
-}
-
-#[derive(Deserialize)]
-struct OutputDetails<N> {
-    reasoning_tokens: Option<N>,
-}
-
-impl<N> Default for InputDetails<N> {
-    fn default() -> Self {
-        Self { cached_tokens: None, cache_write_tokens: None, cache_creation_tokens: None }
-    }
-}
-
-impl<N> Default for OutputDetails<N> {
-    fn default() -> Self {
-        Self { reasoning_tokens: None }
+impl<'a> Wire<'a> {
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// The value is not an object, or has two values for a field.
+    fn parse(raw: RawJson<'a>) -> Result<Self, Malformed> {
+        let mut wire = Self::default();
+        JsonReader::new(raw.get()).object(|json, name| {
+            let field = match &*name {
+                "prompt_tokens" => &mut wire.prompt_tokens,
+                "input_tokens" => &mut wire.input_tokens,
+                "completion_tokens" => &mut wire.completion_tokens,
+                "output_tokens" => &mut wire.output_tokens,
+                "total_tokens" => &mut wire.total_tokens,
+                "prompt_tokens_details" => &mut wire.prompt_tokens_details,
+                "completion_tokens_details" => &mut wire.completion_tokens_details,
+                "prompt_cache_hit_tokens" => &mut wire.prompt_cache_hit_tokens,
+                _ => return json.value().map(drop),
+            };
+            read_once(field, json)
+        })?;
+        Ok(wire)
     }
 }
 
@@ -197,7 +170,7 @@ mod tests {
     use super::*;
 
     fn parse(json: &str) -> Option<UsageReport> {
-        UsageReport::parse(RawJson::from(&*RawValue::from_string(json.to_owned()).unwrap()))
+        UsageReport::parse(JsonReader::new(json).value().unwrap())
     }
 
     fn check(json: &str, expected: (u64, Option<u64>, u64, Option<u64>)) {
@@ -281,8 +254,15 @@ mod tests {
 
     #[test]
     fn values_without_counts_are_not_a_report() {
-        for json in ["{}", "null", "[]", "3", r#"{"prompt_tokens":-1}"#, r#"{"prompt_tokens":"9"}"#]
-        {
+        for json in [
+            "{}",
+            "null",
+            "[]",
+            "3",
+            r#"{"prompt_tokens":-1}"#,
+            r#"{"prompt_tokens":"9"}"#,
+            r#"{"prompt_tokens":9,"prompt_tokens":9}"#,
+        ] {
             assert_eq!(parse(json), None, "{json}");
         }
     }
