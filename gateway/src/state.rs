@@ -271,12 +271,12 @@ impl State {
     async fn try_remove(&self, account: AccountId, id: RequestId) -> Result<(), StateError> {
         let (reply, answer) = oneshot::channel();
         // The deletion is queued behind pending writes, which may include the response.
-        if self.queue.send(Change::Remove(account, id, reply)).is_err() {
-            return Err(StateError::NotFound(id));
-        }
+        _ = self.queue.send(Change::Remove(account, id, reply));
         match answer.await {
-            Ok(Err(StoreError::NotFound)) | Err(_) => Err(StateError::NotFound(id)),
+            Ok(Err(StoreError::NotFound)) => Err(StateError::NotFound(id)),
             Ok(outcome) => Ok(outcome?),
+            // The task has ended; another process has the response.
+            Err(ended) => Err(StateError::Store(StoreError::Unavailable(ended.into()))),
         }
     }
 

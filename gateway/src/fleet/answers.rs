@@ -48,6 +48,15 @@ pub struct AnswersTask {
     dropped: usize,
 }
 
+/// Why an answer was not found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupError {
+    /// It was not stored, or is no longer kept.
+    Gone,
+    /// The database failed, or too many retries look for theirs. Another attempt may find it.
+    Unavailable,
+}
+
 // === impl SharedAnswers ===
 
 impl SharedAnswers {
@@ -72,25 +81,27 @@ impl SharedAnswers {
     }
 
     /// Returns the answer to the request `first`, which has the claim of `claim`'s key. Waits for up to a second if
-    /// the request was answered a moment ago, because its answer is stored in the background. Returns `None` if
-    /// there is none, or too many retries look for theirs.
-    pub async fn find(&self, claim: &Claim, first: RequestId) -> Option<StoredAnswer> {
-        let _permit = self.lookups.try_acquire().ok()?;
+    /// the request was answered a moment ago, because its answer is stored in the background.
+    ///
+    /// # Errors
+    /// There is no answer, or none could be looked for.
+    pub async fn find(&self, claim: &Claim, first: RequestId) -> Result<StoredAnswer, LookupError> {
+        let _permit = self.lookups.try_acquire().map_err(|_| LookupError::Unavailable)?;
         for look in 0..LOOKS {
             if look > 0 {
                 sleep(LOOK_PAUSE).await;
             }
             match self.store.find_answer(claim, first).await {
-                Ok(AnswerLookup::Found(answer)) => return Some(answer),
+                Ok(AnswerLookup::Found(answer)) => return Ok(answer),
                 Ok(AnswerLookup::Pending) => {}
-                Ok(AnswerLookup::Gone) => return None,
+                Ok(AnswerLookup::Gone) => return Err(LookupError::Gone),
                 Err(error) => {
                     tracing::debug!(%error, "cannot read the answer of another gateway");
-                    return None;
+                    return Err(LookupError::Unavailable);
                 }
             }
         }
-        None
+        Err(LookupError::Gone)
     }
 }
 
@@ -178,8 +189,9 @@ mod tests {
             sleep(RETRY_PAUSE / 2).await;
             *store.is_failing.lock().unwrap() = false;
             let found = answers.find(&claim(3), claim(1).request).await;
-            assert_eq!(found, Some(answer(2)));
-            assert_eq!(answers.find(&claim(3), claim(2).request).await, None, "too much");
+            assert_eq!(found, Ok(answer(2)));
+            let too_much = answers.find(&claim(3), claim(2).request).await;
+            assert_eq!(too_much, Err(LookupError::Gone));
             stop.cancel();
         };
         tokio::join!(task.run(stop.clone()), serving);
@@ -203,9 +215,10 @@ mod tests {
             // The first batch has failed twice, the second one once.
             sleep(RETRY_PAUSE * 3 / 2).await;
             *store.is_failing.lock().unwrap() = false;
-            assert!(answers.find(&claim(9), claim(5).request).await.is_some());
-            assert!(answers.find(&claim(9), claim(1).request).await.is_some());
-            assert_eq!(answers.find(&claim(9), claim(0).request).await, None, "it is dropped");
+            assert!(answers.find(&claim(9), claim(5).request).await.is_ok());
+            assert!(answers.find(&claim(9), claim(1).request).await.is_ok());
+            let dropped = answers.find(&claim(9), claim(0).request).await;
+            assert_eq!(dropped, Err(LookupError::Gone));
             stop.cancel();
         };
         tokio::join!(task.run(stop.clone()), serving);
@@ -234,15 +247,17 @@ mod tests {
         let store = Memory::new(9);
         let (answers, _task) = SharedAnswers::new(store.clone());
         store.is_pending.store(false, Ordering::Relaxed);
-        assert_eq!(answers.find(&claim(2), claim(1).request).await, None);
+        assert_eq!(answers.find(&claim(2), claim(1).request).await, Err(LookupError::Gone));
         assert_eq!(store.lookups.load(Ordering::Relaxed), 1);
 
         store.is_pending.store(true, Ordering::Relaxed);
-        assert_eq!(answers.find(&claim(2), claim(1).request).await, None);
+        assert_eq!(answers.find(&claim(2), claim(1).request).await, Err(LookupError::Gone));
         assert_eq!(store.lookups.swap(0, Ordering::Relaxed), 1 + LOOKS as usize);
         let (two, first) = (claim(2), claim(1).request);
         let retries = (0..MAX_LOOKUPS + 9).map(|_| answers.find(&two, first));
-        futures_util::future::join_all(retries).await;
+        let found = futures_util::future::join_all(retries).await;
+        let refused = found.iter().filter(|it| **it == Err(LookupError::Unavailable)).count();
+        assert_eq!(refused, 9, "they may try again");
         let expected = MAX_LOOKUPS * LOOKS as usize;
         assert_eq!(store.lookups.load(Ordering::Relaxed), expected, "others do not wait");
     }

@@ -14,7 +14,7 @@ mod memory_claims;
 mod shared_clock;
 
 pub use allocator::Allocator;
-pub use answers::SharedAnswers;
+pub use answers::{LookupError, SharedAnswers};
 pub use claims::Claims;
 pub use contact::StoreContact;
 pub use follower::Follower;

@@ -45,9 +45,12 @@ impl<T> Queue<T> {
     /// Waits for the next batch; `None` once `stop` is cancelled and nothing is left.
     pub(super) async fn next(&self, stop: &CancellationToken) -> Option<Vec<T>> {
         loop {
-            if !stop.is_cancelled() && self.lock().len() < self.batch {
+            let waiting = self.waiting();
+            if !stop.is_cancelled() && waiting < self.batch {
                 let accumulated = async {
-                    self.pushed.notified().await;
+                    if waiting == 0 {
+                        self.pushed.notified().await;
+                    }
                     _ = tokio::time::timeout(BATCH_INTERVAL, self.filled.notified()).await;
                 };
                 _ = stop.run_until_cancelled(accumulated).await;
@@ -92,6 +95,10 @@ mod tests {
         assert_eq!(queue.next(&stop).await, Some(vec![5]));
         let pushing = async { queue.push([8]) };
         assert_eq!(tokio::join!(queue.next(&stop), pushing), (Some(vec![8]), 0));
+        // What a batch leaves is taken as well, although nothing is pushed after it.
+        let pushing = async { queue.push([8, 9, 10]) };
+        assert_eq!(tokio::join!(queue.next(&stop), pushing), (Some(vec![8, 9]), 0));
+        assert_eq!(queue.next(&stop).await, Some(vec![10]));
         queue.push([9]);
         stop.cancel();
         assert_eq!((queue.next(&stop).await, queue.next(&stop).await), (Some(vec![9]), None));

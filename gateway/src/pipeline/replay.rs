@@ -19,9 +19,11 @@ use sha2::{Digest, Sha256};
 
 use super::authenticate::Principal;
 use super::open_request::OpenRequest;
+use super::plain_answer::UNCOUNTED_BYTES;
 use super::{AppState, rate_limit_headers};
 use crate::clock::Clock;
-use crate::fleet::{Claims, SharedAnswers, StoreContact};
+use crate::fleet::{Claims, LookupError, SharedAnswers, StoreContact};
+use crate::memory_budget::MemoryGuard;
 use domain::endpoint::Endpoint;
 use domain::id::RequestId;
 use domain::idempotency::{Answered, Claim, ClaimOutcome, IdempotencyDigest};
@@ -61,8 +63,10 @@ pub struct AnswerRecorder {
     claim: Option<Claim>,
     /// The bytes of a stream so far.
     taken: Vec<u8>,
+    /// The memory of `taken`, as far as it is counted.
+    memory: MemoryGuard,
     headers: HeaderMap,
-    /// Whether the answer is too long to be kept.
+    /// Whether the answer is too long to be kept, or there is no memory for it.
     is_too_long: bool,
     is_answered: bool,
 }
@@ -97,7 +101,8 @@ pub async fn begin(
             Role::First => {
                 let account = principal.account.id;
                 let claim = Claim { account, digest, request: open.id(), body: body_digest };
-                let mut recorder = AnswerRecorder::new(replays.clone(), digest);
+                let memory = open.memory_guard();
+                let mut recorder = AnswerRecorder::new(replays.clone(), digest, memory);
                 if let Some(first) = recorder.claim(claim, &app.contact).await? {
                     return replays.replay_other(&claim, first, open).await;
                 }
@@ -148,7 +153,10 @@ impl Replays {
     ) -> Result<Attempt, Refusal> {
         let gone = Refusal::IdempotentAnswerGone { first };
         let Some(answers) = &self.shared_answers else { return Err(gone) };
-        let Some(stored) = answers.find(claim, first).await else { return Err(gone) };
+        let stored = answers.find(claim, first).await.map_err(|error| match error {
+            LookupError::Gone => gone,
+            LookupError::Unavailable => Refusal::IdempotencyUnavailable,
+        })?;
         open.add_notes([format!("idempotent_replay_of={first}")]);
         Ok(Attempt::Replayed(Arc::new(RecordedAnswer::of(stored))))
     }
@@ -191,10 +199,17 @@ impl Replays {
 // === impl AnswerRecorder ===
 
 impl AnswerRecorder {
-    fn new(replays: Arc<Replays>, digest: IdempotencyDigest) -> Box<Self> {
-        let (taken, headers) = (Vec::new(), HeaderMap::new());
-        let (is_too_long, is_answered) = (false, false);
-        Box::new(Self { replays, digest, claim: None, taken, headers, is_too_long, is_answered })
+    fn new(replays: Arc<Replays>, digest: IdempotencyDigest, memory: MemoryGuard) -> Box<Self> {
+        Box::new(Self {
+            replays,
+            digest,
+            claim: None,
+            taken: Vec::new(),
+            memory,
+            headers: HeaderMap::new(),
+            is_too_long: false,
+            is_answered: false,
+        })
     }
 
     /// Claims the key among all gateways. Returns the request that another gateway has answered, if there is one.
@@ -238,9 +253,13 @@ impl AnswerRecorder {
 
     /// Appends the next bytes of a stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.is_too_long |= self.taken.len() + bytes.len() > MAX_KEPT_BYTES;
+        let length = self.taken.len() + bytes.len();
+        let has_memory = length <= UNCOUNTED_BYTES
+            || self.memory.try_grow_to(length.next_multiple_of(UNCOUNTED_BYTES));
+        self.is_too_long |= length > MAX_KEPT_BYTES || !has_memory;
         if self.is_too_long {
             self.taken = Vec::new();
+            drop(self.memory.split_off(usize::MAX));
         } else {
             self.taken.extend_from_slice(bytes);
         }

@@ -125,13 +125,16 @@ impl Breaker {
         has_high_failure_rate: impl FnOnce() -> bool,
     ) -> Option<Duration> {
         let in_a_row = self.consecutive_failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let opens = if self.retry_at.load(Ordering::Relaxed) == 0 {
-            in_a_row >= MAX_CONSECUTIVE_FAILURES || has_high_failure_rate()
+        let relaxed = Ordering::Relaxed;
+        let opens = if self.retry_at.load(relaxed) == 0 {
+            let has_failed = in_a_row >= MAX_CONSECUTIVE_FAILURES || has_high_failure_rate();
+            // Of concurrent failures, one opens it.
+            let claim = millis(now + MIN_PAUSE);
+            has_failed && self.retry_at.compare_exchange(0, claim, relaxed, relaxed).is_ok()
         } else {
             // Failures without a trial are those of requests that were sent before it opened, or although it
             // was open. They do not prolong the pause.
             let (trial, pause) = (Stage::Trial as u8, Stage::Pause as u8);
-            let relaxed = Ordering::Relaxed;
             self.stage.compare_exchange(trial, pause, relaxed, relaxed).is_ok()
         };
         opens.then(|| self.open(now))
@@ -199,6 +202,27 @@ mod tests {
         assert_eq!(breaker.permit(seconds(15)), ProbeDue);
         assert_eq!(breaker.record_probe(true, seconds(15)), None);
         breaker
+    }
+
+    /// Regression test: each of two failures at the same time opened it, so that its first pause was twice as long.
+    #[test]
+    fn concurrent_failures_open_it_once() {
+        for _ in 0..2_000 {
+            let breaker = Breaker::default();
+            for _ in 0..4 {
+                breaker.record_failure(seconds(10), || false);
+            }
+            let barrier = std::sync::Barrier::new(2);
+            let fail = || {
+                barrier.wait();
+                breaker.record_failure(seconds(10), || false)
+            };
+            let opened = std::thread::scope(|scope| {
+                let other = scope.spawn(fail);
+                [fail(), other.join().unwrap()]
+            });
+            assert_eq!(opened.into_iter().flatten().collect::<Vec<_>>(), [MIN_PAUSE]);
+        }
     }
 
     #[test]

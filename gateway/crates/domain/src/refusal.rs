@@ -204,10 +204,10 @@ pub enum Refusal {
         first: RequestId,
     },
     /// The gateway shares a database, and cannot reach it to find out whether another gateway serves
-    /// or has answered this request. Retryable.
+    /// or has answered this request, or too many retries ask for their answers. Retryable.
     #[error(
-        "the gateway cannot reach its database, which it needs for a request with an idempotency key; \
-         try again soon"
+        "the gateway got no answer from its database, which it needs for a request with an idempotency \
+         key; try again soon"
     )]
     IdempotencyUnavailable,
     /// The gateway is shutting down, and the request exceeded the drain timeout. Retryable.
