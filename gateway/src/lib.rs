@@ -1,22 +1,9 @@
 //! The gateway: an OpenAI-compatible API in front of any chat completions server, with accounts, keys, limits, exact
 //! metering and an admin plane.
 //!
-//! `gateway/ARCHITECTURE.md` has the code map, the invariants and the life of a request. In reading order:
-//!
-//! - [`http`] serves clients, [`pipeline`] processes requests, and [`upstream`] calls upstream servers. [`translate`]
-//!   converts between the Responses API and chat completions.
-//! - [`ledger`] contains balances, the journal and the recorder, and [`limits`] rate limits, concurrency limits and
-//!   quotas. [`state`] stores responses, and [`retention`] deletes old records.
-//! - [`directory`] and [`secrets`] hold the in-memory data that requests read: keys, accounts, the catalogue and
-//!   credentials. [`control`] changes it and writes it to [`store`]; [`admin`] is the gRPC interface of [`control`].
-//! - [`connections`], [`journal_barrier`] and [`coalescing_writer`] are layers of the connections' IO, and `timers` has
-//!   their timeouts.
-//! - [`offload`] keeps requests with large bodies from delaying others.
-//! - [`cancellation`] ends single requests early, and [`broadcast`] wakes the tasks of all for it.
-//! - [`metrics`] counts ended requests and serves Prometheus; [`telemetry`] writes the log; [`otlp`] exports both, and
-//!   spans, to an OpenTelemetry collector.
-//! - [`webhooks`] notifies operators of events; [`capture`] keeps messages for debugging.
-//! - [`app`] builds all components and shuts them down in order; [`workers`] are the threads that serve requests.
+//! A request passes [`http`], which serves clients, [`pipeline`], which processes it, and [`upstream`], which calls the
+//! servers behind the gateway; [`ledger`] has the balances and writes the records. [`app`] builds all components and shuts
+//! them down in order. `gateway/ARCHITECTURE.md` has the code map, the invariants and the life of a request.
 
 pub mod http;
 pub mod pipeline;

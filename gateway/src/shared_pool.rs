@@ -17,7 +17,7 @@ pub trait LocalPool: Send + Sync {
     /// Returns what this gateway lacks, and forgets it; `None` if the pool no longer exists.
     fn take_request(&self) -> Option<AllocationRequest>;
     /// Adds what was granted, and changes to `phase`.
-    fn add(&self, allocation: Allocation, phase: Phase);
+    fn add(&self, allocation: Allocation, phase: PoolPhase);
     /// Lets requests ask for more again after the pool was exhausted.
     fn reopen(&self);
     /// Removes what no request needs at the monotonic time `now`, and returns the amount: if another gateway lacks
@@ -44,7 +44,7 @@ pub enum Correction {
 /// Whether more of a pool can be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Phase {
+pub enum PoolPhase {
     /// More can be requested.
     Open,
     /// More was requested.
@@ -73,9 +73,9 @@ pub(crate) struct PoolState {
     low_water: AtomicI64,
 }
 
-const OPEN: u8 = Phase::Open as u8;
-const REQUESTED: u8 = Phase::Requested as u8;
-const EXHAUSTED: u8 = Phase::Exhausted as u8;
+const OPEN: u8 = PoolPhase::Open as u8;
+const REQUESTED: u8 = PoolPhase::Requested as u8;
+const EXHAUSTED: u8 = PoolPhase::Exhausted as u8;
 
 // === impl Shortages ===
 
@@ -144,7 +144,7 @@ impl PoolState {
     }
 
     /// Records an allocation after which `unused` is in memory.
-    pub(crate) fn add(&self, allocation: Allocation, unused: i64, phase: Phase) {
+    pub(crate) fn add(&self, allocation: Allocation, unused: i64, phase: PoolPhase) {
         self.available.store(allocation.available, Ordering::Relaxed);
         self.elsewhere.store(allocation.elsewhere, Ordering::Relaxed);
         // Without anything to obtain, asking ahead would be in vain.

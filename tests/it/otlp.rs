@@ -326,7 +326,7 @@ async fn the_wait_for_a_connection_is_a_span() {
     let errors: Vec<_> =
         attempts.iter().map(|it| attribute(&it.attributes, "error.type")).collect();
     assert_eq!(
-        errors.iter().filter(|error| *error == "too_many_requests").count(),
+        errors.iter().filter(|error| *error == "overloaded").count(),
         1,
         "{errors:?}"
     );

@@ -76,7 +76,7 @@ impl Accounting {
         if let Some(SharedStore { heartbeats, .. }) = &storage.shared {
             let (reporting, ended_requests) = (ledger.clone(), reports.ended_requests());
             heartbeats.set_load(move || Load {
-                in_flight: reporting.under_way(|_| ()).len() as u64,
+                in_flight: reporting.in_flight_requests(|_| ()).len() as u64,
                 ended_requests: ended_requests.load(Ordering::Relaxed),
                 waiting_records: reporting.waiting_records(),
             });

@@ -85,7 +85,7 @@ async fn leave_requests(core: &Core<'_>) -> Result<Draining> {
     };
     let keyed = history.replays.iter().flat_map(|replays| replays.in_progress());
     let open = OpenRequests {
-        requests: ledger.under_way(|open| open_request(&open.record)),
+        requests: ledger.in_flight_requests(|open| open_request(&open.record)),
         idempotency: keyed.map(Into::into).collect(),
         ..OpenRequests::default()
     };

@@ -63,14 +63,15 @@ impl Control {
         let matches =
             |id: AccountId| account.is_none_or(|account| account == id) && caller.can_see(id);
         // The journal, which requests wait for, is locked meanwhile: only what is listed is copied as a whole.
-        let all = self.ledger.under_way(|Open { record, .. }| {
+        let all = self.ledger.in_flight_requests(|Open { record, .. }| {
             matches(record.account).then_some((record.started_at, record.id))
         });
         let mut all: Vec<(Timestamp, RequestId)> = all.into_iter().flatten().collect();
         all.sort_unstable();
         let listed: HashSet<RequestId> = all.iter().take(MAX_LISTED).map(|(_, id)| *id).collect();
-        let open =
-            self.ledger.under_way(|open| listed.contains(&open.record.id).then(|| open.clone()));
+        let open = self
+            .ledger
+            .in_flight_requests(|open| listed.contains(&open.record.id).then(|| open.clone()));
         let now = self.clock.now();
         let mut requests: Vec<_> =
             open.into_iter().flatten().map(|open| self.request_in_flight(open, now)).collect();
@@ -95,7 +96,7 @@ impl Control {
             ))
         };
         let id = RequestId(id.parse().map_err(|_| missing())?);
-        let found = self.ledger.under_way(|Open { record, .. }| {
+        let found = self.ledger.in_flight_requests(|Open { record, .. }| {
             (record.id == id).then_some((record.account, record.key.clone()))
         });
         let (account, key) = found

@@ -16,7 +16,7 @@ use super::access::refuse_suspended;
 use super::passwords::Requester;
 use super::report_aggregator::{EventReport, ReportAggregator};
 use super::sessions::SignedIn;
-use super::throttle::{Attempt, NameDigest, Throttle};
+use super::throttle::{NameDigest, SignInAttempt, Throttle};
 use super::{Caller, Control, ControlError, Identity, token};
 use domain::account::{AccountStatus, Session};
 use domain::account_name::normalized;
@@ -169,7 +169,7 @@ impl Control {
         name: &str,
         identity: Option<&Identity>,
         source: Source,
-    ) -> Result<(Attempt, PasswordCheckGuard), ControlError> {
+    ) -> Result<(SignInAttempt, PasswordCheckGuard), ControlError> {
         let name = NameDigest::of(&normalized(name));
         let identity = identity.map(Identity::id);
         let attempt = self.sign_ins.throttle().begin(name, source, self.clock.monotonic());
@@ -305,7 +305,7 @@ impl Control {
     /// Records the outcome of an attempt.
     pub(super) fn conclude<T>(
         &self,
-        attempt: Attempt,
+        attempt: SignInAttempt,
         check: PasswordCheckGuard,
         outcome: Result<T, ControlError>,
     ) -> Result<T, ControlError> {

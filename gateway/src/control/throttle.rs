@@ -48,7 +48,7 @@ pub(super) struct NameDigest([u8; 16]);
 /// Must be passed to [`Throttle::succeed`] or [`Throttle::cancel`] unless it fails.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub(super) struct Attempt {
+pub(super) struct SignInAttempt {
     name: NameDigest,
     source: Source,
     is_known: bool,
@@ -86,9 +86,9 @@ impl NameDigest {
     }
 }
 
-// === impl Attempt ===
+// === impl SignInAttempt ===
 
-impl Attempt {
+impl SignInAttempt {
     /// Whether the source has signed in to the account before.
     pub(super) fn is_known(&self) -> bool {
         self.is_known
@@ -107,7 +107,7 @@ impl Throttle {
         name: NameDigest,
         source: Source,
         now: Duration,
-    ) -> Result<Attempt, Duration> {
+    ) -> Result<SignInAttempt, Duration> {
         let is_known = self.known.contains_key(&(name, source));
         let mut wait = self.pairs.wait(&(name, source), now);
         if !is_known {
@@ -123,7 +123,7 @@ impl Throttle {
             }
             self.names.add(name, NAME_POLICY, now);
         }
-        Ok(Attempt { name, source, is_known })
+        Ok(SignInAttempt { name, source, is_known })
     }
 
     /// Starts a password verification within a session of the account. Only the first scope
@@ -136,16 +136,16 @@ impl Throttle {
         name: NameDigest,
         source: Source,
         now: Duration,
-    ) -> Result<Attempt, Duration> {
+    ) -> Result<SignInAttempt, Duration> {
         if let Some(wait) = self.pairs.wait(&(name, source), now) {
             return Err(wait);
         }
         self.pairs.add((name, source), PAIR_POLICY, now);
-        Ok(Attempt { name, source, is_known: true })
+        Ok(SignInAttempt { name, source, is_known: true })
     }
 
     /// Records a success: resets the failures of source and account, and marks the source as known.
-    pub(super) fn succeed(&mut self, attempt: Attempt, now: Duration) {
+    pub(super) fn succeed(&mut self, attempt: SignInAttempt, now: Duration) {
         let pair = (attempt.name, attempt.source);
         self.pairs.entries.remove(&pair);
         self.undo_others(attempt);
@@ -156,12 +156,12 @@ impl Throttle {
     }
 
     /// Removes an attempt without an outcome from the counters.
-    pub(super) fn cancel(&mut self, attempt: Attempt) {
+    pub(super) fn cancel(&mut self, attempt: SignInAttempt) {
         self.pairs.undo(&(attempt.name, attempt.source), PAIR_POLICY);
         self.undo_others(attempt);
     }
 
-    fn undo_others(&mut self, attempt: Attempt) {
+    fn undo_others(&mut self, attempt: SignInAttempt) {
         if !attempt.is_known {
             self.sources.undo(&attempt.source, SOURCE_POLICY);
             self.names.undo(&attempt.name, NAME_POLICY);

@@ -23,7 +23,7 @@ use tokio::time::{interval, sleep};
 use tokio_util::time::DelayQueue;
 
 use crate::clock::Clock;
-use crate::shared_pool::{Correction, LocalPool, Phase, Shortages};
+use crate::shared_pool::{Correction, LocalPool, PoolPhase, Shortages};
 use domain::allocation::{Allocation, AllocationRequest, Pool, Recall, RecallScope};
 use store::{Allocations, StoreError};
 
@@ -184,16 +184,16 @@ impl Allocator {
             }
             let pause = RECALL_PAUSES.get(attempts).filter(|_| found.elsewhere > 0);
             match pause {
-                _ if needed <= 0 => pool.add(found, Phase::Open),
+                _ if needed <= 0 => pool.add(found, PoolPhase::Open),
                 Some(pause) => {
-                    pool.add(found, Phase::Requested);
+                    pool.add(found, PoolPhase::Requested);
                     let from = RecallScope::Others;
                     recalls.push(Recall { pool: request.pool.clone(), needed, from });
                     let lacking = Lacking { pool: pool.clone(), needed, attempts: attempts + 1 };
                     self.timers.insert(Timer::Retry(lacking), *pause);
                 }
                 None => {
-                    pool.add(found, Phase::Exhausted);
+                    pool.add(found, PoolPhase::Exhausted);
                     let pause = if found.elsewhere > 0 { EXHAUSTED_ELSEWHERE } else { EXHAUSTED };
                     self.timers.insert(Timer::Reopen(pool.clone()), pause);
                 }

@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::task::TaskTracker;
 
 use super::body::Reply;
-use super::shutdown::{Phase, PhaseWatch, Shutdown};
+use super::shutdown::{PhaseWatch, Shutdown, ShutdownPhase};
 use crate::cancellation::Cancellations;
 use crate::connections::{Activity, ActivityGuard, RequestTimeouts, StallTimer};
 use crate::timers::IdleTimeout;
@@ -53,7 +53,7 @@ pub(super) struct ServedConnection<C> {
     hang_up: IdleTimeout,
 }
 
-/// The state of the idle timeout. For HTTP/1, hyper's header timeout does this.
+/// The state of the idle timeout of HTTP/2. HTTP/1 is timed by [`ProtocolIo`](super::protocol_io::ProtocolIo).
 enum IdleWatch {
     /// The connection is not known to be multiplexed.
     Off,
@@ -178,16 +178,18 @@ impl<C: GracefulConnection> Future for ServedConnection<C> {
                 continue;
             }
             match this.phase.poll_woken(context) {
-                Poll::Ready(Phase::Grace) if this.activity.started() == 0 => {
+                Poll::Ready(ShutdownPhase::Grace) if this.activity.started() == 0 => {
                     this.awaits_last_request = true;
                 }
                 // A phase that follows immediately replaces the one before it, and one may come twice; requests check
                 // the phase themselves.
-                Poll::Ready(Phase::Grace | Phase::Draining | Phase::Ending) => {
+                Poll::Ready(
+                    ShutdownPhase::Grace | ShutdownPhase::Draining | ShutdownPhase::Ending,
+                ) => {
                     this.awaits_last_request = false;
                     this.connection.as_mut().graceful_shutdown();
                 }
-                Poll::Ready(Phase::Serving) => {}
+                Poll::Ready(ShutdownPhase::Serving) => {}
                 Poll::Pending if this.poll_hang_up_check(context).is_ready() => {}
                 Poll::Pending => return this.poll_idle(context).map(|()| None),
             }
@@ -332,8 +334,8 @@ mod tests {
         let connection = builder.serve_connection(TokioIo::new(server), service).into_owned();
         let shutdown = Shutdown::new(Arc::default());
         let connection = ServedConnection::new(connection, Arc::default(), &shutdown, never_idle());
-        shutdown.enter(Phase::Draining);
-        shutdown.enter(Phase::Ending);
+        shutdown.enter(ShutdownPhase::Draining);
+        shutdown.enter(ShutdownPhase::Ending);
         let ended = tokio::time::timeout(Duration::from_mins(1), connection).await;
         assert!(matches!(ended, Ok(Some(_))), "it was asked to end");
     }
@@ -366,7 +368,7 @@ mod tests {
         let mut connection = std::pin::pin!(connection);
         let mut waiting = async |time| tokio::time::timeout(time, connection.as_mut()).await;
         assert!(waiting(Duration::from_secs(10)).await.is_err());
-        shutdown.enter(Phase::Draining);
+        shutdown.enter(ShutdownPhase::Draining);
         assert!(waiting(Duration::from_mins(10)).await.is_err(), "it has a request");
         drop(request);
         let ended = waiting(Duration::from_secs(10)).await;

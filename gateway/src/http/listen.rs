@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::handler::EdgeState;
-use super::shutdown::Phase;
+use super::shutdown::ShutdownPhase;
 use super::worker::WorkerQueue;
 use crate::connections::{Accepted, Acceptor};
 
@@ -66,12 +66,12 @@ impl Port {
         // A worker ends after its last connection, once its queue is closed.
         drop(workers);
         running.close();
-        shutdown.enter(Phase::Grace);
+        shutdown.enter(ShutdownPhase::Grace);
         let grace = GRACE_TIMEOUT.min(stop.drain);
         let mut is_late = timeout(grace, running.wait()).await.is_err();
         stop.draining.cancel();
         if is_late {
-            shutdown.enter(Phase::Draining);
+            shutdown.enter(ShutdownPhase::Draining);
             is_late = timeout(stop.drain.saturating_sub(grace), running.wait()).await.is_err();
         }
         stop.cut_off.cancel();
@@ -80,7 +80,7 @@ impl Port {
                 waited_ms = stop.drain.as_millis(),
                 "ending requests that are still under way"
             );
-            shutdown.enter(Phase::Ending);
+            shutdown.enter(ShutdownPhase::Ending);
             _ = timeout(ENDING_TIMEOUT, running.wait()).await;
         }
         stop.abort.cancel();

@@ -86,7 +86,7 @@ impl BodyReceiver {
         account: AccountId,
         take_place: impl FnOnce() -> Result<G, Refusal>,
     ) -> Result<Bytes, Refusal> {
-        check_kind(headers)?;
+        check_content_headers(headers)?;
         // The announced length is known before the body is sent.
         if body.size_hint().lower() > self.limits.max_bytes as u64 {
             return Err(self.too_large());
@@ -201,9 +201,11 @@ async fn next_piece(body: &mut Incoming, deadline: Instant) -> Result<Option<Byt
 
 /// Checks the media type. JSON is accepted under any type (`curl -d` sends a form's), except for uploads;
 /// compressed bodies are refused, because the gateway does not announce support.
-fn check_kind(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_content_headers(headers: &HeaderMap) -> Result<(), Refusal> {
     let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
-    if let Some(coding) = text(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
+    if let Some(coding) =
+        text(CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case("identity"))
+    {
         let message =
             format!("content encoding `{coding}` is not supported; send the body uncompressed");
         return Err(Refusal::UnsupportedMediaType(message));

@@ -10,7 +10,7 @@ use crate::broadcast::{Broadcast, BroadcastWatch};
 /// A phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(super) enum Phase {
+pub(super) enum ShutdownPhase {
     /// There is no shutdown.
     Serving,
     /// No more connections are accepted. Those that have had a request end with it. Those that have not may send one: their
@@ -37,7 +37,8 @@ pub(super) struct Shutdown {
 struct CurrentPhase(AtomicU8);
 
 /// The phases, by their numbers.
-const PHASES: [Phase; 4] = [Phase::Serving, Phase::Grace, Phase::Draining, Phase::Ending];
+const PHASES: [ShutdownPhase; 4] =
+    [ShutdownPhase::Serving, ShutdownPhase::Grace, ShutdownPhase::Draining, ShutdownPhase::Ending];
 
 /// Wakes a task when the phase changes; see [`BroadcastWatch`].
 pub(super) struct PhaseWatch {
@@ -50,7 +51,7 @@ pub(super) struct PhaseWatch {
 impl Shutdown {
     /// Creates the state of a gateway that serves, whose tasks are woken by `broadcast`.
     pub(super) fn new(broadcast: Arc<Broadcast>) -> Self {
-        let phase = Arc::new(CurrentPhase(AtomicU8::new(Phase::Serving as u8)));
+        let phase = Arc::new(CurrentPhase(AtomicU8::new(ShutdownPhase::Serving as u8)));
         Self { is_ready: AtomicBool::new(true), phase, broadcast }
     }
 
@@ -66,24 +67,25 @@ impl Shutdown {
 
     /// Returns whether requests in progress must end now.
     pub(super) fn is_ending(&self) -> bool {
-        self.phase.get() == Phase::Ending
+        self.phase.get() == ShutdownPhase::Ending
     }
 
     /// Returns whether connections end with their requests in progress.
     pub(super) fn is_draining(&self) -> bool {
-        self.phase.get() != Phase::Serving
+        self.phase.get() != ShutdownPhase::Serving
     }
 
     /// Returns whether connections end that have not had a request.
     pub(super) fn ends_unused(&self) -> bool {
-        self.phase.get() >= Phase::Draining
+        self.phase.get() >= ShutdownPhase::Draining
     }
 
     /// Returns the output of `work`, or `None` if connections without a request end before.
     pub(super) async fn unless_draining<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut phase = self.watch();
-        let draining =
-            async { while poll_fn(|context| phase.poll_woken(context)).await < Phase::Draining {} };
+        let draining = async {
+            while poll_fn(|context| phase.poll_woken(context)).await < ShutdownPhase::Draining {}
+        };
         tokio::select! {
             biased;
             output = work => Some(output),
@@ -92,7 +94,7 @@ impl Shutdown {
     }
 
     /// Enters `phase`, and wakes the watchers.
-    pub(super) fn enter(&self, phase: Phase) {
+    pub(super) fn enter(&self, phase: ShutdownPhase) {
         self.phase.0.store(phase as u8, Ordering::Release);
         self.broadcast.wake();
     }
@@ -106,7 +108,7 @@ impl Shutdown {
 // === impl CurrentPhase ===
 
 impl CurrentPhase {
-    fn get(&self) -> Phase {
+    fn get(&self) -> ShutdownPhase {
         PHASES[usize::from(self.0.load(Ordering::Acquire))]
     }
 }
@@ -116,7 +118,7 @@ impl CurrentPhase {
 impl PhaseWatch {
     /// Ready with the current phase after each wake-up, which may be for another reason than a new phase. A phase that
     /// follows immediately replaces the one before it.
-    pub(super) fn poll_woken(&mut self, context: &mut Context<'_>) -> Poll<Phase> {
+    pub(super) fn poll_woken(&mut self, context: &mut Context<'_>) -> Poll<ShutdownPhase> {
         self.woken.poll_woken(context).map(|()| self.phase.get())
     }
 }
@@ -144,7 +146,7 @@ mod tests {
                         let mut phase = watched.watch();
                         tasks.spawn(async move {
                             let mut changed = poll_fn(|context| phase.poll_woken(context));
-                            while (&mut changed).await != Phase::Ending {}
+                            while (&mut changed).await != ShutdownPhase::Ending {}
                         });
                     }
                     tokio::task::yield_now().await;
@@ -154,7 +156,7 @@ mod tests {
                 })
             });
             ready.recv().unwrap();
-            for phase in [Phase::Grace, Phase::Draining, Phase::Ending] {
+            for phase in [ShutdownPhase::Grace, ShutdownPhase::Draining, ShutdownPhase::Ending] {
                 shutdown.enter(phase);
             }
             assert_eq!(worker.join().unwrap(), TASKS);
@@ -164,10 +166,10 @@ mod tests {
     #[tokio::test]
     async fn a_late_watcher_sees_the_current_phase() {
         let shutdown = Shutdown::new(Arc::default());
-        shutdown.enter(Phase::Draining);
+        shutdown.enter(ShutdownPhase::Draining);
         let mut phase = shutdown.watch();
-        assert_eq!(poll_fn(|context| phase.poll_woken(context)).await, Phase::Draining);
-        shutdown.enter(Phase::Ending);
-        assert_eq!(poll_fn(|context| phase.poll_woken(context)).await, Phase::Ending);
+        assert_eq!(poll_fn(|context| phase.poll_woken(context)).await, ShutdownPhase::Draining);
+        shutdown.enter(ShutdownPhase::Ending);
+        assert_eq!(poll_fn(|context| phase.poll_woken(context)).await, ShutdownPhase::Ending);
     }
 }

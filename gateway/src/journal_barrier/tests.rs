@@ -140,25 +140,25 @@ async fn who_writes_to_a_stream_that_takes_no_more_waits_for_it() {
 
 /// Whether a task was woken.
 #[derive(Default)]
-struct Told(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl Wake for Told {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 #[tokio::test]
-async fn who_wrote_is_told_what_did_not_get_through() {
+async fn a_failed_write_wakes_its_writer_and_is_returned_by_the_next_flush() {
     let log = Log::default();
     let (mut connection, far) = log.connect(&log.journal_barrier(), 100);
     drop(far);
-    let told = Arc::<Told>::default();
-    let waker = Waker::from(told.clone());
+    let woken = Arc::<WakeFlag>::default();
+    let waker = Waker::from(woken.clone());
     let written = Pin::new(&mut connection).poll_write(&mut Context::from_waker(&waker), b"hello");
     assert!(matches!(written, Poll::Ready(Ok(5))));
     yield_now().await;
-    assert!(told.0.load(Ordering::Relaxed));
+    assert!(woken.0.load(Ordering::Relaxed));
     let error = flush(&mut connection).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::shared_pool::{Correction, LocalPool, Phase, PoolState, Shortages};
+use crate::shared_pool::{Correction, LocalPool, PoolPhase, PoolState, Shortages};
 use domain::allocation::{self, Allocation, AllocationRequest, Pool};
 use domain::money::Nanos;
 
@@ -106,9 +106,9 @@ impl Balance {
         }
     }
 
-    /// Counts a payment that was made without regard to this balance, which may become negative. A part of a
+    /// Records a payment that was made without regard to this balance, which may become negative. A part of a
     /// shared pool does not: the store subtracts the payment from the pool.
-    pub(super) fn count(&self, paid: Nanos) {
+    pub(super) fn record_payment(&self, paid: Nanos) {
         if self.shared.is_some() {
             self.pay(paid);
         } else {
@@ -242,7 +242,7 @@ impl LocalPool for Balance {
         })
     }
 
-    fn add(&self, allocation: Allocation, phase: Phase) {
+    fn add(&self, allocation: Allocation, phase: PoolPhase) {
         self.change(Nanos(allocation.granted));
         if let Some(shared) = &self.shared {
             shared.state.add(allocation, self.spendable().0, phase);

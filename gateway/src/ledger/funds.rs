@@ -207,7 +207,7 @@ impl FundsHold {
             KeyFunds::Capped(cap) => cap,
             KeyFunds::Uncapped(balance) => {
                 let payment = self.account.settle(cost);
-                balance.count(payment.charged);
+                balance.record_payment(payment.charged);
                 return payment;
             }
         };

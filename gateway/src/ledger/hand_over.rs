@@ -93,7 +93,7 @@ impl Ledger {
                 // What the account could not pay does not count as spent by the key.
                 of_key.change(allowed + -charged);
             } else {
-                of_key.count(charged);
+                of_key.record_payment(charged);
             }
             record.cost = Some(charged);
             record.overrun = record.overrun + cost + -charged;

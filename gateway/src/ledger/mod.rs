@@ -327,7 +327,7 @@ impl Ledger {
 
     /// Returns the result of `look` for each request that went upstream and has not ended. The journal is
     /// locked meanwhile.
-    pub fn under_way<T>(&self, look: impl FnMut(&Open) -> T) -> Vec<T> {
+    pub fn in_flight_requests<T>(&self, look: impl FnMut(&Open) -> T) -> Vec<T> {
         self.journal.open_requests(look)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::meter::{SubjectCounts, SubjectMeter};
-use crate::shared_pool::{Correction, LocalPool, Phase, PoolState, Shortages};
+use crate::shared_pool::{Correction, LocalPool, PoolPhase, PoolState, Shortages};
 use domain::allocation::{self, Allocation, AllocationRequest, LimitSubject, Pool};
 use domain::limit::LimitKind;
 
@@ -188,7 +188,7 @@ impl LocalPool for LimitPool {
         Some(share.state.take_request(pool, Some(saturated(share.limit))))
     }
 
-    fn add(&self, allocation: Allocation, phase: Phase) {
+    fn add(&self, allocation: Allocation, phase: PoolPhase) {
         let mut counts = self.meter.lock();
         if !self.is_current(&counts) {
             return;

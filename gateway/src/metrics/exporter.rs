@@ -187,7 +187,7 @@ impl Exporter {
         let Sources { ledger, clock, journal_dir, .. } = &self.0;
         encoder
             .gauge("tollgate_requests_in_flight", "Requests that went upstream and have not ended.")
-            .sample(&[], ledger.under_way(|_| ()).len());
+            .sample(&[], ledger.in_flight_requests(|_| ()).len());
         let total = ledger.total_balance();
         encoder
             .gauge(

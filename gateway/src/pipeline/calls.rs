@@ -40,14 +40,14 @@ impl Calls {
     /// whole call.
     pub(super) fn add(&mut self, choice: u32, piece: &CallPiece<'_>, form: AnswerForm) -> usize {
         let is_full = self.calls.len() >= MAX_CALLS || self.kept_bytes >= MAX_KEPT_BYTES;
-        let goes_on = |call: &OpenCall| {
-            form == AnswerForm::Stream && call.choice == choice && call.goes_on_with(piece)
+        let continues = |call: &OpenCall| {
+            form == AnswerForm::Stream && call.choice == choice && call.continues(piece)
         };
         let found = if is_full {
             // A search would cost more with every piece of a hostile answer.
             self.calls.len().checked_sub(1)
         } else {
-            self.calls.iter().rposition(goes_on)
+            self.calls.iter().rposition(continues)
         };
         let at = found.unwrap_or(self.calls.len());
         if at == self.calls.len() {
@@ -69,7 +69,7 @@ impl Calls {
 // === impl OpenCall ===
 
 impl OpenCall {
-    fn goes_on_with(&self, piece: &CallPiece<'_>) -> bool {
+    fn continues(&self, piece: &CallPiece<'_>) -> bool {
         let key = CallKey { index: piece.index, id: id(piece) };
         key.may_continue(!piece.name.is_empty(), CallKey { index: self.index, id: &self.id })
     }

@@ -65,7 +65,7 @@ pub(super) fn output_cap(hold: Option<&Hold>, permit: Option<&Permit>) -> Option
 }
 
 /// A stream whose latest text is not covered and that waits for other requests.
-struct Shortage {
+struct CoverageWait {
     retries: u16,
     retry: Pin<Box<Sleep>>,
     _funds: Option<FundsWait>,
@@ -100,7 +100,7 @@ pub(super) struct Coverage {
     withheld: UncountedText,
     batch: Option<BatchCount>,
     input: InputProgress,
-    shortage: Option<Box<Shortage>>,
+    wait: Option<Box<CoverageWait>>,
     /// The count of a request whose answer has ended.
     last: Option<Counting>,
     /// Whether a batch of the answer, or the input, could not be counted.
@@ -125,7 +125,7 @@ impl Coverage {
             withheld: UncountedText::default(),
             batch: None,
             input: InputProgress::default(),
-            shortage: None,
+            wait: None,
             last: None,
             has_failed: false,
         }
@@ -170,7 +170,7 @@ impl Coverage {
     /// Checks that the answer is one that the request can have.
     ///
     /// # Errors
-    /// The upstream sends a choice that was not requested, or more than [`MAX_ANSWER_BYTES`].
+    /// The upstream sends a choice whose index is out of range, or more than [`MAX_ANSWER_BYTES`].
     pub(super) fn check_answer(&self) -> Result<(), UpstreamError> {
         self.meter.check_choices()?;
         if self.meter.received_bytes() > MAX_ANSWER_BYTES {
@@ -215,19 +215,19 @@ impl Coverage {
     /// will not be.
     pub(super) fn poll_covered(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         if self.ensure_covered() {
-            self.shortage = None;
+            self.wait = None;
             return Poll::Ready(true);
         }
         if !self.meter.is_counted() {
             ready!(self.poll_counted(context));
             if self.ensure_covered() {
-                self.shortage = None;
+                self.wait = None;
                 return Poll::Ready(true);
             }
         }
         ready!(self.poll_input(context));
         if self.ensure_covered() {
-            self.shortage = None;
+            self.wait = None;
             return Poll::Ready(true);
         }
         ready!(self.poll_release_by_others(context));
@@ -297,18 +297,18 @@ impl Coverage {
     fn poll_release_by_others(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let is_shared = self.hold.as_ref().is_some_and(Hold::is_shared)
             || self.permit.as_ref().is_some_and(Permit::is_shared);
-        let shortage = self.shortage.get_or_insert_with(|| {
-            Box::new(Shortage {
+        let wait = self.wait.get_or_insert_with(|| {
+            Box::new(CoverageWait {
                 retries: 0,
                 retry: Box::pin(tokio::time::sleep(RETRY_INTERVAL)),
                 _funds: self.hold.as_ref().and_then(Hold::register_waiter),
                 _quota: self.permit.as_ref().map(Permit::register_waiter),
             })
         });
-        while is_shared && shortage.retries < MAX_RETRIES {
-            ready!(shortage.retry.as_mut().poll(context));
-            shortage.retries += 1;
-            shortage.retry.as_mut().reset(Instant::now() + RETRY_INTERVAL);
+        while is_shared && wait.retries < MAX_RETRIES {
+            ready!(wait.retry.as_mut().poll(context));
+            wait.retries += 1;
+            wait.retry.as_mut().reset(Instant::now() + RETRY_INTERVAL);
         }
         Poll::Ready(())
     }

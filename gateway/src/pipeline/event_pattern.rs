@@ -31,13 +31,13 @@ struct Sample {
     index: u32,
     kind: TextKind,
     /// As the upstream sends it.
-    received: Surroundings,
+    received: AroundText,
     /// As the client gets it; `None` if that is the same.
-    sent: Option<Surroundings>,
+    sent: Option<AroundText>,
 }
 
 /// The bytes before and after a text and its quotes.
-struct Surroundings {
+struct AroundText {
     before: Vec<u8>,
     after: Vec<u8>,
 }
@@ -62,7 +62,7 @@ impl EventPattern {
     /// Appends the event with the text that [`text_in`](Self::text_in) has returned, as the client gets it.
     pub(super) fn append(&self, text: &OnlyText<'_>, out: &mut BytesMut) {
         let Some(Sample { received, sent, .. }) = self.sample.as_deref() else { return };
-        let Surroundings { before, after } = sent.as_ref().unwrap_or(received);
+        let AroundText { before, after } = sent.as_ref().unwrap_or(received);
         out.extend_from_slice(before);
         out.extend_from_slice(text.raw.get().as_bytes());
         out.extend_from_slice(after);
@@ -89,13 +89,13 @@ impl EventPattern {
                 [&part[..range.start], model.as_bytes(), &part[range.end..]].concat()
             };
             if end <= text_range.start {
-                Surroundings { before: renamed(before, start..end), after: after.to_vec() }
+                AroundText { before: renamed(before, start..end), after: after.to_vec() }
             } else {
                 let range = start - text_range.end..end - text_range.end;
-                Surroundings { before: before.to_vec(), after: renamed(after, range) }
+                AroundText { before: before.to_vec(), after: renamed(after, range) }
             }
         });
-        let received = Surroundings { before: before.to_vec(), after: after.to_vec() };
+        let received = AroundText { before: before.to_vec(), after: after.to_vec() };
         let sample = Sample { index: text.index, kind: text.kind, received, sent };
         self.sample = Some(Box::new(sample));
     }

@@ -314,7 +314,8 @@ impl Forwarding<'_> {
                 Err(error) => error,
             };
             if !std::ptr::eq(attempt.target, *target) {
-                // The other attempt has ended before, and its error justifies trying the next target.
+                // The second attempt decided: the first had failed with an error that justifies a failover, or was
+                // cancelled.
                 return Err(error.into());
             }
             tried.insert(credential);
@@ -336,8 +337,8 @@ impl Forwarding<'_> {
         Ok(Attempt::new(self.sender.app, next, self.request.send_status.clone(), context))
     }
 
-    /// Records an attempt that is about to begin, and the one that failed before it. The last attempt is what the rest
-    /// of the record describes. Returns what it carries of the trace of the request.
+    /// Records an attempt that is about to begin, and the one that failed before it. The rest of the record describes the
+    /// last attempt. Returns the trace context that the attempt sends to its upstream.
     async fn record_begin(
         &mut self,
         target: &Deployment,

@@ -52,7 +52,8 @@ pub struct ForwardedRequest {
     journalled_at: Duration,
     /// Whether the request has left the gateway in the attempt that the record names, or in any before.
     pub(super) send_status: SendStatus,
-    /// The attempt beside which, or after which, that attempt was begun because it was slow to be answered.
+    /// The other attempt of a hedged request; `None` until a second one begins. The record and `send_status` describe
+    /// the current one.
     other_attempt: Option<Box<OtherAttempt>>,
     /// Whether an upstream has begun to answer.
     pub(super) answer_begun: bool,
@@ -62,7 +63,7 @@ pub struct ForwardedRequest {
     pub(super) in_flight: Option<InFlight>,
 }
 
-/// Another attempt than the one that the record names.
+/// The attempt of a hedged request that the record does not describe.
 struct OtherAttempt {
     target: ServedBy,
     credential: Option<u32>,
@@ -128,16 +129,16 @@ impl ForwardedRequest {
         self.open.app.ledger.begin(open).map_err(|_| Refusal::RecorderBehind)
     }
 
-    /// Keeps the current attempt beside another one that is about to begin.
-    pub(super) fn begin_second_attempt(&mut self) {
+    /// Makes the current attempt the other one, because a second one is about to begin beside it.
+    pub(super) fn start_hedge(&mut self) {
         let Some(target) = self.open.deployment().cloned() else { return };
         let send_status = std::mem::take(&mut self.send_status);
         let other = OtherAttempt { target, credential: self.open.credential(), send_status };
         self.other_attempt = Some(Box::new(other));
     }
 
-    /// Makes the attempt at `target`, beside which the current one began, the current one again.
-    pub(super) fn resume_first_attempt(&mut self, target: &Deployment, chat_body: &Bytes) {
+    /// Makes the first attempt of a hedged request, at `target`, the current one again.
+    pub(super) fn make_first_current(&mut self, target: &Deployment, chat_body: &Bytes) {
         let Some(mut other) = self.other_attempt.take() else { return };
         let second = self.open.deployment().cloned().zip(Some(self.open.credential()));
         // If the journal cannot be written, it names the other attempt, whose price is the same.

@@ -45,8 +45,8 @@ pub struct Meter {
     choices: Choices,
     /// The text of each choice, by index.
     texts: Vec<ChoiceText>,
-    /// The index of a choice that was not requested.
-    stray_choice: Option<u32>,
+    /// The index of a choice that is out of range; see [`check_choices`](Self::check_choices).
+    out_of_range_choice: Option<u32>,
     calls: Calls,
     /// The text so far without base64, in bytes; see [`produced_bytes`](Self::produced_bytes).
     text_bytes: usize,
@@ -144,12 +144,13 @@ impl Meter {
         self.reported.is_some() && self.produced_bytes() > self.reported_bytes
     }
 
-    /// Checks that the upstream sent only requested choices.
+    /// Checks the indices of choices. They may exceed the number of requested choices, because some servers number them
+    /// in other ways, but not [`MAX_CHOICES`] as well.
     ///
     /// # Errors
-    /// It sent a choice with a higher index.
+    /// The upstream sent a choice with a higher index.
     pub fn check_choices(&self) -> Result<(), UpstreamError> {
-        self.stray_choice.map_or(Ok(()), |index| {
+        self.out_of_range_choice.map_or(Ok(()), |index| {
             Err(UpstreamError::Invalid(format!("it sent a choice with the index {index}")))
         })
     }
@@ -258,10 +259,10 @@ impl Meter {
         self.fresh_bytes = 0;
     }
 
-    /// Returns the slot of the choice's text; `None` if the choice was not requested.
+    /// Returns the slot of the choice's text; `None` if its index is out of range.
     fn choice(&mut self, index: u32) -> Option<usize> {
         if index >= self.requested_choices.max(MAX_CHOICES.into()) {
-            self.stray_choice = Some(index);
+            self.out_of_range_choice = Some(index);
             return None;
         }
         let index = usize::try_from(index).ok()?;
@@ -356,12 +357,12 @@ impl Meter {
         message: &PieceView<'_>,
         form: AnswerForm,
     ) -> AddedBytes {
-        let mut apart = Self::default();
-        apart.texts.push(ChoiceText::default());
-        let AddedBytes { received, .. } = apart.add_piece(0, message, form);
-        self.counted += apart.counted;
-        self.data_tokens += apart.data_tokens;
-        let text = apart.take_uncounted().concat();
+        let mut scratch = Self::default();
+        scratch.texts.push(ChoiceText::default());
+        let AddedBytes { received, .. } = scratch.add_piece(0, message, form);
+        self.counted += scratch.counted;
+        self.data_tokens += scratch.data_tokens;
+        let text = scratch.take_uncounted().concat();
         let start = text.ceil_char_boundary(said.min(text.len()));
         AddedBytes { bytes: self.texts[index].content.push(&text[start..]), received }
     }

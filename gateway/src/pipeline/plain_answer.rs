@@ -16,7 +16,7 @@ use super::meter::{MAX_ANSWER_BYTES, Meter};
 use super::outcome::RequestOutcome;
 use crate::memory_budget::MemoryGuard;
 use crate::timers::IdleTimeout;
-use crate::upstream::{AnswerBody, Phase, UpstreamError};
+use crate::upstream::{AnswerBody, TimeoutKind, UpstreamError};
 use domain::refusal::Refusal;
 use domain::wire::usage::AnswerUsage;
 
@@ -138,7 +138,7 @@ fn poll_frame(
 ) -> Poll<Result<Option<Frame<Bytes>>, UpstreamError>> {
     let Poll::Ready(read) = Pin::new(body).poll_frame(context) else {
         ready!(idle_timeout.poll_elapsed(context));
-        return Poll::Ready(Err(UpstreamError::TimedOut(Phase::Idle)));
+        return Poll::Ready(Err(UpstreamError::TimedOut(TimeoutKind::Idle)));
     };
     idle_timeout.reset();
     Poll::Ready(read.transpose())

@@ -141,13 +141,13 @@ impl PlausibleUsage {
 
     /// Describes the implausible counts for the operator; `None` if there are none.
     pub(super) fn complaint(&self) -> Option<String> {
-        let told = |name: &str, excess: Option<Excess>| {
+        let describe = |name: &str, excess: Option<Excess>| {
             let Excess { reported, bound } = excess?;
             Some(format!("{reported} {name} tokens for a request that can have had {bound}"))
         };
-        let input = told("prompt", self.input_excess);
+        let input = describe("prompt", self.input_excess);
         let complaints: Vec<_> =
-            input.into_iter().chain(told("output", self.output_excess)).collect();
+            input.into_iter().chain(describe("output", self.output_excess)).collect();
         (!complaints.is_empty()).then(|| format!("it reported {}", complaints.join(", and ")))
     }
 

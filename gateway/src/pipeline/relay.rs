@@ -20,7 +20,7 @@ use http_body::Body;
 
 pub use self::broken::{BrokenRequest, BrokenStream};
 use self::source::Source;
-pub use self::source::{Forwarding, PendingAnswer};
+pub use self::source::{ForwardFuture, PendingAnswer};
 use super::Fault;
 use super::failed_request::FailedRequest;
 use super::forward::{BegunAnswer, ForwardError};
@@ -33,7 +33,7 @@ use super::stream_memory::StreamMemory;
 use crate::capture::BodyCapture;
 use crate::ledger::DiskSync;
 use crate::timers::IdleTimeout;
-use crate::upstream::{Phase, UpstreamError};
+use crate::upstream::{TimeoutKind, UpstreamError};
 use domain::id::RequestId;
 use domain::wire::sse;
 
@@ -107,7 +107,7 @@ impl Relay {
         adapter: StreamAdapter,
         headers: HeaderMap,
     ) -> Box<Self> {
-        // Forwarding has its own timeouts.
+        // ForwardFuture has its own timeouts.
         let mut relay = Self::new(Source::Waiting(pending), adapter, None, Duration::MAX);
         relay.headers = headers;
         relay
@@ -349,7 +349,7 @@ impl Relay {
     /// Waits for the upstream with nothing to pass on.
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.upstream_idle.poll_elapsed(context).is_ready() {
-            self.failure = Some(UpstreamError::TimedOut(Phase::Idle).into());
+            self.failure = Some(UpstreamError::TimedOut(TimeoutKind::Idle).into());
             return Poll::Ready(());
         }
         self.poll_keep_alive(context)

@@ -48,7 +48,7 @@ pub struct Replays {
 }
 
 /// The role of a request among those with its idempotency key.
-pub enum Attempt {
+pub enum ReplayDecision {
     /// A first attempt; its answer is recorded if it has a key.
     First(Option<Box<AnswerRecorder>>),
     /// A retry, with the answer of the first attempt.
@@ -83,9 +83,9 @@ pub async fn begin(
     headers: &HeaderMap,
     body: &Bytes,
     open: &mut OpenRequest,
-) -> Result<Attempt, Refusal> {
-    let Some(key) = headers.get(&HEADER) else { return Ok(Attempt::First(None)) };
-    let Some(replays) = &app.replays else { return Ok(Attempt::First(None)) };
+) -> Result<ReplayDecision, Refusal> {
+    let Some(key) = headers.get(&HEADER) else { return Ok(ReplayDecision::First(None)) };
+    let Some(replays) = &app.replays else { return Ok(ReplayDecision::First(None)) };
     let key = key.as_bytes();
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         let message = format!("the header `Idempotency-Key` must have 1 to {MAX_KEY_BYTES} bytes");
@@ -107,7 +107,7 @@ pub async fn begin(
                     return replays.replay_other(&claim, first, open).await;
                 }
                 open.set_idempotency_digest(digest);
-                Ok(Attempt::First(Some(recorder)))
+                Ok(ReplayDecision::First(Some(recorder)))
             }
             Role::Waiting(over) => {
                 over.cancelled().await;
@@ -116,7 +116,7 @@ pub async fn begin(
             Role::Streaming(first) => Err(Refusal::IdempotencyInProgress { first }),
             Role::Answered(first, Some(kept)) => {
                 open.add_notes([format!("idempotent_replay_of={first}")]);
-                Ok(Attempt::Replayed(kept))
+                Ok(ReplayDecision::Replayed(kept))
             }
             Role::Answered(first, None) => {
                 let account = principal.account.id;
@@ -150,7 +150,7 @@ impl Replays {
         claim: &Claim,
         first: RequestId,
         open: &mut OpenRequest,
-    ) -> Result<Attempt, Refusal> {
+    ) -> Result<ReplayDecision, Refusal> {
         let gone = Refusal::IdempotentAnswerGone { first };
         let Some(answers) = &self.shared_answers else { return Err(gone) };
         let stored = answers.find(claim, first).await.map_err(|error| match error {
@@ -158,7 +158,7 @@ impl Replays {
             LookupError::Unavailable => Refusal::IdempotencyUnavailable,
         })?;
         open.add_notes([format!("idempotent_replay_of={first}")]);
-        Ok(Attempt::Replayed(Arc::new(RecordedAnswer::of(stored))))
+        Ok(ReplayDecision::Replayed(Arc::new(RecordedAnswer::of(stored))))
     }
 
     /// Returns the requests with a key that are in progress.

@@ -12,7 +12,7 @@ use super::drain::{Drain, Work};
 use super::failed_request::FailedRequest;
 use super::open_request::OpenRequest;
 use super::outcome::RequestOutcome;
-use super::replay::{self, AnswerRecorder, Attempt};
+use super::replay::{self, AnswerRecorder, ReplayDecision};
 use super::responses::{self, ClientKind};
 use super::{AppState, chat};
 use domain::endpoint::Endpoint;
@@ -44,8 +44,8 @@ pub async fn serve(
     let attempt =
         replay::begin(app, principal, endpoint.endpoint(), headers, &body, &mut open).await;
     let recorder = match attempt {
-        Ok(Attempt::First(recorder)) => recorder,
-        Ok(Attempt::Replayed(recorded)) => {
+        Ok(ReplayDecision::First(recorder)) => recorder,
+        Ok(ReplayDecision::Replayed(recorded)) => {
             endpoint.note(&body, &mut open);
             open.close(RequestOutcome::completed());
             return Ok(Answer::Replayed(recorded));

@@ -81,10 +81,10 @@ impl ForwardedRequest {
         if !is_charged {
             pass_to_ledger(&app, record, permit, hold);
         } else if let Some(used) = plausible_usage.complete() {
-            charge(&mut record, &used.usage, UsageBasis::Upstream, &price);
+            set_usage(&mut record, &used.usage, UsageBasis::Upstream, &price);
             pass_to_ledger(&app, record, permit, hold);
         } else if let Some((counted, basis)) = self.counted {
-            charge(&mut record, &plausible_usage.or_counted(&counted).usage, basis, &price);
+            set_usage(&mut record, &plausible_usage.or_counted(&counted).usage, basis, &price);
             pass_to_ledger(&app, record, permit, hold);
         } else {
             let counting = self.coverage.count_rest();
@@ -144,7 +144,7 @@ impl UncountedRequest {
             tracing::error!(request_id = %self.record.id, "a request could not be counted");
             (self.max_usage, UsageBasis::Bounded)
         };
-        charge(
+        set_usage(
             &mut self.record,
             &self.plausible_usage.or_counted(&counted).usage,
             basis,
@@ -156,7 +156,7 @@ impl UncountedRequest {
 }
 
 /// Sets the usage of a record and its cost.
-fn charge(record: &mut RequestRecord, usage: &Usage, basis: UsageBasis, price: &Price) {
+fn set_usage(record: &mut RequestRecord, usage: &Usage, basis: UsageBasis, price: &Price) {
     record.usage = Some(*usage);
     record.basis = basis;
     record.cost = Some(price.cost(usage));

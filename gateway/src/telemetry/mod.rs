@@ -72,10 +72,12 @@ pub fn init(
 ) -> anyhow::Result<(Log, LogGuard)> {
     let filter = EnvFilter::try_new(filter.unwrap_or("info"))?;
     let is_terminal = std::io::stderr().is_terminal();
-    let default = match () {
-        () if is_terminal => LogFormat::Human,
-        () if journal_stream.is_some_and(journal::is_standard_error) => LogFormat::Journald,
-        () => LogFormat::Json,
+    let default = if is_terminal {
+        LogFormat::Human
+    } else if journal_stream.is_some_and(journal::is_standard_error) {
+        LogFormat::Journald
+    } else {
+        LogFormat::Json
     };
     let format = format.unwrap_or(default);
     let report = match format {

@@ -9,7 +9,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
-use super::error::{Phase, UpstreamError};
+use super::error::{TimeoutKind, UpstreamError};
 use super::pool::PooledConnection;
 use super::slots::Slot;
 
@@ -108,7 +108,7 @@ impl Body for AnswerBody {
         if let Some(deadline) = deadline
             && deadline.as_mut().poll(context).is_ready()
         {
-            return Poll::Ready(Some(Err(UpstreamError::TimedOut(Phase::Total))));
+            return Poll::Ready(Some(Err(UpstreamError::TimedOut(TimeoutKind::Total))));
         }
         let mut read = |context: &mut Context<'_>| Pin::new(&mut *incoming).poll_frame(context);
         let polled = match connection {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::answer_body::AnswerBody;
 use super::read::read_whole;
 use super::target::Target;
-use super::{Phase, SendStatus, UpstreamClient, UpstreamError};
+use super::{SendStatus, TimeoutKind, UpstreamClient, UpstreamError};
 use domain::upstream::CredentialIndex;
 use domain::wire::chunk::ChunkView;
 use domain::wire::splice::splice;
@@ -47,7 +47,7 @@ impl UpstreamClient {
         let body = read_whole(response.into_body(), MAX_BODY_BYTES);
         let deadline = deadline.min(Instant::now() + self.idle_deadline());
         let body = tokio::time::timeout_at(deadline, body).await;
-        let body = body.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
+        let body = body.map_err(|_| UpstreamError::TimedOut(TimeoutKind::Idle))?;
         let body = body?;
         let list: List = serde_json::from_slice(&body).map_err(|_| {
             UpstreamError::Invalid("its answer to GET /models is no list of models".to_owned())
@@ -110,7 +110,7 @@ impl UpstreamClient {
         let mut splitter = Splitter::default();
         loop {
             let read = tokio::time::timeout(self.idle_deadline(), body.frame()).await;
-            let frame = read.map_err(|_| UpstreamError::TimedOut(Phase::Idle))?;
+            let frame = read.map_err(|_| UpstreamError::TimedOut(TimeoutKind::Idle))?;
             let frame = frame.ok_or(UpstreamError::CutOff)??;
             let mut begun = false;
             let data = frame.data_ref().map_or(&[][..], |data| data);

@@ -50,13 +50,13 @@ struct Driver {
 /// task is running, or waits for its client, and polls the connection before it waits for it; or the connection
 /// is idle.
 struct WakeState {
-    /// [`NOTES`] and [`WOKEN`]. Each change is a read-modify-write operation, so that none is missed.
+    /// [`NOT_WAITING`] and [`WOKEN`]. Each change is a read-modify-write operation, so that none is missed.
     flags: AtomicU8,
     task: AtomicWaker,
 }
 
-/// Wake-ups are noted instead of waking the task.
-const NOTES: u8 = 1;
+/// The task does not wait for the connection: a wake-up only sets [`WOKEN`].
+const NOT_WAITING: u8 = 1;
 /// There was a wake-up since the last poll of the connection.
 const WOKEN: u8 = 2;
 
@@ -151,7 +151,7 @@ impl Driver {
         mut read: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let mut without_waker = Context::from_waker(Waker::noop());
-        self.wake_state.flags.fetch_or(NOTES, Ordering::AcqRel);
+        self.wake_state.flags.fetch_or(NOT_WAITING, Ordering::AcqRel);
         for _ in 0..MAX_POLLS {
             if let Poll::Ready(read) = read(&mut without_waker) {
                 return Poll::Ready(read);
@@ -168,7 +168,7 @@ impl Driver {
     /// Polls the connection; its wake-ups are noted from now on.
     fn poll_connection(&mut self) {
         let Some(connection) = &mut self.connection else { return };
-        self.wake_state.flags.swap(NOTES, Ordering::AcqRel);
+        self.wake_state.flags.swap(NOT_WAITING, Ordering::AcqRel);
         let Poll::Ready(ended) = connection.as_mut().poll(&mut Context::from_waker(&self.waker))
         else {
             return;
@@ -189,14 +189,14 @@ impl WakeState {
             return false;
         }
         self.task.register(task);
-        self.flags.compare_exchange(NOTES, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.flags.compare_exchange(NOT_WAITING, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
 impl Default for WakeState {
     fn default() -> Self {
         // The connection is to be polled at first.
-        Self { flags: AtomicU8::new(NOTES | WOKEN), task: AtomicWaker::new() }
+        Self { flags: AtomicU8::new(NOT_WAITING | WOKEN), task: AtomicWaker::new() }
     }
 }
 

@@ -53,7 +53,7 @@ pub enum UpstreamError {
     Overloaded,
     /// A deadline passed.
     #[error("upstream timed out {0}")]
-    TimedOut(Phase),
+    TimedOut(TimeoutKind),
     /// The upstream returned an error status.
     #[error("upstream answered HTTP {status}")]
     Refused {
@@ -89,7 +89,7 @@ pub enum UpstreamError {
 
 /// The part of an answer that missed its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum TimeoutKind {
     /// The connection, including its TLS handshake.
     Connect,
     /// The head of the answer.
@@ -108,14 +108,14 @@ impl UpstreamError {
             Self::Misconfigured(_)
             | Self::Unreachable(_)
             | Self::Overloaded
-            | Self::TimedOut(Phase::Connect | Phase::FirstByte)
+            | Self::TimedOut(TimeoutKind::Connect | TimeoutKind::FirstByte)
             | Self::Redirected { .. }
             | Self::Invalid(_) => true,
             Self::Refused { status, .. } => {
                 matches!(status, 401..=404 | 408 | 429 | 500..)
             }
             Self::JournalUnavailable(_)
-            | Self::TimedOut(Phase::Idle | Phase::Total)
+            | Self::TimedOut(TimeoutKind::Idle | TimeoutKind::Total)
             | Self::Reported(_)
             | Self::ConstraintViolation(_)
             | Self::CutOff => false,
@@ -132,9 +132,9 @@ impl UpstreamError {
     /// caused by the request, and a constraint violation is the model's, not the server's.
     pub fn is_upstream_fault(&self) -> bool {
         match self {
-            Self::TimedOut(Phase::Connect | Phase::FirstByte | Phase::Idle) | Self::CutOff => true,
+            Self::TimedOut(TimeoutKind::Connect | TimeoutKind::FirstByte | TimeoutKind::Idle) | Self::CutOff => true,
             // The request may have asked for a long answer.
-            Self::TimedOut(Phase::Total)
+            Self::TimedOut(TimeoutKind::Total)
             | Self::JournalUnavailable(_)
             | Self::Overloaded
             | Self::Reported(_)
@@ -164,17 +164,17 @@ impl UpstreamError {
             Self::Misconfigured(_) => "misconfigured",
             Self::Unreachable(_) => "unreachable",
             Self::JournalUnavailable(_) => "kept_back",
-            Self::TimedOut(Phase::Connect) => "connect_timeout",
-            Self::TimedOut(Phase::FirstByte) => "first_byte_timeout",
-            Self::TimedOut(Phase::Idle) => "idle_timeout",
-            Self::TimedOut(Phase::Total) => "total_timeout",
+            Self::TimedOut(TimeoutKind::Connect) => "connect_timeout",
+            Self::TimedOut(TimeoutKind::FirstByte) => "first_byte_timeout",
+            Self::TimedOut(TimeoutKind::Idle) => "idle_timeout",
+            Self::TimedOut(TimeoutKind::Total) => "total_timeout",
             Self::Refused { status, .. } => return Cow::Owned(format!("http_{status}")),
             Self::Redirected { .. } => "redirect",
             Self::Reported(_) => "reported_error",
             Self::Invalid(_) => "invalid_answer",
             Self::ConstraintViolation(_) => "constraint_violation",
             Self::CutOff => "cut_off",
-            Self::Overloaded => "too_many_requests",
+            Self::Overloaded => "overloaded",
         })
     }
 
@@ -216,7 +216,7 @@ fn redirect(to: Option<&str>) -> Cow<'static, str> {
     }
 }
 
-impl std::fmt::Display for Phase {
+impl std::fmt::Display for TimeoutKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Connect => "to accept a connection",

@@ -56,7 +56,7 @@ pub use client::UpstreamClient;
 pub use connect::SimulatorDialer;
 pub use credential_states::TriedCredentials;
 pub use environment_proxies::{EnvironmentProxies, ProxyVariables};
-pub use error::{Phase, RETRY_AFTER_HEADERS, UpstreamError};
+pub use error::{RETRY_AFTER_HEADERS, TimeoutKind, UpstreamError};
 pub use health_check::HealthChecks;
 pub use hedge_budget::HedgeBudget;
 pub use outbound::SendStatus;

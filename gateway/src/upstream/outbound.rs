@@ -20,7 +20,7 @@ use domain::wire::splice::Payload;
 /// it is tried on.
 ///
 /// A body is passed to its connection at most once, and not after [`stop`](Self::stop). So a request that is
-/// stopped and has not left never reaches an upstream.
+/// stopped and was not sent never reaches an upstream.
 #[derive(Clone, Debug, Default)]
 pub struct SendStatus(Arc<SendState>);
 
@@ -61,16 +61,16 @@ pub(super) enum KeptBackError {
 
 impl SendStatus {
     /// The body was passed to a connection.
-    const LEFT: u8 = 1;
+    const SENT: u8 = 1;
     /// The body was kept back because the journal could not be flushed.
     const KEPT_BACK: u8 = 2;
     /// The request has ended.
     const STOPPED: u8 = 4;
 
-    /// Prevents the body from leaving from now on, and returns whether it has left before, on any connection.
-    /// A body that has left may have reached its upstream.
+    /// Prevents the body from being sent from now on, and returns whether it was sent before, on any connection.
+    /// A body that was sent may have reached its upstream.
     pub fn stop(&self) -> bool {
-        self.set(Self::STOPPED) & Self::LEFT != 0
+        self.set(Self::STOPPED) & Self::SENT != 0
     }
 
     /// Returns whether the body was kept back because the journal could not be flushed.
@@ -103,10 +103,10 @@ impl SendStatus {
         self.0.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the body leaves, unless the request is stopped.
-    fn leave(&self) -> Result<(), KeptBackError> {
-        let leave = |status| (status & Self::STOPPED == 0).then_some(status | Self::LEFT);
-        match self.0.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave) {
+    /// Records that the body is sent, unless the request is stopped.
+    fn mark_sent(&self) -> Result<(), KeptBackError> {
+        let sent = |status| (status & Self::STOPPED == 0).then_some(status | Self::SENT);
+        match self.0.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, sent) {
             Ok(_) => Ok(()),
             Err(_) => Err(KeptBackError::Cancelled),
         }
@@ -135,7 +135,7 @@ impl Outbound {
             self.send_status.set(SendStatus::KEPT_BACK);
             KeptBackError::Journal(error)
         })?;
-        self.send_status.leave()
+        self.send_status.mark_sent()
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_has_left_once_it_was_passed_on() {
+    async fn a_body_is_sent_once_it_was_passed_on() {
         let send_status = SendStatus::default();
         let mut body = outbound(flush_journal(), &send_status);
         body.frame().await.unwrap().unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_is_kept_back_has_not_left() {
+    async fn a_body_that_is_kept_back_is_not_sent() {
         let send_status = SendStatus::default();
         let error = outbound(Arc::new(|| Err("not yet".into())), &send_status).frame().await;
         assert!(matches!(error, Some(Err(KeptBackError::Journal(_)))));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_body_of_a_request_that_has_ended_does_not_leave() {
+    async fn the_body_of_a_request_that_has_ended_is_not_sent() {
         let send_status = SendStatus::default();
         let mut body = outbound(flush_journal(), &send_status);
         assert!(!send_status.stop());

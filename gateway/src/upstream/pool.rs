@@ -21,7 +21,7 @@ use super::answer_body::AnswerBody;
 use super::connect::{Connect, Connected, Protocol};
 use super::driven::DrivenConnection;
 use super::early_response::EarlyResponseStream;
-use super::error::{Phase, UpstreamError};
+use super::error::{TimeoutKind, UpstreamError};
 use super::head_limit::{HeadLimit, HeadLimitedStream};
 use super::outbound::{Outbound, SendStatus};
 use super::pool_stats::PoolStats;
@@ -182,8 +182,8 @@ impl Pool {
     async fn connect_until(&self, deadline: Instant) -> Result<Connection, UpstreamError> {
         let connecting = timeout(self.connect_timeout, self.connect());
         let connected = timeout_at(deadline, connecting).await;
-        let connected = connected.map_err(|_| UpstreamError::TimedOut(Phase::FirstByte))?;
-        connected.map_err(|_| UpstreamError::TimedOut(Phase::Connect))?
+        let connected = connected.map_err(|_| UpstreamError::TimedOut(TimeoutKind::FirstByte))?;
+        connected.map_err(|_| UpstreamError::TimedOut(TimeoutKind::Connect))?
     }
 
     async fn connect(&self) -> Result<Connection, UpstreamError> {
@@ -252,7 +252,7 @@ impl Failure {
 impl From<Failure> for UpstreamError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::TimedOut => Self::TimedOut(Phase::FirstByte),
+            Failure::TimedOut => Self::TimedOut(TimeoutKind::FirstByte),
             Failure::Broken { error, .. } => Self::Unreachable(error.into()),
         }
     }

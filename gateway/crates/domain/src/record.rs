@@ -1,4 +1,4 @@
-//! Request records: one per completed request of a valid key.
+//! Request records: one for each request of a valid key that has ended, however it ended.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -30,15 +30,15 @@ pub struct RequestRecord {
     pub endpoint: Endpoint,
     /// The model's id in the catalogue; for unknown models, the name in the request.
     pub model: Option<ModelId>,
-    /// The deployment that served the request.
+    /// The deployment of the last attempt; `None` if there was none.
     pub deployment: Option<ServedBy>,
     /// Whether the client requested a stream.
     pub stream: bool,
     /// The outcome.
     pub status: RequestStatus,
-    /// The HTTP status of the response to the client.
+    /// The HTTP status that the client got; `None` if it left before.
     pub http_status: Option<u16>,
-    /// The `code` of the error response to the client.
+    /// The `code` of the error that ended the request, whether or not the client could still receive it.
     pub error_code: Option<String>,
     /// The tokens used.
     pub usage: Option<Usage>,
@@ -56,7 +56,8 @@ pub struct RequestRecord {
     pub duration: Duration,
     /// Time from arrival to the first part of the answer.
     pub ttft: Option<Duration>,
-    /// Losses and repairs in translation.
+    /// What else happened: losses and repairs in translation, failed attempts, a client that left, limits that were only
+    /// observed.
     pub notes: Vec<String>,
     /// The digest that identifies retries, for requests that had an idempotency key and were
     /// answered completely.
@@ -70,7 +71,7 @@ pub struct RequestRecord {
     pub trace: Option<Box<RequestTrace>>,
 }
 
-/// The deployment that served a request.
+/// The deployment of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedBy {
     /// The upstream.
@@ -88,7 +89,7 @@ pub enum RequestStatus {
     Incomplete,
     /// The upstream or the gateway failed.
     Failed,
-    /// The client disconnected.
+    /// The client disconnected, or a person cancelled the request.
     Cancelled,
     /// The gateway stopped while the request was in flight.
     Interrupted,

@@ -46,7 +46,7 @@ impl InFlightCache {
 impl InFlight {
     fn of(ledger: &Ledger) -> Self {
         // Only copied under the journal's lock, which requests wait for; counted afterwards.
-        let open = ledger.under_way(|Open { record, .. }| {
+        let open = ledger.in_flight_requests(|Open { record, .. }| {
             let upstream = record.deployment.as_ref().map(|deployment| deployment.upstream.clone());
             (record.account, upstream)
         });

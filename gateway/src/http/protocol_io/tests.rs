@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::super::flood::MAX_UNREQUESTED;
-use super::super::shutdown::Phase;
+use super::super::shutdown::ShutdownPhase;
 use super::*;
 
 const HEAD_TIMEOUT: Duration = Duration::from_secs(7);
@@ -123,7 +123,7 @@ async fn a_shutdown_closes_a_connection_without_a_request() {
     let (mut client, mut server) = connection(4);
     client.write_all(b"GET").await.unwrap();
     let request = server.activity.begin();
-    server.shutdown.enter(Phase::Draining);
+    server.shutdown.enter(ShutdownPhase::Draining);
     let mut read = [0; 3];
     server.read_exact(&mut read).await.unwrap();
     assert!(server.read_u8().now_or_never().is_none(), "a request is in progress");

@@ -4,7 +4,7 @@ mod properties;
 mod tokens;
 
 use super::*;
-use crate::shared_pool::{Correction, LocalPool, Phase};
+use crate::shared_pool::{Correction, LocalPool, PoolPhase};
 use domain::allocation::Allocation;
 use domain::hold::HoldPolicy;
 use domain::limit::LimitState;
@@ -226,7 +226,7 @@ fn uses_say_what_is_limited_how_much_is_used_and_when_it_is_free() {
 async fn grant(shortages: &Shortages, amount: i64) -> Arc<dyn LocalPool> {
     let pool = shortages.take().await.remove(0);
     assert!(pool.take_request().is_some());
-    pool.add(Allocation { granted: amount, ..Allocation::default() }, Phase::Open);
+    pool.add(Allocation { granted: amount, ..Allocation::default() }, PoolPhase::Open);
     pool
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Attempt<'a> {
     pub(super) upstream_client: Arc<UpstreamClient>,
     pub(super) credential: CredentialIndex,
     pub(super) send_status: SendStatus,
-    /// What it carries of the trace of the request.
+    /// The trace context that it sends to its upstream.
     context: Option<Box<AttemptContext>>,
     /// The monotonic time at which it began.
     began_at: Duration,
@@ -78,7 +78,7 @@ impl<'a> Attempt<'a> {
         app.clock.monotonic().saturating_sub(self.began_at)
     }
 
-    /// Returns what it carries of the trace of the request.
+    /// Returns the trace context that it sends to its upstream.
     pub(super) fn context(&self) -> Option<&AttemptContext> {
         self.context.as_deref()
     }
@@ -116,7 +116,7 @@ impl<'a> Attempt<'a> {
         let sent =
             upstream_client.send(Some(*account), credential, body_and_id, &self.send_status).await;
         let checked = sent.and_then(|response| {
-            check_kind(response.headers(), *stream)?;
+            check_content_type(response.headers(), *stream)?;
             Ok(response)
         });
         let checked = checked.map_err(|error| upstream_client.redact(error));
@@ -169,7 +169,7 @@ fn is_short_number(text: &str) -> bool {
 
 /// Rejects a successful answer whose `content-type` is neither absent nor that of the requested form: an event
 /// stream, or JSON. HTML, and JSON instead of a stream, are the usual cases.
-fn check_kind(headers: &HeaderMap, stream: bool) -> Result<(), UpstreamError> {
+fn check_content_type(headers: &HeaderMap, stream: bool) -> Result<(), UpstreamError> {
     let wanted = if stream { "text/event-stream" } else { "application/json" };
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(wanted);
     let start = kind.trim_start().as_bytes().get(..wanted.len());

@@ -60,7 +60,7 @@ impl Forwarding<'_> {
         };
         self.hedge_after = None;
         self.request.open.add_notes([format!("hedged_after={}ms", after.as_millis())]);
-        self.request.begin_second_attempt();
+        self.request.start_hedge();
         // While the journal cannot be written, nothing more may be sent.
         let begun = self.begin_attempt(second, &second_outgoing).await;
         let (last, result, failed) = if let Ok(second) = begun {
@@ -74,7 +74,7 @@ impl Forwarding<'_> {
         };
         let is_first = std::ptr::eq(last.target, first_target);
         if is_first {
-            self.request.resume_first_attempt(first_target, &outgoing.body);
+            self.request.make_first_current(first_target, &outgoing.body);
         }
         match (result, failed) {
             (Err(error), Some(failed)) if error.is_retryable() => {

@@ -121,7 +121,7 @@ fn little_text_is_kept_of_an_answer_without_end() {
 }
 
 #[test]
-fn a_choice_that_nobody_asked_for_is_told_and_not_kept() {
+fn a_choice_out_of_range_is_refused_and_not_kept() {
     let mut meter = Meter::default();
     meter.set_requested_choices(2);
     observe(&mut meter, r#"{"index":127,"delta":{"content":"a"}}"#);

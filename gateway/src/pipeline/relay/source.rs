@@ -21,12 +21,12 @@ const MAX_TRAILING_FRAMES: usize = 4;
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
 /// The future of an answer that has not begun.
-pub type Forwarding = Pin<Box<dyn Future<Output = Result<BegunAnswer, ForwardError>> + Send>>;
+pub type ForwardFuture = Pin<Box<dyn Future<Output = Result<BegunAnswer, ForwardError>> + Send>>;
 
 /// An answer that has not begun. `forwarding` owns the request; the handles are those of the request.
 pub struct PendingAnswer {
     /// Ready when the answer begins.
-    pub forwarding: Forwarding,
+    pub forwarding: ForwardFuture,
     /// The request id.
     pub id: RequestId,
     /// Records that the client got the head of the stream.

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::journal_barrier::FlushJournal;
-use crate::upstream::Phase;
+use crate::upstream::TimeoutKind;
 use crate::upstream::tests::entry;
 use domain::wire::splice::splice;
 
@@ -99,7 +99,7 @@ async fn an_upstream_that_is_silent_when_asked_for_its_models_is_named_in_time()
     let (upstream_client, _ends) = client(Arc::new(|| Ok(())));
     let began = tokio::time::Instant::now();
     let listed = upstream_client.models(CredentialIndex::default()).await;
-    assert!(matches!(listed, Err(UpstreamError::TimedOut(Phase::FirstByte))), "{listed:?}");
+    assert!(matches!(listed, Err(UpstreamError::TimedOut(TimeoutKind::FirstByte))), "{listed:?}");
     // Shorter than what the dashboard waits for.
     assert_eq!(began.elapsed().as_secs(), 10);
 }

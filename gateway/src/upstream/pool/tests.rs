@@ -368,7 +368,7 @@ async fn a_server_that_accepts_but_does_not_greet_is_given_up_at_the_connect_tim
         TcpConnector::tls(&address, None, &Trust::of_host(), None, &[Protocol::Http1]).unwrap(),
     );
     let error = send(&pool, &request).await.unwrap_err();
-    assert!(matches!(error, UpstreamError::TimedOut(Phase::Connect)), "{error:?}");
+    assert!(matches!(error, UpstreamError::TimedOut(TimeoutKind::Connect)), "{error:?}");
     assert!(error.is_retryable() && error.is_upstream_fault());
 }
 

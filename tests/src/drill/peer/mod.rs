@@ -63,14 +63,14 @@ enum Server {
     /// A server with TLS and HTTP/2.
     Http2(http2::Behavior),
     /// A server with a certificate that must not be trusted.
-    Untrusted(Flaw),
+    Untrusted(CertificateFault),
     /// A server that resets connections in the TLS handshake.
     ResetHandshake,
 }
 
 /// What is wrong with a certificate.
 #[derive(Clone, Copy, Debug)]
-enum Flaw {
+enum CertificateFault {
     Expired,
     /// It is for another host.
     Misplaced,
@@ -136,8 +136,8 @@ pub(super) const KINDS: [Kind; 59] = {
         plain("undeclared-gzip", Http1::Gzipped),
         kind("crumbs", Server::Plain(Http1::Crumbs), Expected::Whole),
         kind("trailing-garbage", Server::Plain(Http1::TrailingGarbage), Expected::Whole),
-        kind("tls-expired", Server::Untrusted(Flaw::Expired), Expected::Error),
-        kind("tls-other-host", Server::Untrusted(Flaw::Misplaced), Expected::Error),
+        kind("tls-expired", Server::Untrusted(CertificateFault::Expired), Expected::Error),
+        kind("tls-other-host", Server::Untrusted(CertificateFault::Misplaced), Expected::Error),
         kind("tls-reset-handshake", Server::ResetHandshake, Expected::Error),
         // Without TLS, so that the handshake stalls.
         tls("tls-stall-accept", Http1::Stall(Accept)),
@@ -245,8 +245,8 @@ impl Peer {
         let port = socket.local_addr().unwrap().port();
         let certificate = match kind.server {
             Server::Nothing | Server::Plain(_) => None,
-            Server::Untrusted(Flaw::Expired) => Some(&certificates.expired),
-            Server::Untrusted(Flaw::Misplaced) => Some(&certificates.misplaced),
+            Server::Untrusted(CertificateFault::Expired) => Some(&certificates.expired),
+            Server::Untrusted(CertificateFault::Misplaced) => Some(&certificates.misplaced),
             Server::Tls(_) | Server::Http2(_) | Server::ResetHandshake => Some(&certificates.good),
         };
         let scheme = if certificate.is_some() { "https" } else { "http" };

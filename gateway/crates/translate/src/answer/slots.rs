@@ -68,8 +68,8 @@ impl Slots {
 
     fn find(&mut self, piece: &CallPiece<'_>) -> Option<usize> {
         let has_name = !piece.name.is_empty();
-        let goes_on = |slot: &Slot| piece.key().may_continue(has_name, slot.key());
-        let last = self.0.iter().rposition(goes_on)?;
+        let continues = |slot: &Slot| piece.key().may_continue(has_name, slot.key());
+        let last = self.0.iter().rposition(continues)?;
         let slot = &mut self.0[last];
         if piece.index.is_none() || !(piece.id.is_empty() || slot.id.is_empty()) {
             return Some(last);
@@ -111,8 +111,10 @@ impl Slot {
     /// Returns whether the name is complete and the id known, so that the call can be announced
     /// before its arguments arrive (`S-8`).
     pub(super) fn is_announceable(&self, tools: &ToolNames) -> bool {
-        let goes_on = |tool: &str| tool.len() > self.name.len() && tool.starts_with(&self.name);
-        !self.id.is_empty() && tools.find(&self.name).is_some() && !tools.wire_names().any(goes_on)
+        let continues = |tool: &str| tool.len() > self.name.len() && tool.starts_with(&self.name);
+        !self.id.is_empty()
+            && tools.find(&self.name).is_some()
+            && !tools.wire_names().any(continues)
     }
 
     /// Returns whether the arguments are a complete JSON object.

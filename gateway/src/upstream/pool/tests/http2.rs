@@ -55,7 +55,7 @@ async fn only_the_http2_connection_of_a_late_request_is_retired() {
     let (mut first, mut second) = (late(1), late(2));
     assert!(futures_util::poll!(&mut first).is_pending());
     assert!(futures_util::poll!(&mut second).is_pending());
-    let timed_out = |sent| matches!(sent, Err(UpstreamError::TimedOut(Phase::FirstByte)));
+    let timed_out = |sent| matches!(sent, Err(UpstreamError::TimedOut(TimeoutKind::FirstByte)));
     assert!(timed_out(first.await));
     server.is_silent.store(false, Ordering::Relaxed);
     assert_eq!(connections().await, 2);
@@ -76,7 +76,7 @@ async fn a_request_that_is_not_answered_in_time_ends_at_its_own_deadline() {
     let ((), far) = tokio::join!(ask(&pool), serve);
     let start = Instant::now();
     let sent = pool.send(&request, &SendStatus::default(), start + Duration::from_secs(3)).await;
-    assert!(matches!(sent, Err(UpstreamError::TimedOut(Phase::FirstByte))), "{sent:?}");
+    assert!(matches!(sent, Err(UpstreamError::TimedOut(TimeoutKind::FirstByte))), "{sent:?}");
     assert_eq!(start.elapsed(), Duration::from_secs(3));
     assert!(pool.idle.lock().is_empty(), "its connection is closed");
     drop(far);
