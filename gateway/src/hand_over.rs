@@ -14,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::open_requests::{OpenRequest, OpenRequests};
-use crate::state::ResponseFile;
+use crate::response_store::ResponseFile;
 use domain::response::StoredResponse;
 
 /// The names of the directories are this and a number.

@@ -12,9 +12,9 @@ pub mod upstream;
 pub mod fleet;
 pub mod ledger;
 pub mod limits;
+pub mod response_store;
 pub mod retention;
 pub mod route;
-pub mod state;
 
 pub mod admin;
 pub mod control;

@@ -44,7 +44,7 @@ impl LazyTimer {
 // === impl IdleTimeout ===
 
 impl IdleTimeout {
-    /// Creates a timeout of `limit`.
+    /// Creates a timeout of `limit`; [`Duration::MAX`] for none.
     pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, waiting_since: None, timer: LazyTimer::default() }
     }
@@ -57,7 +57,10 @@ impl IdleTimeout {
     /// Ready once the wait has lasted for the whole limit.
     pub(crate) fn poll_elapsed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        self.timer.poll_until(since + self.limit, context)
+        match since.checked_add(self.limit) {
+            Some(deadline) => self.timer.poll_until(deadline, context),
+            None => Poll::Pending,
+        }
     }
 }
 

@@ -325,11 +325,7 @@ async fn the_wait_for_a_connection_is_a_span() {
     assert!(queue.end_time_unix_nano <= waited.end_time_unix_nano);
     let errors: Vec<_> =
         attempts.iter().map(|it| attribute(&it.attributes, "error.type")).collect();
-    assert_eq!(
-        errors.iter().filter(|error| *error == "overloaded").count(),
-        1,
-        "{errors:?}"
-    );
+    assert_eq!(errors.iter().filter(|error| *error == "overloaded").count(), 1, "{errors:?}");
 }
 
 /// Returns the sum of the data points of a metric.

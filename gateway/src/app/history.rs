@@ -11,13 +11,13 @@ use super::storage::Storage;
 use crate::backups::{BackupStatus, BackupTask};
 use crate::fleet::{Claims, SharedAnswers};
 use crate::pipeline::replay::{MAX_ENTRIES, Replays};
+use crate::response_store::ResponseStore;
 use crate::retention::{RetentionSettings, RetentionTask};
-use crate::state::State;
 
 /// What the store keeps of ended requests.
 pub(super) struct History {
     /// The stored responses; `None` if responses are not stored.
-    pub(super) responses: Option<Arc<State>>,
+    pub(super) responses: Option<Arc<ResponseStore>>,
     /// The answers to idempotency keys; `None` if these are ignored.
     pub(super) replays: Option<Arc<Replays>>,
     /// The state of scheduled backups; `None` without them.
@@ -42,9 +42,10 @@ impl History {
         let responses = config.responses.retention.map(|_| {
             // As for limits and balances, only a database that gateways share has others.
             let clock_of_shared = storage.shared.is_some().then(|| clock.clone());
-            let (state, task) = State::new(store.clone(), retention.clone(), clock_of_shared);
+            let (responses, task) =
+                ResponseStore::new(store.clone(), retention.clone(), clock_of_shared);
             background.spawn(|stop| task.run(stop));
-            state
+            responses
         });
         let claims = storage.idempotency_claims.clone();
         let deleting = RetentionTask {

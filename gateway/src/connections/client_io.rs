@@ -18,7 +18,7 @@ use super::hang_up::has_hung_up;
 use super::proxies::ClientAddress;
 use super::proxy_header::ProxyHeaderReader;
 use super::slots::ConnectionGuard;
-use super::stall::StallTimer;
+use crate::timers::IdleTimeout;
 
 /// How long a client may do nothing, and what happens then.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub struct ClientIo<S> {
     waiting: Waiting,
     /// The interval of idle checks.
     idle: Duration,
-    write: StallTimer,
+    write: IdleTimeout,
     /// Returns whether the client has hung up; `None` if it is not checked.
     has_hung_up: Option<fn(&S) -> bool>,
     slot: ConnectionGuard,
@@ -95,7 +95,7 @@ impl<S> ClientIo<S> {
             activity: Arc::default(),
             waiting: Waiting::Opening(Box::pin(sleep(timeouts.request.first)), timeouts.idle),
             idle: timeouts.request.idle,
-            write: StallTimer::new(timeouts.write),
+            write: IdleTimeout::new(timeouts.write.unwrap_or(Duration::MAX)),
             has_hung_up: None,
             slot,
         }
@@ -153,10 +153,10 @@ impl<S> ClientIo<S> {
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.write.progressed();
+            self.write.reset();
             return written;
         }
-        ready!(self.write.poll_stalled(context));
+        ready!(self.write.poll_elapsed(context));
         Poll::Ready(Err(timed_out("the client takes nothing of what it is sent")))
     }
 }

@@ -12,14 +12,12 @@ mod hang_up;
 mod proxies;
 mod proxy_header;
 mod slots;
-mod stall;
 
 pub use acceptor::{Accepted, Acceptor, Listen};
 pub use activity::{Activity, ActivityGuard};
 pub use client_io::{ClientIo, IdlePolicy, Timeouts};
 pub use proxies::{ClientAddress, ProxyNetwork, TrustedProxies};
 pub use slots::{ConnectionGuard, ConnectionLimits, ConnectionSlots};
-pub use stall::StallTimer;
 
 use std::time::Duration;
 

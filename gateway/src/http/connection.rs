@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use super::body::Reply;
 use super::shutdown::{PhaseWatch, Shutdown, ShutdownPhase};
 use crate::cancellation::Cancellations;
-use crate::connections::{Activity, ActivityGuard, RequestTimeouts, StallTimer};
+use crate::connections::{Activity, ActivityGuard, RequestTimeouts};
 use crate::timers::IdleTimeout;
 use domain::refusal::Refusal;
 
@@ -77,7 +77,7 @@ struct StreamTask<F> {
     request: Pin<Box<TaskLocalFuture<Arc<StreamProgress>, F>>>,
     progress: Arc<StreamProgress>,
     phase: PhaseWatch,
-    stalled: StallTimer,
+    stalled: IdleTimeout,
     /// The number of frames taken at the last check.
     seen: u64,
 }
@@ -209,7 +209,7 @@ where
             request: Box::pin(STREAM.scope(progress.clone(), request)),
             progress,
             phase: self.shutdown.watch(),
-            stalled: StallTimer::new(self.client_idle),
+            stalled: IdleTimeout::new(self.client_idle.unwrap_or(Duration::MAX)),
             seen: 0,
         });
     }
@@ -230,13 +230,13 @@ impl<F: Future> Future for StreamTask<F> {
         }
         let pieces = this.progress.pieces.load(Ordering::Relaxed);
         if !this.progress.is_blocked.load(Ordering::Relaxed) {
-            this.stalled.progressed();
+            this.stalled.reset();
             return Poll::Pending;
         }
         if std::mem::replace(&mut this.seen, pieces) != pieces {
-            this.stalled.progressed();
+            this.stalled.reset();
         }
-        this.stalled.poll_stalled(context)
+        this.stalled.poll_elapsed(context)
     }
 }
 

@@ -13,7 +13,7 @@ use super::respond;
 use crate::memory_budget::{MemoryBudget, MemoryGuard};
 use crate::offload;
 use crate::pipeline::AppState;
-use crate::state::{State, StateError};
+use crate::response_store::{ResponseStore, ResponseStoreError};
 use domain::id::{AccountId, RequestId};
 use domain::refusal::{Refusal, RequestFault};
 use domain::response::{StoredResponse, item_id, parse_response_id};
@@ -76,8 +76,8 @@ pub(super) async fn delete(
         object: &'static str,
         deleted: bool,
     }
-    let (state, known) = place(app, id)?;
-    state.remove(account, known).await.map_err(|error| refusal(&error, id))?;
+    let (responses, known) = place(app, id)?;
+    responses.remove(account, known).await.map_err(|error| refusal(&error, id))?;
     Ok(respond::json(to_json(&Deletion { id, object: "response", deleted: true })))
 }
 
@@ -108,12 +108,12 @@ async fn read(
     id: &str,
     part: impl Fn(StoredResponse) -> Arc<str>,
 ) -> Result<(Arc<str>, MemoryGuard), Refusal> {
-    let (state, known) = place(app, id)?;
+    let (responses, known) = place(app, id)?;
     let find = || async {
-        let response = state.find(account, known).await.map_err(|error| refusal(&error, id))?;
+        let response = responses.find(account, known).await.map_err(|error| refusal(&error, id))?;
         Ok(part(response))
     };
-    let mut delay = state.write_delay(known);
+    let mut delay = responses.write_delay(known);
     loop {
         match reader.read(account, find).await {
             Err(Refusal::ResponseNotFound { .. }) if delay.wait().await => {}
@@ -122,15 +122,15 @@ async fn read(
     }
 }
 
-fn place<'a>(app: &'a AppState, id: &str) -> Result<(&'a State, RequestId), Refusal> {
-    let state = app.response_store.as_deref().ok_or_else(|| missing(id))?;
-    Ok((state, parse_response_id(id).ok_or_else(|| missing(id))?))
+fn place<'a>(app: &'a AppState, id: &str) -> Result<(&'a ResponseStore, RequestId), Refusal> {
+    let responses = app.response_store.as_deref().ok_or_else(|| missing(id))?;
+    Ok((responses, parse_response_id(id).ok_or_else(|| missing(id))?))
 }
 
-fn refusal(error: &StateError, id: &str) -> Refusal {
+fn refusal(error: &ResponseStoreError, id: &str) -> Refusal {
     match error {
-        StateError::NotFound(_) | StateError::TooLong(_) => missing(id),
-        StateError::Store(error) => {
+        ResponseStoreError::NotFound(_) | ResponseStoreError::TooLong(_) => missing(id),
+        ResponseStoreError::Store(error) => {
             let error: &dyn std::error::Error = error;
             tracing::error!(error, "cannot read stored responses");
             Refusal::StateUnavailable

@@ -60,9 +60,9 @@ use crate::ledger::Ledger;
 use crate::limits::Limiter;
 use crate::memory_budget::MemoryBudget;
 use crate::offload::Offload;
+use crate::response_store::ResponseStore;
 use crate::secrets::Credentials;
 use crate::secrets::seal::Sealer;
-use crate::state::State;
 use crate::upstream::{UpstreamClients, UpstreamError};
 use count::Counter;
 use domain::record::{RequestRecord, RequestStatus};
@@ -87,7 +87,7 @@ pub struct AppState {
     /// The credentials of the upstreams.
     pub credentials: Arc<Credentials>,
     /// The stored responses; `None` if responses are not stored.
-    pub response_store: Option<Arc<State>>,
+    pub response_store: Option<Arc<ResponseStore>>,
     /// The requests with an idempotency key; `None` if replay is disabled.
     pub replays: Option<Arc<Replays>>,
     /// How `/v1/responses` is answered.

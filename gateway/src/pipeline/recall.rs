@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::AppState;
 use super::authenticate::Principal;
 use super::request_copies::RequestCopies;
-use crate::state::{Limit, StateError};
+use crate::response_store::{Limit, ResponseStoreError};
 use domain::model::Model;
 use domain::refusal::{Refusal, RequestFault};
 use domain::response::{parse_response_id, response_id};
@@ -35,12 +35,12 @@ pub(super) async fn recall(
     model: &Model,
     body_bytes: usize,
 ) -> Result<Option<Recalled>, Refusal> {
-    let Some(state) = &app.response_store else { return Ok(None) };
+    let Some(responses) = &app.response_store else { return Ok(None) };
     let account = principal.account.id;
     let mut recalled = Recalled::default();
     if let Some(text) = request.previous_response_id.as_deref() {
         let id = parse_response_id(text).ok_or_else(|| not_found(text))?;
-        recalled.items = state
+        recalled.items = responses
             .chain(account, id, app.max_chain_bytes)
             .await
             .map_err(|error| unrecalled(error, "previous_response_id"))?;
@@ -51,7 +51,7 @@ pub(super) async fn recall(
         if !copies.try_take(body_bytes + chain_bytes, model) {
             return Err(Refusal::BodyMemoryExhausted);
         }
-        recalled.references = state
+        recalled.references = responses
             .items(account, references, app.max_chain_bytes)
             .await
             .map_err(|error| unrecalled(error, "input"))?;
@@ -61,7 +61,7 @@ pub(super) async fn recall(
         recalled.items.iter().chain(referred).map(|item| item.get().len() as u64).sum();
     if recalled.bytes > app.max_chain_bytes {
         let limit = Limit::Bytes(app.max_chain_bytes);
-        return Err(unrecalled(StateError::TooLong(limit), "input"));
+        return Err(unrecalled(ResponseStoreError::TooLong(limit), "input"));
     }
     Ok(Some(recalled))
 }
@@ -77,13 +77,13 @@ fn not_found(id: &str) -> Refusal {
     )
 }
 
-fn unrecalled(error: StateError, param: &str) -> Refusal {
+fn unrecalled(error: ResponseStoreError, param: &str) -> Refusal {
     match error {
-        StateError::NotFound(id) => not_found(&response_id(id)),
-        StateError::TooLong(_) => {
+        ResponseStoreError::NotFound(id) => not_found(&response_id(id)),
+        ResponseStoreError::TooLong(_) => {
             Refusal::invalid(RequestFault::InvalidValue, Some(param), error.to_string())
         }
-        StateError::Store(error) => {
+        ResponseStoreError::Store(error) => {
             let error: &dyn std::error::Error = &error;
             tracing::error!(error, "cannot read stored responses");
             Refusal::StateUnavailable

@@ -22,8 +22,8 @@ use super::{AppState, Fault, admit, rate_limit_headers};
 use crate::clock::Clock;
 use crate::ledger::Size;
 use crate::memory_budget::MemoryGuard;
+use crate::response_store::ResponseStore;
 use crate::secrets::seal::AccountSealer;
-use crate::state::State;
 use crate::upstream::UpstreamError;
 use bytes::Bytes;
 use domain::key::Translation;
@@ -193,18 +193,18 @@ fn input_items(request: &Request<'_>, recalled: &Recalled, seed: u128) -> Arc<st
 }
 
 fn response_to_store(
-    state: &Arc<State>,
+    responses: &Arc<ResponseStore>,
     principal: &Principal,
     request: &Request<'_>,
     input: Arc<str>,
     memory: MemoryGuard,
     open: &OpenRequest,
 ) -> Result<ResponseToStore, Refusal> {
-    if state.is_behind() {
+    if responses.is_behind() {
         return Err(Refusal::RecorderBehind);
     }
     Ok(ResponseToStore {
-        state: state.clone(),
+        responses: responses.clone(),
         id: open.id(),
         account: principal.account.id,
         previous: request.previous_response_id.as_deref().and_then(parse_response_id),
@@ -267,10 +267,10 @@ impl ResponsesExchange {
             sealer,
         };
         let to_store = match (&app.response_store, recalled) {
-            (Some(state), Some(recalled)) if translated.store => {
+            (Some(responses), Some(recalled)) if translated.store => {
                 let input = input_items(&request, recalled, seed);
                 let memory = copies.split_off(input.len());
-                Some(response_to_store(state, principal, &request, input, memory, open)?)
+                Some(response_to_store(responses, principal, &request, input, memory, open)?)
             }
             _ => None,
         };

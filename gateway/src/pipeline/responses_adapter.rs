@@ -12,7 +12,7 @@ use super::outcome::RequestOutcome;
 use super::stream_memory::EVENT_COPIES;
 use crate::clock::Clock;
 use crate::memory_budget::MemoryGuard;
-use crate::state::State;
+use crate::response_store::ResponseStore;
 use crate::upstream::UpstreamError;
 use domain::id::{AccountId, RequestId};
 use domain::record::RequestStatus;
@@ -45,7 +45,7 @@ pub struct ResponsesAdapter {
 /// What is stored of a response beside its output.
 pub struct ResponseToStore {
     /// The store of responses.
-    pub state: Arc<State>,
+    pub responses: Arc<ResponseStore>,
     /// The request id.
     pub id: RequestId,
     /// The owner.
@@ -174,7 +174,7 @@ impl ResponsesAdapter {
 impl ResponseToStore {
     /// Stores the response in the background.
     pub fn store(self, object: &[u8]) {
-        self.state.keep(StoredResponse {
+        self.responses.keep(StoredResponse {
             id: self.id,
             account: self.account,
             previous: self.previous,

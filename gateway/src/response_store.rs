@@ -1,6 +1,6 @@
 //! Stored responses that later requests may reference. They are written behind the answer.
 //!
-//! [`State::keep`] never waits. Responses on their way to the store are found in memory, so that a client can
+//! [`ResponseStore::keep`] never waits. Responses on their way to the store are found in memory, so that a client can
 //! continue at once. Those of other gateways are not in memory: what is not found there is looked up again for a
 //! moment ([`WriteDelay`]).
 
@@ -38,7 +38,7 @@ const MAX_BATCH: usize = 64;
 const MAX_ITEMS: usize = 4_096;
 
 /// The stored responses.
-pub struct State {
+pub struct ResponseStore {
     pending: papaya::HashMap<RequestId, Arc<StoredResponse>>,
     waiting_bytes: Arc<AtomicU64>,
     queue: UnboundedSender<Change>,
@@ -50,8 +50,8 @@ pub struct State {
 }
 
 /// The background work. Must be run until it returns.
-pub struct StateTask {
-    state: Arc<State>,
+pub struct ResponseStoreTask {
+    responses: Arc<ResponseStore>,
     queue: UnboundedReceiver<Change>,
     /// How much each account may store, in bytes; the oldest responses are deleted first.
     retention: Arc<ArcSwap<RetentionSettings>>,
@@ -64,7 +64,7 @@ enum Change {
 
 /// Why a reference of a request cannot be resolved.
 #[derive(Debug, thiserror::Error)]
-pub enum StateError {
+pub enum ResponseStoreError {
     /// The response was never stored, was deleted, or has expired.
     #[error("response `{}` was not found", domain::response::response_id(*.0))]
     NotFound(RequestId),
@@ -85,18 +85,18 @@ pub enum Limit {
     Items(usize),
 }
 
-// === impl State ===
+// === impl ResponseStore ===
 
-impl State {
-    /// Opens the state on `store`. `retention` says how much each account may store. `clock_of_shared` is the clock if other
+impl ResponseStore {
+    /// Opens the responses in `store`. `retention` says how much each account may store. `clock_of_shared` is the clock if other
     /// gateways write to the store.
     pub fn new(
         store: Arc<dyn Store>,
         retention: Arc<ArcSwap<RetentionSettings>>,
         clock_of_shared: Option<Arc<dyn Clock>>,
-    ) -> (Arc<Self>, StateTask) {
+    ) -> (Arc<Self>, ResponseStoreTask) {
         let (sender, queue) = mpsc::unbounded_channel();
-        let state = Arc::new(Self {
+        let responses = Arc::new(Self {
             pending: papaya::HashMap::new(),
             waiting_bytes: Arc::default(),
             queue: sender,
@@ -104,7 +104,7 @@ impl State {
             store,
             clock_of_shared,
         });
-        (state.clone(), StateTask { state, queue, retention })
+        (responses.clone(), ResponseStoreTask { responses, queue, retention })
     }
 
     /// Returns whether so much waits to be written that no more responses should be stored.
@@ -165,30 +165,30 @@ impl State {
     /// Returns one response of `account`. Callers look again during its [delay](Self::write_delay).
     ///
     /// # Errors
-    /// [`StateError::NotFound`], or the store's error.
+    /// [`ResponseStoreError::NotFound`], or the store's error.
     pub async fn find(
         &self,
         account: AccountId,
         id: RequestId,
-    ) -> Result<StoredResponse, StateError> {
+    ) -> Result<StoredResponse, ResponseStoreError> {
         if let Some(response) = self.find_pending(account, id) {
             return Ok(StoredResponse::clone(&response));
         }
-        self.store.find_response(account, id).await?.ok_or(StateError::NotFound(id))
+        self.store.find_response(account, id).await?.ok_or(ResponseStoreError::NotFound(id))
     }
 
     /// Returns all items of the chain that ends with `last`, oldest first. Waits while another gateway may be
     /// writing it.
     ///
     /// # Errors
-    /// [`StateError::NotFound`] for a missing response, [`StateError::TooLong`] beyond `max_bytes`, or the
+    /// [`ResponseStoreError::NotFound`] for a missing response, [`ResponseStoreError::TooLong`] beyond `max_bytes`, or the
     /// store's error.
     pub async fn chain(
         &self,
         account: AccountId,
         last: RequestId,
         max_bytes: u64,
-    ) -> Result<Vec<Box<RawValue>>, StateError> {
+    ) -> Result<Vec<Box<RawValue>>, ResponseStoreError> {
         self.write_delay(last).repeat(|| self.find_chain(account, last, max_bytes)).await
     }
 
@@ -197,14 +197,14 @@ impl State {
         account: AccountId,
         last: RequestId,
         max_bytes: u64,
-    ) -> Result<Vec<Box<RawValue>>, StateError> {
+    ) -> Result<Vec<Box<RawValue>>, ResponseStoreError> {
         let (mut newest, mut bytes, mut next) = (Vec::new(), 0, Some(last));
         while let Some(response) = next.and_then(|id| self.find_pending(account, id)) {
             let turn = response.turn();
             next = turn.previous;
             bytes += turn.bytes();
             if bytes > max_bytes {
-                return Err(StateError::TooLong(Limit::Bytes(max_bytes)));
+                return Err(ResponseStoreError::TooLong(Limit::Bytes(max_bytes)));
             }
             newest.push(turn);
         }
@@ -213,12 +213,14 @@ impl State {
             None => Vec::new(),
         };
         if bytes + chain.iter().map(Turn::bytes).sum::<u64>() > max_bytes {
-            return Err(StateError::TooLong(Limit::Bytes(max_bytes)));
+            return Err(ResponseStoreError::TooLong(Limit::Bytes(max_bytes)));
         }
         chain.extend(newest.into_iter().rev());
         match chain.first() {
-            None => Err(StateError::NotFound(last)),
-            Some(Turn { previous: Some(missing), .. }) => Err(StateError::NotFound(*missing)),
+            None => Err(ResponseStoreError::NotFound(last)),
+            Some(Turn { previous: Some(missing), .. }) => {
+                Err(ResponseStoreError::NotFound(*missing))
+            }
             Some(_) => Ok(chain.into_iter().flat_map(|turn| turn.items).collect()),
         }
     }
@@ -227,16 +229,16 @@ impl State {
     /// another gateway may be writing them.
     ///
     /// # Errors
-    /// [`StateError::TooLong`] for too many items or more than `max_bytes`, or the store's error.
+    /// [`ResponseStoreError::TooLong`] for too many items or more than `max_bytes`, or the store's error.
     pub async fn items(
         &self,
         account: AccountId,
         ids: Vec<String>,
         max_bytes: u64,
-    ) -> Result<HashMap<String, Box<RawValue>>, StateError> {
+    ) -> Result<HashMap<String, Box<RawValue>>, ResponseStoreError> {
         let mut wanted: HashSet<String> = ids.into_iter().collect();
         if wanted.len() > MAX_ITEMS {
-            return Err(StateError::TooLong(Limit::Items(MAX_ITEMS)));
+            return Err(ResponseStoreError::TooLong(Limit::Items(MAX_ITEMS)));
         }
         // Memory is read before the store: an item that has left it is in the store by then.
         let mut found = self.find_pending_items(account, &wanted);
@@ -255,7 +257,7 @@ impl State {
             }
         }
         if found.bytes() > max_bytes {
-            return Err(StateError::TooLong(Limit::Bytes(max_bytes)));
+            return Err(ResponseStoreError::TooLong(Limit::Bytes(max_bytes)));
         }
         Ok(found.into_map())
     }
@@ -263,20 +265,28 @@ impl State {
     /// Deletes a response of `account`. Waits while another gateway may be writing it.
     ///
     /// # Errors
-    /// [`StateError::NotFound`], or the store's error.
-    pub async fn remove(&self, account: AccountId, id: RequestId) -> Result<(), StateError> {
+    /// [`ResponseStoreError::NotFound`], or the store's error.
+    pub async fn remove(
+        &self,
+        account: AccountId,
+        id: RequestId,
+    ) -> Result<(), ResponseStoreError> {
         self.write_delay(id).repeat(|| self.try_remove(account, id)).await
     }
 
-    async fn try_remove(&self, account: AccountId, id: RequestId) -> Result<(), StateError> {
+    async fn try_remove(
+        &self,
+        account: AccountId,
+        id: RequestId,
+    ) -> Result<(), ResponseStoreError> {
         let (reply, answer) = oneshot::channel();
         // The deletion is queued behind pending writes, which may include the response.
         _ = self.queue.send(Change::Remove(account, id, reply));
         match answer.await {
-            Ok(Err(StoreError::NotFound)) => Err(StateError::NotFound(id)),
+            Ok(Err(StoreError::NotFound)) => Err(ResponseStoreError::NotFound(id)),
             Ok(outcome) => Ok(outcome?),
             // The task has ended; another process has the response.
-            Err(ended) => Err(StateError::Store(StoreError::Unavailable(ended.into()))),
+            Err(ended) => Err(ResponseStoreError::Store(StoreError::Unavailable(ended.into()))),
         }
     }
 
@@ -301,9 +311,9 @@ impl State {
     }
 }
 
-// === impl StateTask ===
+// === impl ResponseStoreTask ===
 
-impl StateTask {
+impl ResponseStoreTask {
     /// Writes responses until `stop` is cancelled and nothing is left to write.
     pub async fn run(mut self, stop: CancellationToken) {
         let writer = WriteBehind::new("responses", stop.clone());
@@ -330,7 +340,7 @@ impl StateTask {
                 Change::Remove(account, id, reply) => {
                     self.write(writer, std::mem::take(&mut responses)).await?;
                     // The caller may have gone; the deletion happens all the same.
-                    _ = reply.send(self.state.store.remove_response(account, id).await);
+                    _ = reply.send(self.responses.store.remove_response(account, id).await);
                 }
             }
         }
@@ -345,12 +355,12 @@ impl StateTask {
             responses.iter().map(|response| StoredResponse::clone(response)).collect();
         let keep = self.retention.load().responses;
         let account_bytes = keep.map_or(u64::MAX, |keep| keep.account_bytes);
-        let attempt = || self.state.store.keep_responses(rows.clone(), account_bytes);
+        let attempt = || self.responses.store.keep_responses(rows.clone(), account_bytes);
         writer.write(rows.len(), attempt, |_| {}).await?;
-        let pending = self.state.pending.pin_owned();
+        let pending = self.responses.pending.pin_owned();
         for response in &responses {
             pending.remove(&response.id);
-            self.state.waiting_bytes.fetch_sub(response.bytes(), Ordering::Relaxed);
+            self.responses.waiting_bytes.fetch_sub(response.bytes(), Ordering::Relaxed);
         }
         Some(())
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::sleep;
 
-use super::StateError;
+use super::ResponseStoreError;
 use domain::id::RequestId;
 
 /// The pauses between lookups, 1.26 seconds in all.
@@ -56,13 +56,16 @@ impl WriteDelay {
     }
 
     /// Calls `look` until it finds something or the delay is over.
-    pub(super) async fn repeat<T, F>(mut self, look: impl Fn() -> F) -> Result<T, StateError>
+    pub(super) async fn repeat<T, F>(
+        mut self,
+        look: impl Fn() -> F,
+    ) -> Result<T, ResponseStoreError>
     where
-        F: Future<Output = Result<T, StateError>>,
+        F: Future<Output = Result<T, ResponseStoreError>>,
     {
         loop {
             match look().await {
-                Err(StateError::NotFound(_)) if self.wait().await => {}
+                Err(ResponseStoreError::NotFound(_)) if self.wait().await => {}
                 found => return found,
             }
         }
@@ -86,7 +89,7 @@ mod tests {
         let look = || {
             count.set(count.get() + 1);
             let is_found = count.get() == success;
-            async move { if is_found { Ok(()) } else { Err(StateError::NotFound(id)) } }
+            async move { if is_found { Ok(()) } else { Err(ResponseStoreError::NotFound(id)) } }
         };
         let found = WriteDelay::of_response(id, now.parse().unwrap()).repeat(look).await;
         (count.get(), found.is_ok())

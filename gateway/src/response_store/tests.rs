@@ -34,15 +34,15 @@ impl<S: Subscriber> Layer<S> for Errors {
 struct Bench {
     _dir: TempDir,
     store: Arc<SqliteStore>,
-    state: Arc<State>,
-    task: StateTask,
+    responses: Arc<ResponseStore>,
+    task: ResponseStoreTask,
 }
 
 fn bench() -> Bench {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open(&dir.path().join("gateway.db")).unwrap());
-    let (state, task) = State::new(store.clone(), Arc::default(), None);
-    Bench { _dir: dir, store, state, task }
+    let (responses, task) = ResponseStore::new(store.clone(), Arc::default(), None);
+    Bench { _dir: dir, store, responses, task }
 }
 
 fn id(number: u128) -> RequestId {
@@ -74,10 +74,10 @@ async fn items_are_found_on_their_way_to_the_store_and_there() {
     let bench = bench();
     let old = response(1, None, ["a\"b", "c"]);
     bench.store.keep_responses(vec![old], PLENTY).await.unwrap();
-    bench.state.keep(response(2, None, ["c", "d"]));
-    bench.state.keep(response(3, None, ["c", "e"]));
+    bench.responses.keep(response(2, None, ["c", "d"]));
+    bench.responses.keep(response(3, None, ["c", "e"]));
     let wanted = owned(&["c", "a\"b", "c", "d", "nobody"]);
-    let found = bench.state.items(ALICE, wanted, PLENTY).await.unwrap();
+    let found = bench.responses.items(ALICE, wanted, PLENTY).await.unwrap();
     let mut found: Vec<_> = found.iter().map(|(id, item)| (id.as_str(), item.get())).collect();
     found.sort_unstable();
     let expected = [
@@ -86,7 +86,8 @@ async fn items_are_found_on_their_way_to_the_store_and_there() {
         ("d", r#"{"id":"d","of":2}"#),
     ];
     assert_eq!(found, expected, "each once, of the newest that has it");
-    let nobody = bench.state.items(AccountId(Uuid::nil()), owned(&["c"]), PLENTY).await.unwrap();
+    let nobody =
+        bench.responses.items(AccountId(Uuid::nil()), owned(&["c"]), PLENTY).await.unwrap();
     assert!(nobody.is_empty());
 }
 
@@ -95,12 +96,12 @@ async fn items_are_found_on_their_way_to_the_store_and_there() {
 async fn items_are_limited_in_number_and_length() {
     let bench = bench();
     bench.store.keep_responses(vec![response(1, None, ["a", "b"])], PLENTY).await.unwrap();
-    bench.state.keep(response(2, None, ["c", "d"]));
+    bench.responses.keep(response(2, None, ["c", "d"]));
     let item = r#"{"id":"a","of":1}"#.len() as u64;
     let check = async |ids: Vec<String>, max_bytes, expected: Result<usize, Limit>| {
-        let found = match bench.state.items(ALICE, ids, max_bytes).await {
+        let found = match bench.responses.items(ALICE, ids, max_bytes).await {
             Ok(items) => Ok(items.len()),
-            Err(StateError::TooLong(limit)) => Err(limit),
+            Err(ResponseStoreError::TooLong(limit)) => Err(limit),
             Err(other) => panic!("{other}"),
         };
         assert_eq!(found, expected);
@@ -122,14 +123,14 @@ async fn a_chain_is_as_long_as_its_items() {
     let bench = bench();
     let stored = vec![response(1, None, ["a", "b"]), response(2, Some(1), ["c", "d"])];
     bench.store.keep_responses(stored, PLENTY).await.unwrap();
-    bench.state.keep(response(3, Some(2), ["e", "f"]));
+    bench.responses.keep(response(3, Some(2), ["e", "f"]));
     let length = 6 * r#"{"id":"a","of":1}"#.len() as u64;
-    let chain = bench.state.chain(ALICE, id(3), length).await.unwrap();
+    let chain = bench.responses.chain(ALICE, id(3), length).await.unwrap();
     let ids: Vec<_> = chain.iter().filter_map(|item| item_id(item)).collect();
     assert_eq!(ids.concat(), "abcdef");
     for less in [length - 1, 1] {
-        match bench.state.chain(ALICE, id(3), less).await {
-            Err(error @ StateError::TooLong(Limit::Bytes(limit))) => {
+        match bench.responses.chain(ALICE, id(3), less).await {
+            Err(error @ ResponseStoreError::TooLong(Limit::Bytes(limit))) => {
                 assert_eq!(limit, less);
                 assert_eq!(
                     error.to_string(),
@@ -144,11 +145,11 @@ async fn a_chain_is_as_long_as_its_items() {
 /// Each attempt was logged, four per second.
 #[tokio::test(start_paused = true)]
 async fn a_failing_store_is_not_logged_with_each_attempt() {
-    let Bench { _dir, store, state, task } = bench();
+    let Bench { _dir, store, responses, task } = bench();
     store.close().await;
     let count = Arc::new(AtomicU64::new(0));
     let _logs = set_default(tracing_subscriber::registry().with(Errors(count.clone())));
-    state.keep(response(1, None, ["a", "b"]));
+    responses.keep(response(1, None, ["a", "b"]));
     let stopped = timeout(Duration::from_secs(29), task.run(CancellationToken::new())).await;
     assert!(stopped.is_err(), "responses are not given up before a shutdown");
     assert_eq!(count.load(Ordering::Relaxed), 3);
