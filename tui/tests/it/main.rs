@@ -9,6 +9,7 @@ mod commands;
 mod connection;
 #[cfg(test)]
 mod fake;
+mod first_steps;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]

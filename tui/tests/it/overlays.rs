@@ -3,9 +3,8 @@
 use tui::message::{Loaded, Message};
 use tui::model::accounts::Role;
 use tui::model::error_code::meaning;
-use tui::model::first_steps::FirstSteps;
 use tui::model::overlay::Overlay;
-use tui::model::record::{LogBatch, Totals};
+use tui::model::record::Totals;
 use tui::model::traffic::{LimitKind, LimitScope, LimitUse};
 use tui::model::trial::TrialEvent;
 use tui::model::usage::{Period, Usage};
@@ -203,9 +202,9 @@ fn a_form_shows_its_command_before_anything_is_typed() {
 #[test]
 fn a_failed_trial_says_what_to_do_next() {
     let start = "Start the server at http://10.0.0.0:8000/v1";
-    let cause = "The server of `local` at http://10.0.0.0:8000/v1 is the cause";
+    let cause = "The server of `local` at http://10.0.0.0:8000/v1 is the cause: Esc, then 7";
     let next = "Ctrl-N, then Enter, asks";
-    let quota = "The overview (1) shows what is used up";
+    let quota = "The overview (Esc, then 1) shows what is used up";
     for (problem, advice) in [
         ("HTTP 502: it cannot be reached (upstream_unreachable)", &[start, next][..]),
         ("HTTP 504: the upstream timed out (upstream_timeout)", &[cause, next]),
@@ -300,27 +299,6 @@ fn a_search_for_words_says_how_many_requests_it_has_read() {
     fill(&mut model, Sample::Normal);
     let screen = draw(&model, (120, 36)).to_string();
     assert!(screen.contains("/no-such-word · following · 0 in 30 searched"), "{screen}");
-}
-
-#[test]
-fn the_first_steps_of_a_newcomer() {
-    let mut model = signed_in(account(0, Role::Member, Sample::Normal));
-    model.first_steps = FirstSteps::Pending;
-    fill(&mut model, Sample::Empty);
-    check("first_steps", &mut model);
-    act(&mut model, Action::Open(Screen::Keys));
-    check("first_steps_keys", &mut model);
-    load(&mut model, Loaded::Keys(vec![key(0, Sample::Normal)]));
-    act(&mut model, Action::Open(Screen::Models));
-    check("first_steps_models", &mut model);
-    let records = vec![crate::sample::record(0)];
-    let batch = LogBatch { restarted: true, records, dropped: 0, live: true };
-    update(&mut model, Message::LogReceived(batch));
-    let steps = draw(&model, (80, 24)).to_string();
-    assert!(steps.contains("4 shows your request in the log"), "{steps}");
-    act(&mut model, Action::HideFirstSteps);
-    let steps = draw(&model, (80, 24)).to_string();
-    assert!(!steps.contains("First steps"), "{steps}");
 }
 
 #[test]

@@ -151,7 +151,7 @@ pub(super) fn node(index: usize, state: Sample) -> Node {
     }
 }
 
-pub(super) fn catalogue_model(index: usize, state: Sample) -> CatalogueModel {
+pub(crate) fn catalogue_model(index: usize, state: Sample) -> CatalogueModel {
     let abilities =
         [Ability::Tools, Ability::Vision, Ability::Reasoning, Ability::StructuredOutput];
     let names = ["qwen3-coder", "gpt-oss-20b", "tiny"];
