@@ -37,6 +37,7 @@ impl Connection {
         // The role of the account decides what the screens subscribe to.
         let mut subscription = self.subscription.borrow_and_update().clone();
         let account = fetch::fetch(channel.clone(), Topic::Account, subscription.clone()).await.1?;
+        self.was_accepted = true;
         self.send(Message::Loaded(Box::new(account))).await?;
         // Older gateways do not report the base URL of the API.
         if let Some(url) = fetch::api_url(channel.clone(), self.gateway.server()).await {

@@ -333,6 +333,22 @@ fn ends_when_the_token_is_rejected() {
     assert!(client.runtime.block_on(client.messages.recv()).is_none(), "the connection continued");
 }
 
+/// Regression test: the text was that of a token that was never valid.
+#[test]
+fn says_that_the_session_was_ended_elsewhere() {
+    let backend = Backend::new();
+    let gateway = Gateway::start(&backend);
+    let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Account]);
+    client.next_log_batch();
+    backend.change(|state| state.signed_out += 1);
+    client.refresh.notify_one();
+    let reason = client.wait("the end of the session", |message| match message {
+        Message::SignedOut(reason) => Some(reason),
+        _ => None,
+    });
+    assert!(reason.contains("was ended elsewhere: sign in again"), "{reason}");
+}
+
 #[test]
 fn older_pages_follow_each_other_until_the_last_one() {
     let backend = Backend::new();
