@@ -157,6 +157,9 @@ fn each_error_code_is_explained() {
     for code in codes {
         assert!(meaning(code).is_some(), "{code}");
     }
+    let limited = meaning("rate_limit_exceeded").unwrap();
+    assert!(limited.contains("in flight hold what is left of the balance"), "{limited}");
+    assert!(limited.contains("smaller `max_tokens`"), "what to do: {limited}");
 }
 
 #[test]
