@@ -309,3 +309,22 @@ fn the_chosen_columns_outlast_the_filter_and_its_refusal() {
     update(&mut model, Message::NotLoaded(Topic::Log, failure));
     assert_eq!(model.data.log.table, chosen);
 }
+
+#[test]
+fn a_pasted_key_is_found_by_its_public_id_and_its_secret_is_not_kept() {
+    let mut model = usage();
+    press(&mut model, KeyCode::Char('/'));
+    update(&mut model, Message::Pasted("sk-tg-d954a5ca9647-0a1b2c3d\n".into()));
+    let Some(Overlay::Filter(filter)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    assert_eq!(filter.input.value(), "sk-tg-d954a5ca9647-");
+    let effects = press(&mut model, KeyCode::Enter);
+    assert_eq!(subscribed(&effects).filter, "key:d954a5ca9647");
+    assert!(!format!("{model:?}").contains("0a1b"));
+    press(&mut model, KeyCode::Char('2'));
+    load(&mut model, Loaded::Keys(vec![key("e0"), key("d954a5ca9647")]));
+    press(&mut model, KeyCode::Char('/'));
+    update(&mut model, Message::Pasted("sk-tg-d954a5ca9647-0a1b2c3d".into()));
+    press(&mut model, KeyCode::Enter);
+    let found: Vec<_> = model.data.keys.visible().map(|it| it.id.as_str()).collect();
+    assert_eq!(found, ["d954a5ca9647"]);
+}
