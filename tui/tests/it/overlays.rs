@@ -277,9 +277,13 @@ fn the_title_of_a_drill_down_names_what_was_added_to_its_filter() {
     write(&mut model, " error:upstream_timeout");
     act(&mut model, Action::Submit);
     let drawn = draw(&model, (100, 30)).to_string();
-    let title = "overview › errors › Requests · /error:upstream_timeout · following";
+    let title = "overview › errors › Requests by end · /error:upstream_timeout · following";
     assert!(drawn.contains(title), "{drawn}");
     assert!(model.data.usage.filter.contains("since:1h error:"), "{}", model.data.usage.filter);
+    fill(&mut model, Sample::Normal);
+    act(&mut model, Action::Sort(1));
+    let drawn = draw(&model, (100, 30)).to_string();
+    assert!(drawn.contains("› errors › Requests · "), "in another order: {drawn}");
 }
 
 #[test]
