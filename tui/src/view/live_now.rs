@@ -20,6 +20,8 @@ use super::widget::text::{UNKNOWN, duration, fit, short_count};
 
 /// The age of the requests that count.
 const WINDOW: SignedDuration = SignedDuration::from_mins(5);
+/// The least width of a panel whose title has room for whole words.
+const MIN_WIDTH_OF_TITLE: u16 = 30;
 /// The least width of the upstreams at which there is room for the number of their requests in flight.
 const MIN_WIDTH_OF_IN_FLIGHT: u16 = 34;
 
@@ -38,7 +40,12 @@ fn top(model: &Model, name: &str, pick: fn(&Record) -> &str, buffer: &mut Buffer
         seconds if span < WINDOW => format!("{seconds} s"),
         seconds => format!("{} min", seconds / 60),
     };
-    let inside = frame(model.theme, &format!("{name} · tokens in {span}"), buffer, area);
+    let title = if area.width < MIN_WIDTH_OF_TITLE {
+        format!("{name} · tok/{span}")
+    } else {
+        format!("{name} · tokens in {span}")
+    };
+    let inside = frame(model.theme, &title, buffer, area);
     let values = tokens_by(records.into_iter(), pick);
     if values.is_empty() {
         return empty(model.theme, &model.data.log.fetch, "none", buffer, inside);

@@ -12,6 +12,7 @@ mod fake;
 mod first_steps;
 #[cfg(test)]
 mod keys;
+mod live;
 #[cfg(test)]
 mod operations;
 mod overlays;

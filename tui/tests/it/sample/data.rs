@@ -98,6 +98,7 @@ pub(super) fn in_flight(index: usize, state: Sample) -> InFlight {
         age_ms: 71_000.0 / f64::from(u32::try_from(index + 1).unwrap()),
         input_bytes: 48_000,
         output_bytes: 2_048 * (3 - number.min(3)),
+        recent: None,
     }
 }
 
@@ -322,7 +323,12 @@ pub(super) fn traffic(state: Sample) -> Traffic {
         minutes: (0..60).map(minute).collect(),
         ttft: Some(Percentiles { p50_ms: 180.0, p90_ms: 950.0, p99_ms: 4_200.0 }),
         errors: (0..if state == Sample::Full { 30 } else { 3 }).map(error).collect(),
-        ledger: Some(LedgerState { balance_usd: "1234.5".to_owned(), ..LedgerState::default() }),
+        ledger: Some(LedgerState {
+            balance_usd: "1234.5".to_owned(),
+            held_usd: "0.75".to_owned(),
+            waiting_records: 12,
+            ..LedgerState::default()
+        }),
     }
 }
 
