@@ -144,7 +144,8 @@ impl Connection {
                         schedule.expedite(&topics, Instant::now());
                     }
                     if before.limits_of != subscription.limits_of {
-                        schedule.expedite(&[Topic::Limits], Instant::now());
+                        let topics = [Topic::Limits, Topic::Suspension];
+                        schedule.expedite(&topics, Instant::now());
                     }
                     if before.keys != subscription.keys {
                         schedule.expedite(&[Topic::Keys], Instant::now());

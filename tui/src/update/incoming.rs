@@ -189,6 +189,7 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>, now: Option<
         Loaded::Limits { account: Some(account), limits } => {
             data.account_limits = Some((account, limits));
         }
+        Loaded::Suspension { account, reason } => data.suspension = Some((account, reason)),
         Loaded::Usage { range, filter, usage } => {
             if range == Range::Month && filter.is_empty() {
                 data.overview.month.set(usage.clone());
@@ -275,7 +276,9 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Upstreams => &mut data.upstreams.fetch,
         Topic::UsageBefore => &mut data.usage.before.fetch,
         // The screens work without these.
-        Topic::Health | Topic::Matching | Topic::Minutes | Topic::Errors => return,
+        Topic::Health | Topic::Matching | Topic::Minutes | Topic::Errors | Topic::Suspension => {
+            return;
+        }
         Topic::Plans => &mut data.plans.fetch,
         Topic::Audit => &mut data.audit.fetch,
         Topic::Nodes => &mut data.nodes.fetch,

@@ -333,6 +333,21 @@ fn ends_when_the_token_is_rejected() {
     assert!(client.runtime.block_on(client.messages.recv()).is_none(), "the connection continued");
 }
 
+#[test]
+fn the_reason_of_a_suspension_comes_from_the_audit_log() {
+    let gateway = Gateway::start(&Backend::new());
+    let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Suspension]);
+    client.subscription.send_modify(|it| it.limits_of = Some("bob".to_owned()));
+    let reason = client.wait("the reason", |message| match message {
+        Message::Loaded(loaded) => match *loaded {
+            Loaded::Suspension { account, reason } if account == "bob" => reason,
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(reason, "unpaid");
+}
+
 /// Regression test: the text was that of a token that was never valid.
 #[test]
 fn says_that_the_session_was_ended_elsewhere() {

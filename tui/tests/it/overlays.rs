@@ -142,6 +142,20 @@ fn details_say_what_is_used_of_limits() {
     }
 }
 
+#[test]
+fn the_detail_of_a_suspended_account_has_the_reason() {
+    let mut model = open(Screen::Accounts, Sample::Normal);
+    act(&mut model, Action::Last);
+    act(&mut model, Action::Detail);
+    assert!(draw(&model, (160, 50)).to_string().contains("in its audit log"));
+    for (name, shown) in [("ada", false), ("ada-2", true)] {
+        let (account, reason) = (name.to_owned(), Some("unpaid invoice".to_owned()));
+        load(&mut model, Loaded::Suspension { account, reason });
+        let drawn = draw(&model, (160, 50)).to_string();
+        assert_eq!(drawn.contains("unpaid invoice"), shown, "{drawn}");
+    }
+}
+
 /// Every error code in the manual has a meaning in the detail of a request.
 #[test]
 fn each_error_code_is_explained() {

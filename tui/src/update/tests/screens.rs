@@ -29,14 +29,17 @@ fn numbers_tabs_and_commands_open_screens() {
 fn an_open_detail_subscribes_to_the_limits_of_its_account() {
     let mut model = signed_in(Role::Operator);
     press(&mut model, KeyCode::Char('6'));
-    let accounts = ["ada", "bob"].map(|name| account(name, Role::Member));
+    let mut accounts = ["ada", "bob"].map(|name| account(name, Role::Member));
+    accounts[1].status = AccountStatus::Suspended;
     load(&mut model, Loaded::Accounts(accounts.into()));
     let effects = press(&mut model, KeyCode::Enter);
     assert_eq!(subscribed(&effects).limits_of.as_deref(), Some("ada"));
+    assert!(!subscribed(&effects).topics.contains(&Topic::Suspension));
     let effects = press(&mut model, KeyCode::Down);
     let subscription = subscribed(&effects);
     assert_eq!(subscription.limits_of.as_deref(), Some("bob"));
     assert!(subscription.topics.contains(&Topic::Limits));
+    assert!(subscription.topics.contains(&Topic::Suspension), "why is it suspended?");
     let effects = press(&mut model, KeyCode::Esc);
     assert_eq!(subscribed(&effects).limits_of, None);
 }

@@ -17,7 +17,7 @@ use tui::model::traffic::{
     ErrorCount, LedgerState, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
 };
 use tui::model::upstreams::{
-    BreakerState, CheckState, Credential, CredentialHealth, Health, Profile, Upstream,
+    BreakerState, CheckState, Credential, CredentialHealth, Deadlines, Health, Profile, Upstream,
 };
 
 use super::{NOW, Sample};
@@ -210,6 +210,11 @@ pub(super) fn upstream(index: usize, state: Sample) -> Upstream {
         max_connections: (index == 2).then_some((8, 100)),
         health_check: (index == 2).then(|| ("/health".to_owned(), 10_000)),
         profile: Profile::Vllm,
+        deadlines: Deadlines {
+            idle_ms: (index == 2).then_some(90_000),
+            total_ms: (index == 2).then_some(3_600_000),
+            ..Deadlines::default()
+        },
         problem: (index == 2).then(|| "the variable `LOCAL_KEY` is not set".to_owned()),
         created_at: ago(9_000),
         health: None,
