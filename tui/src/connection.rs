@@ -154,6 +154,8 @@ pub struct Connection {
     /// The number of changes that were received and have no result yet.
     pending_changes: usize,
     retry_delay: Duration,
+    /// Whether the gateway has accepted the token once.
+    was_accepted: bool,
 }
 
 /// The state of the request log stream across reconnects.
@@ -195,6 +197,7 @@ impl Connection {
             pages: Pages::default(),
             pending_changes: 0,
             retry_delay: MIN_RETRY_DELAY,
+            was_accepted: false,
         }
     }
 
@@ -203,7 +206,9 @@ impl Connection {
         loop {
             let Err(error) = self.session().await;
             let message = match error {
-                SessionError::SignedOut(reason) => Message::SignedOut(reason),
+                SessionError::SignedOut => {
+                    Message::SignedOut(problem::signed_out(self.was_accepted).to_owned())
+                }
                 SessionError::Lost(problem) => {
                     let delay = SignedDuration::try_from(self.retry_delay).unwrap_or_default();
                     let retry_at = clock::now().checked_add(delay).ok();

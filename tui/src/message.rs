@@ -90,6 +90,13 @@ pub enum Loaded {
         /// The limits.
         limits: Vec<LimitUse>,
     },
+    /// The reason for which an account is suspended, if it is known.
+    Suspension {
+        /// The account.
+        account: String,
+        /// The reason.
+        reason: Option<String>,
+    },
     /// The usage totals of a time range.
     Usage {
         /// The time range.
@@ -181,6 +188,7 @@ impl Loaded {
         match self {
             Self::Account(_) => Topic::Account,
             Self::Limits { .. } => Topic::Limits,
+            Self::Suspension { .. } => Topic::Suspension,
             Self::Usage { .. } => Topic::Usage,
             Self::Matching { .. } => Topic::Matching,
             Self::Minutes(_) => Topic::Minutes,

@@ -178,6 +178,9 @@ pub struct Data {
     /// The limits of the account whose detail was open last, or that of one of its keys, with the
     /// name of the account.
     pub account_limits: Option<(String, Vec<LimitUse>)>,
+    /// The reason for which the account is suspended whose detail was open last, as far as it is
+    /// known, with the name of the account.
+    pub suspension: Option<(String, Option<String>)>,
     /// The traffic of the last hour.
     pub traffic: Fetched<Traffic>,
     /// The request log.

@@ -13,7 +13,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// The reason for the end of a session.
 pub(super) enum SessionError {
     /// The gateway rejected the token; the user has to sign in again.
-    SignedOut(String),
+    SignedOut,
     /// A transient error; the text describes it.
     Lost(String),
     /// The receiver of messages or the sender of changes was dropped.
@@ -23,7 +23,7 @@ pub(super) enum SessionError {
 impl From<Status> for SessionError {
     fn from(status: Status) -> Self {
         match status.code() {
-            Code::Unauthenticated => Self::SignedOut(problem::signed_out()),
+            Code::Unauthenticated => Self::SignedOut,
             _ => Self::Lost(problem::call(&status)),
         }
     }

@@ -301,26 +301,28 @@ async fn upstream(
         Change::AddUpstream(draft) => {
             let notice =
                 format!("upstream `{}` is added: `3`, then `n` puts a model on it", draft.name);
-            let UpstreamDraft { name, url, profile, credential } = draft;
+            let UpstreamDraft { name, url, profile, credential, deadlines } = draft;
             let added = Some(added(Screen::Upstreams, name.clone()));
             let upstream = v1::Upstream {
                 name,
                 url,
                 credential: credential.map(to_credential),
                 profile: convert::to_profile(profile).into(),
+                deadlines: Some(convert::to_deadlines(deadlines)),
                 ..Default::default()
             };
             let request = v1::AddUpstreamRequest { upstream: Some(upstream) };
             with_timeout(upstreams.add_upstream(request)).await?;
             return Ok(ChangeOutcome { added, ..notice_only(notice) });
         }
-        Change::UpdateUpstream(UpstreamDraft { name, url, profile, credential }) => {
+        Change::UpdateUpstream(UpstreamDraft { name, url, profile, credential, deadlines }) => {
             let notice = format!("upstream `{name}` is changed");
             let request = v1::UpdateUpstreamRequest {
                 name,
                 url: Some(url),
                 credential: credential.map(to_credential),
                 profile: Some(convert::to_profile(profile).into()),
+                deadlines: Some(convert::to_deadlines(deadlines)),
                 ..Default::default()
             };
             with_timeout(upstreams.update_upstream(request)).await?;

@@ -25,7 +25,7 @@ use crate::model::plans::{Limits, Plan};
 use crate::model::sessions::Session;
 
 pub(super) use self::catalogue::{
-    catalogue_model, to_model, to_model_change, to_profile, upstream,
+    catalogue_model, to_deadlines, to_model, to_model_change, to_profile, upstream,
 };
 pub(super) use self::operations::{finding, route, verification};
 pub(super) use self::traffic::{health, limit_use, traffic};

@@ -77,6 +77,11 @@ async fn answer(
             let limits = answer.limits.into_iter().map(convert::limit_use).collect();
             Ok(Loaded::Limits { account, limits })
         }
+        Topic::Suspension => {
+            let account = subscription.limits_of.unwrap_or_default();
+            let reason = suspension_reason(channel, &account).await;
+            Ok(Loaded::Suspension { account, reason })
+        }
         Topic::Usage => {
             let by_time = subscription.models_by_time;
             let usage = usage::summary(channel, &filter, range, 0, by_time).await?;

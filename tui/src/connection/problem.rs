@@ -19,9 +19,13 @@ pub(super) fn unreachable(server: &str, error: &anyhow::Error) -> String {
     }
 }
 
-/// The text for a rejected token.
-pub(super) fn signed_out() -> String {
-    "the token is not valid: sign in".to_owned()
+/// The text for a rejected token. `was_accepted` is whether it was valid before.
+pub(super) fn signed_out(was_accepted: bool) -> &'static str {
+    if was_accepted {
+        "the session has expired or was ended elsewhere: sign in again with name and password"
+    } else {
+        "the token is not valid: sign in"
+    }
 }
 
 /// The text for a change requested while disconnected.

@@ -105,6 +105,7 @@ fn refresh_interval(topic: Topic) -> Duration {
     let seconds = match topic {
         Topic::Limits | Topic::Health | Topic::Nodes | Topic::InFlight => 2,
         Topic::Accounts
+        | Topic::Suspension
         | Topic::Audit
         | Topic::Ledger
         | Topic::Invites

@@ -37,6 +37,7 @@ impl Connection {
         // The role of the account decides what the screens subscribe to.
         let mut subscription = self.subscription.borrow_and_update().clone();
         let account = fetch::fetch(channel.clone(), Topic::Account, subscription.clone()).await.1?;
+        self.was_accepted = true;
         self.send(Message::Loaded(Box::new(account))).await?;
         // Older gateways do not report the base URL of the API.
         if let Some(url) = fetch::api_url(channel.clone(), self.gateway.server()).await {
@@ -143,7 +144,8 @@ impl Connection {
                         schedule.expedite(&topics, Instant::now());
                     }
                     if before.limits_of != subscription.limits_of {
-                        schedule.expedite(&[Topic::Limits], Instant::now());
+                        let topics = [Topic::Limits, Topic::Suspension];
+                        schedule.expedite(&topics, Instant::now());
                     }
                     if before.keys != subscription.keys {
                         schedule.expedite(&[Topic::Keys], Instant::now());

@@ -10,7 +10,7 @@ use super::catalogue::CatalogueModel;
 use super::keys::Key;
 use super::people::PersonRole;
 use super::plans::{Limits, Plan};
-use super::upstreams::Profile;
+use super::upstreams::{Deadlines, Profile};
 
 /// A change to request from the gateway.
 #[derive(Debug)]
@@ -231,6 +231,8 @@ pub struct UpstreamDraft {
     pub profile: Profile,
     /// The source of the credential; `None` keeps the current one.
     pub credential: Option<CredentialDraft>,
+    /// The timeouts to set; `None` keeps the current one, zero sets the default.
+    pub deadlines: Deadlines,
 }
 
 /// The requested source of a credential.

@@ -4,6 +4,7 @@ use super::catalogue::{CatalogueModel, Deployment};
 use super::change::{Change, CredentialDraft, KeyEnd, UpstreamDraft};
 use super::keys::Key;
 use super::plans::{Limits, Plan};
+use super::upstreams::Deadlines;
 
 /// Returns the commands that make `change`, one per line. Returns `None` if `ctl` cannot make it in
 /// the same way. Secrets are not part of a command: `ctl` reads them from its standard input.
@@ -245,6 +246,11 @@ impl Line {
             Some(CredentialDraft::File(path)) => self.words(&["--key-file", path]),
             Some(CredentialDraft::Secret(_)) => self.words(&["--key-stdin"]),
         }
+        let Deadlines { connect_ms, first_byte_ms, idle_ms, total_ms } = draft.deadlines;
+        self.number("--connect-ms", None, connect_ms);
+        self.number("--first-byte-ms", None, first_byte_ms);
+        self.number("--idle-ms", None, idle_ms);
+        self.number("--total-ms", None, total_ms);
     }
 }
 

@@ -10,7 +10,9 @@ pub fn meaning(code: &str) -> Option<&'static str> {
         }
         "rate_limit_exceeded" => {
             "more requests or tokens in a minute, or requests at once, than the plan, the key, the model \
-             or the upstream allows; or other requests hold the money that is left"
+             or the upstream allows; or the requests in flight hold what is left of the balance or the \
+             key's spending cap until they end: a greater balance or cap, or a smaller `max_tokens` in \
+             the requests, lets more of them run at once"
         }
         "invalid_api_key" => "the key is unknown, revoked or at its end",
         "account_suspended" => "the account is suspended: its audit log has the reason",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::keys::public_id;
 use super::table::{TableState, Tabular, Value};
 
 /// The load state of fetched data.
@@ -77,9 +78,12 @@ impl<'a> Term<'a> {
     /// column has that title. A value that an entry has in whole stands for that alone.
     fn parse<T: ListEntry>(word: &'a str, entries: &[T]) -> Self {
         let column = |title: &str| T::COLUMNS.iter().find(|it| **it == title);
+        // The entries have the public ids of keys, not their text.
+        let known = |text: &'a str| public_id(text).unwrap_or(text);
         match word.split_once(':').and_then(|(title, value)| Some((*column(title)?, value))) {
-            None => Self::Contains(word.to_lowercase()),
+            None => Self::Contains(known(word).to_lowercase()),
             Some((column, value)) => {
+                let value = known(value);
                 let equals = Self::Equals(column, value);
                 if entries.iter().any(|entry| equals.matches(entry)) {
                     equals

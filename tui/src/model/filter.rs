@@ -6,6 +6,7 @@
 
 use tui_input::Input;
 
+use super::keys::public_id;
 use super::record::{Record, RequestStatus};
 use super::{Data, Screen};
 
@@ -141,6 +142,8 @@ pub fn translate(typed: &str, data: &Data) -> LogFilter {
     let mut filter = LogFilter::default();
     let mut terms = Vec::new();
     for word in typed.split_whitespace() {
+        let key = public_id(word).map(|_| format!("key:{word}"));
+        let word = key.as_deref().unwrap_or(word);
         match word.find([':', '<', '>']) {
             Some(end) if end > 0 => {
                 let (field, value) = word.split_at(end);
@@ -188,6 +191,7 @@ fn accounts(data: &Data) -> Names<'_> {
 fn resolve(names: &Names<'_>, values: &str) -> (String, usize) {
     let mut omitted = 0;
     let resolved = values.split(',').flat_map(|value| {
+        let value = public_id(value).unwrap_or(value);
         if names.iter().any(|(id, _)| *id == value) {
             return vec![value.to_owned()];
         }
@@ -323,6 +327,8 @@ mod tests {
             ("-key:lap cost>1", "-key:k1,k2 cost>1", &[]),
             ("key:laptop", "key:k1", &[]),
             ("key:none model:", "key:none model:", &[]),
+            ("sk-tg-k1- cost>1", "key:k1 cost>1", &[]),
+            ("-key:sk-tg-k2-,k9", "-key:k2,k9", &[]),
             ("Timeout status:failed 502", "status:failed", &["timeout", "502"]),
             (":x >", "", &[":x", ">"]),
         ] {

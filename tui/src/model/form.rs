@@ -12,6 +12,7 @@ use super::catalogue::CatalogueModel;
 use super::keys::Key;
 use super::operations::OperationKind;
 use super::picker::{Known, Picker};
+use super::upstreams::Upstream;
 
 /// A form and its submission state.
 pub struct Form {
@@ -83,8 +84,8 @@ pub enum FormKind {
     EditModel(Box<CatalogueModel>),
     /// Adds an upstream.
     AddUpstream,
-    /// Updates the upstream with this name.
-    EditUpstream(String),
+    /// Updates this upstream.
+    EditUpstream(Box<Upstream>),
 }
 
 /// A labelled field of a form.

@@ -7,6 +7,27 @@ use super::plans::Limits;
 use super::recent::Recent;
 use super::table::{Tabular, Value};
 
+/// What the text of a key begins with: `sk-tg-`, the public id, `-` and the secret follow.
+const TEXT_PREFIX: &str = "sk-tg-";
+
+/// Returns `text` with what follows the public id in the text of each key left out, so that a pasted
+/// key is neither shown nor kept.
+pub fn without_secrets(text: &str) -> String {
+    let Some(start) = text.find(TEXT_PREFIX) else { return text.to_owned() };
+    let (before, rest) = text.split_at(start + TEXT_PREFIX.len());
+    let end = rest.find([' ', ',']).unwrap_or(rest.len());
+    let (key, after) = rest.split_at(end);
+    let id_end = key.find('-').map_or(key.len(), |dash| dash + 1);
+    format!("{before}{}{}", &key[..id_end], without_secrets(after))
+}
+
+/// Returns the public id, or the part of it that is there, if `word` is the text of a key without
+/// its secret.
+pub fn public_id(word: &str) -> Option<&str> {
+    let id = word.strip_prefix(TEXT_PREFIX)?.trim_end_matches('-');
+    (!id.is_empty()).then_some(id)
+}
+
 /// An API key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Key {
@@ -123,6 +144,38 @@ impl KeyState {
             Self::Replaced => "replaced",
             Self::Expired => "expired",
             Self::Revoked => "revoked",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_of_a_key_is_left_out() {
+        for (text, shown) in [
+            ("", ""),
+            ("sk-tg", "sk-tg"),
+            ("sk-tg-d954", "sk-tg-d954"),
+            ("sk-tg-d954-", "sk-tg-d954-"),
+            ("sk-tg-d954-0a1b", "sk-tg-d954-"),
+            ("key:sk-tg-d954-0a1b,sk-tg-e0-0c x", "key:sk-tg-d954-,sk-tg-e0- x"),
+            ("laptop sk-tg--x cost>1", "laptop sk-tg-- cost>1"),
+        ] {
+            assert_eq!(without_secrets(text), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_public_id_is_part_of_the_text() {
+        for (word, id) in [
+            ("sk-tg-d954-", Some("d954")),
+            ("sk-tg-d9", Some("d9")),
+            ("sk-tg-", None),
+            ("d9", None),
+        ] {
+            assert_eq!(public_id(word), id, "{word}");
         }
     }
 }

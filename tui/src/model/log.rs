@@ -218,13 +218,14 @@ impl RequestLog {
         }
     }
 
-    /// Sorts the records. Without a column, by id, which is in the order of their arrival.
+    /// Sorts the records. Without a column, by the time of the end, in which order they arrive; those
+    /// of one moment by id.
     fn sort(&mut self) {
         let id = self.current().map(|record| record.id.clone());
         let records = self.records.make_contiguous();
         match self.table.sort {
             Some(sort) => records.sort_by(|a, b| sort.compare(a, b)),
-            None => records.sort_by(|a, b| b.id.cmp(&a.id)),
+            None => records.sort_by(|a, b| (b.ended_at(), &b.id).cmp(&(a.ended_at(), &a.id))),
         }
         let same = id.and_then(|id| self.records.iter().position(|record| record.id == id));
         self.selected = same.unwrap_or(0);

@@ -3,9 +3,12 @@
 //! `None` means unknown and is displayed as `–`, never as 0. Amounts are exact decimals in US
 //! dollars and keep the server's text.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::table::{Tabular, Value};
+
+/// The greatest plausible duration of a request: 30 days.
+const MAX_DURATION_MS: f64 = 30.0 * 86_400_000.0;
 
 /// The token counts of a request or of a set of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,19 +134,31 @@ pub struct OlderPage {
     pub is_last: bool,
 }
 
+// === impl Record ===
+
+impl Record {
+    /// Returns when the request ended. The gateway lists records in the order of this time.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        let took = self.duration_ms.filter(|it| !it.is_nan()).unwrap_or(0.0);
+        let took = took.clamp(0.0, MAX_DURATION_MS);
+        let took = SignedDuration::from_secs_f64(took / 1_000.0);
+        self.started_at?.checked_add(took).ok()
+    }
+}
+
 impl Tabular for Record {
     const COLUMNS: &'static [&'static str] = &[
-        "time", "account", "model", "endpoint", "status", "error", "in", "out", "ttft", "took",
+        "started", "account", "model", "endpoint", "status", "error", "in", "out", "ttft", "took",
         "cost", "key", "id",
     ];
     const SHOWN: &'static [&'static str] = &[
-        "time", "account", "model", "endpoint", "status", "error", "in", "out", "ttft", "took",
+        "started", "account", "model", "endpoint", "status", "error", "in", "out", "ttft", "took",
         "cost",
     ];
 
     fn value(&self, column: &str) -> Value {
         match column {
-            "time" => Value::time(self.started_at),
+            "started" => Value::time(self.started_at),
             "account" => Value::text(&self.account),
             "model" => Value::optional_text(self.model.as_deref()),
             "endpoint" => Value::text(&self.endpoint),
@@ -207,5 +222,27 @@ impl UsageBasis {
             Self::Bounded => "not counted: upper bound only",
             Self::Nothing => "not counted: nothing was used",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_implausible_duration_does_not_panic() {
+        let start = Timestamp::from_second(1_795_010_000).ok();
+        for (duration_ms, seconds) in [
+            (Some(1_500.0), Some(1)),
+            (Some(f64::NAN), Some(0)),
+            (Some(f64::INFINITY), Some(30 * 86_400)),
+            (Some(-5.0), Some(0)),
+            (None, Some(0)),
+        ] {
+            let record = Record { started_at: start, duration_ms, ..Record::default() };
+            let took = record.ended_at().zip(start).map(|(end, start)| end.duration_since(start));
+            assert_eq!(took.map(|it| it.as_secs()), seconds, "{duration_ms:?}");
+        }
+        assert_eq!(Record { started_at: None, ..Record::default() }.ended_at(), None);
     }
 }

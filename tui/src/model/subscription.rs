@@ -1,5 +1,6 @@
 //! The data that the open screen needs. The connection fetches these topics and nothing else.
 
+use super::accounts::AccountStatus;
 use super::overlay::Overlay;
 use super::picker::Known;
 use super::usage::Range;
@@ -28,6 +29,8 @@ pub enum Topic {
     Models,
     /// All accounts.
     Accounts,
+    /// The reason for which an account is suspended.
+    Suspension,
     /// All upstreams.
     Upstreams,
     /// The health of all upstreams.
@@ -81,7 +84,7 @@ pub struct Subscription {
     /// The account whose ledger and audit entries and people are fetched; `None` for all entries that may
     /// be seen, and for the people of the signed-in account.
     pub subject: Option<String>,
-    /// The account whose limits are fetched; `None` for the signed-in one.
+    /// The account whose limits and suspension are fetched; `None` for the signed-in one.
     pub limits_of: Option<String>,
     /// The number of pages of older requests to fetch after the newest ones.
     pub older_pages: usize,
@@ -140,6 +143,11 @@ pub fn subscription(model: &Model) -> Subscription {
     let limits_of = account_of_detail(model);
     if limits_of.is_some() {
         topics.push(Limits);
+    }
+    let selected = model.data.accounts.current().filter(|_| model.screen == Screen::Accounts);
+    let is_suspended = selected.is_some_and(|it| it.status == AccountStatus::Suspended);
+    if limits_of.is_some() && is_suspended {
+        topics.push(Topic::Suspension);
     }
     let follows = matches!(model.screen, Screen::Overview | Screen::Usage | Screen::Live);
     let scope = if model.sees_all() { Scope::Gateway } else { Scope::Account };

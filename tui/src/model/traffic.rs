@@ -26,8 +26,12 @@ pub struct Traffic {
 pub struct LedgerState {
     /// The sum of all balances in US dollars.
     pub balance_usd: String,
+    /// The part of it that is held for requests in flight.
+    pub held_usd: String,
     /// Whether requests are refused, because they could not be recorded.
     pub is_stopped: bool,
+    /// The number of records that the database does not have yet.
+    pub waiting_records: u64,
     /// When the request of the oldest record ended that the database does not have yet.
     pub oldest_waiting: Option<Timestamp>,
 }

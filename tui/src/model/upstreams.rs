@@ -18,6 +18,8 @@ pub struct Upstream {
     pub credentials: Vec<Credential>,
     /// What the server accepts.
     pub profile: Profile,
+    /// The timeouts of requests.
+    pub deadlines: Deadlines,
     /// The problem with the credential, if any.
     pub problem: Option<String>,
     /// The URL of the proxy through which it is reached, or `direct`.
@@ -34,6 +36,19 @@ pub struct Upstream {
     pub health: Option<Health>,
     /// Its recent requests, if there are any.
     pub recent: Option<Recent>,
+}
+
+/// The timeouts of requests in milliseconds; `None` for the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deadlines {
+    /// For connecting, with the TLS handshake.
+    pub connect_ms: Option<u64>,
+    /// For the response head.
+    pub first_byte_ms: Option<u64>,
+    /// Between two pieces of the response body.
+    pub idle_ms: Option<u64>,
+    /// For the whole response.
+    pub total_ms: Option<u64>,
 }
 
 /// The source of a credential; never contains the credential itself.
@@ -143,6 +158,23 @@ pub enum BreakerState {
     Open,
     /// One request probes the upstream.
     HalfOpen,
+}
+
+// === impl Deadlines ===
+
+impl Deadlines {
+    /// Returns what has to be set after `before`, and `None` for what stays. Zero sets the default.
+    #[must_use]
+    pub fn changed_from(self, before: Self) -> Self {
+        let changed =
+            |before: Option<u64>, after: Option<u64>| (before != after).then(|| after.unwrap_or(0));
+        Self {
+            connect_ms: changed(before.connect_ms, self.connect_ms),
+            first_byte_ms: changed(before.first_byte_ms, self.first_byte_ms),
+            idle_ms: changed(before.idle_ms, self.idle_ms),
+            total_ms: changed(before.total_ms, self.total_ms),
+        }
+    }
 }
 
 // === impl Upstream ===

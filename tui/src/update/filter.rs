@@ -4,6 +4,7 @@ use tui_input::Input;
 
 use crate::effect::Effect;
 use crate::model::filter::{FilterInput, LogFilter, completions, translate, with_last_word};
+use crate::model::keys::without_secrets;
 use crate::model::overlay::Overlay;
 use crate::model::{Action, Model, Screen};
 
@@ -29,6 +30,10 @@ pub(super) fn act(model: &mut Model, mut filter: FilterInput, action: Action) ->
             filter.completion = None;
             filter.recalled = None;
             filter.input.handle(request);
+            let shown = without_secrets(filter.input.value());
+            if shown != filter.input.value() {
+                filter.input = Input::new(shown);
+            }
         }
         _ => {}
     }

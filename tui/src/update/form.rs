@@ -16,7 +16,7 @@ use crate::model::people::PersonRole;
 use crate::model::picker::Picker;
 use crate::model::plans::{Limits, Plan};
 use crate::model::sign_in::{AGAIN, INVITE, NAME, PASSWORD};
-use crate::model::upstreams::Profile;
+use crate::model::upstreams::{Deadlines, Profile};
 use crate::model::{Action, Model};
 
 use super::parse::{FieldError, amount, duration, number, optional_amount, required};
@@ -265,8 +265,8 @@ pub(super) fn effect(form: &Form) -> Result<Effect, FieldError> {
             let after = Box::new(catalogue_model(form, CatalogueModel::clone(&before))?);
             Change::UpdateModel { before, after }
         }
-        FormKind::AddUpstream => Change::AddUpstream(upstream(form)?),
-        FormKind::EditUpstream(_) => Change::UpdateUpstream(upstream(form)?),
+        FormKind::AddUpstream => Change::AddUpstream(upstream(form, Deadlines::default())?),
+        FormKind::EditUpstream(before) => Change::UpdateUpstream(upstream(form, before.deadlines)?),
     };
     Ok(Effect::Change(change))
 }
@@ -357,7 +357,7 @@ fn deployments(form: &Form, before: &CatalogueModel) -> Result<Vec<Deployment>, 
     read.collect::<Option<_>>().ok_or_else(|| ("served by", hint.to_owned()))
 }
 
-fn upstream(form: &Form) -> Result<UpstreamDraft, FieldError> {
+fn upstream(form: &Form, before: Deadlines) -> Result<UpstreamDraft, FieldError> {
     let name = required(form, "name", "type its name")?;
     let url = required(form, "URL", "type its base URL, such as http://127.0.0.1:8000/v1")?;
     let profile = Profile::find(form.text("profile")).unwrap_or_default();
@@ -373,5 +373,12 @@ fn upstream(form: &Form) -> Result<UpstreamDraft, FieldError> {
     } else {
         None
     };
-    Ok(UpstreamDraft { name, url, profile, credential })
+    let deadlines = Deadlines {
+        connect_ms: number(form, "connect ms")?,
+        first_byte_ms: number(form, "first byte ms")?,
+        idle_ms: number(form, "idle ms")?,
+        total_ms: number(form, "total ms")?,
+    };
+    let deadlines = deadlines.changed_from(before);
+    Ok(UpstreamDraft { name, url, profile, credential, deadlines })
 }

@@ -8,7 +8,7 @@ use crate::model::change::{AddedRow, ChangeOutcome, IssuedSecret};
 use crate::model::fetched::FetchState;
 use crate::model::overlay::{Overlay, Secret, SecretState};
 use crate::model::recent::by_name;
-use crate::model::record::Record;
+use crate::model::record::{Record, RequestStatus};
 use crate::model::subscription::Topic;
 use crate::model::upstreams::{Health, Upstream};
 use crate::model::usage::Range;
@@ -139,6 +139,13 @@ fn attach_recent(model: &mut Model) {
         Screen::Models => |it| it.model.as_deref(),
         Screen::Accounts => |it| Some(&it.account),
         Screen::Upstreams => |it| it.deployment.as_deref()?.split('/').next(),
+        // A refused or failed request says nothing about how long an answer takes.
+        Screen::Live | Screen::InFlight => |it| {
+            let status = it.status?;
+            let is_answered =
+                matches!(status, RequestStatus::Completed | RequestStatus::Incomplete);
+            it.model.as_deref().filter(|_| is_answered)
+        },
         _ => return,
     };
     let mut found = by_name(&records, name);
@@ -154,6 +161,11 @@ fn attach_recent(model: &mut Model) {
         Screen::Models => data.models.change_entries(|models| {
             for it in models {
                 it.recent = found.remove(&*it.id);
+            }
+        }),
+        Screen::Live | Screen::InFlight => data.in_flight.change_entries(|requests| {
+            for it in requests {
+                it.recent = found.get(&*it.model).cloned();
             }
         }),
         Screen::Accounts => data.accounts.change_entries(|accounts| {
@@ -177,6 +189,7 @@ fn store(data: &mut Data, loaded: Loaded, subject: Option<&String>, now: Option<
         Loaded::Limits { account: Some(account), limits } => {
             data.account_limits = Some((account, limits));
         }
+        Loaded::Suspension { account, reason } => data.suspension = Some((account, reason)),
         Loaded::Usage { range, filter, usage } => {
             if range == Range::Month && filter.is_empty() {
                 data.overview.month.set(usage.clone());
@@ -263,7 +276,9 @@ fn store_failure(data: &mut Data, topic: Topic, fetch: FetchState) {
         Topic::Upstreams => &mut data.upstreams.fetch,
         Topic::UsageBefore => &mut data.usage.before.fetch,
         // The screens work without these.
-        Topic::Health | Topic::Matching | Topic::Minutes | Topic::Errors => return,
+        Topic::Health | Topic::Matching | Topic::Minutes | Topic::Errors | Topic::Suspension => {
+            return;
+        }
         Topic::Plans => &mut data.plans.fetch,
         Topic::Audit => &mut data.audit.fetch,
         Topic::Nodes => &mut data.nodes.fetch,

@@ -6,6 +6,7 @@ use crate::effect::Effect;
 use crate::model::choices::ordered;
 use crate::model::fetched::{FetchState, List, ListEntry};
 use crate::model::filter::FilterInput;
+use crate::model::keys::without_secrets;
 use crate::model::log::RequestLog;
 use crate::model::overlay::Overlay;
 use crate::model::record::Record;
@@ -341,6 +342,7 @@ pub(super) fn filter(model: &Model) -> &str {
 
 /// Sets the filter of the open list. The gateway filters the request log, so that log starts over.
 pub(super) fn set_filter(model: &mut Model, filter: &str) {
+    let filter = &without_secrets(filter);
     let data = &mut model.data;
     match model.screen {
         Screen::Keys => data.keys.set_filter(filter),

@@ -4,7 +4,7 @@ use crate::effect::Effect;
 use crate::model::change::Change;
 use crate::model::form::{Field, Form, FormKind};
 use crate::model::overlay::{Confirm, Overlay};
-use crate::model::upstreams::{Profile, Upstream};
+use crate::model::upstreams::{Deadlines, Profile, Upstream};
 use crate::model::{Action, Model};
 
 use super::list;
@@ -18,7 +18,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             form("New upstream", FormKind::AddUpstream, name, &Upstream::default())
         }
         (Action::Modify, Some(upstream)) => {
-            let kind = FormKind::EditUpstream(upstream.name.clone());
+            let kind = FormKind::EditUpstream(Box::new(upstream.clone()));
             let name = Field::fixed("name", upstream.name.as_str());
             form("Edit upstream", kind, name, &upstream)
         }
@@ -53,6 +53,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 }
 
 fn form(title: &str, kind: FormKind, name: Field, upstream: &Upstream) -> Form {
+    let timeout = |label, hint, milliseconds: Option<u64>| {
+        Field::text(label, hint, milliseconds.map_or_else(String::new, |it| it.to_string()))
+    };
+    let Deadlines { connect_ms, first_byte_ms, idle_ms, total_ms } = upstream.deadlines;
     let fields = vec![
         name,
         Field::text("URL", "http://HOST:PORT/v1, or `sim:`", upstream.url.as_str()).required(),
@@ -60,6 +64,10 @@ fn form(title: &str, kind: FormKind, name: Field, upstream: &Upstream) -> Form {
         Field::text("key variable", "a variable of the gateway that holds its key", ""),
         Field::text("key file", "or a file on the gateway's host", ""),
         Field::masked("key", "or the key itself, stored sealed"),
+        timeout("connect ms", "10000 by default: connection and TLS", connect_ms),
+        timeout("first byte ms", "600000 by default: until the response head", first_byte_ms),
+        timeout("idle ms", "300000 by default: between two pieces", idle_ms),
+        timeout("total ms", "none by default: the whole answer", total_ms),
     ];
     Form::new(title, kind, fields)
 }

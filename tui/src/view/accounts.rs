@@ -65,6 +65,14 @@ fn state(model: &Model, account: &Account) -> Span<'static> {
     Span::styled(account.status.as_str(), style)
 }
 
+/// Returns why the account is suspended, or where to look for that.
+fn reason<'a>(model: &'a Model, account: &Account) -> &'a str {
+    match &model.data.suspension {
+        Some((name, Some(reason))) if *name == account.name => reason,
+        _ => "in its audit log: →",
+    }
+}
+
 fn detail<'a>(model: &'a Model, account: &'a Account) -> Detail<'a> {
     let mut detail = Detail::default();
     let is_suspended = account.status == AccountStatus::Suspended;
@@ -73,7 +81,7 @@ fn detail<'a>(model: &'a Model, account: &'a Account) -> Detail<'a> {
         .row("id", plain(account.id.as_str()))
         .row("role", plain(role(account)))
         .row("state", state(model, account))
-        .optional_row("reason", is_suspended.then(|| plain("in its audit log: →")))
+        .optional_row("reason", is_suspended.then(|| plain(reason(model, account))))
         .row("plan", plain(account.plan.as_deref().unwrap_or(UNKNOWN)))
         .row("balance", plain(dollars(account.balance_usd.as_deref())))
         .row("registered", plain(full_time(account.created_at, &model.zone)));

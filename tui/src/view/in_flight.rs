@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use crate::model::Model;
-use crate::model::in_flight::InFlight;
+use crate::model::in_flight::{InFlight, MIN_RECENT_REQUESTS};
 
 use super::panes::Panes;
 use super::widget::detail::{Detail, plain};
@@ -17,7 +17,7 @@ use super::widget::table::Column;
 use super::widget::text::{UNKNOWN, approximate_count, count, duration, fit, full_time};
 
 const COLUMNS: &[Column] = &[
-    Column::number("age", 7, 0),
+    Column::number("age", 8, 0),
     Column::text("account", 10, 1, 1),
     Column::text("model", 12, 2, 0),
     Column::text("endpoint", 16, 0, 4),
@@ -26,9 +26,6 @@ const COLUMNS: &[Column] = &[
     Column::text("key", 14, 0, 5),
     Column::text("id", 36, 0, 6),
 ];
-
-/// The age from which on a request gets attention, in milliseconds.
-const OLD_MS: f64 = 60_000.0;
 
 /// Draws the list of requests in flight, the oldest first.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
@@ -53,10 +50,8 @@ pub(super) fn panel(model: &Model, buffer: &mut Buffer, area: Rect) {
         return empty(model.theme, &list.fetch, "none", buffer, inside);
     }
     for (request, row) in list.entries.iter().zip(inside.rows()) {
-        let age = Span::styled(
-            format!("{:>6}  ", duration(Some(request.age_ms))),
-            age_style(model, request),
-        );
+        let age = age(model, request);
+        let age = Span::styled(format!("{:>8}  ", age.content), age.style);
         let tokens = format!(" ≈{} out", approximate_count(request.output_tokens()));
         let room = usize::from(row.width).saturating_sub(age.width() + Span::raw(&*tokens).width());
         let name = fit(&format!("{} {}", request.model, request.account), room);
@@ -65,14 +60,32 @@ pub(super) fn panel(model: &Model, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-fn age_style(model: &Model, request: &InFlight) -> Style {
-    if request.age_ms >= OLD_MS { model.theme.warning() } else { Style::new() }
+/// Returns the age, with a mark if the request is late.
+fn age(model: &Model, request: &InFlight) -> Span<'static> {
+    let age = duration(Some(request.age_ms));
+    if !request.is_late() {
+        return plain(age);
+    }
+    Span::styled(format!("! {age}"), model.theme.warning())
+}
+
+/// Says how long requests for the model usually take, if the request takes longer.
+fn lateness(request: &InFlight) -> String {
+    let usual = duration(Some(request.late_after_ms()));
+    match &request.recent {
+        Some(recent) if recent.requests >= MIN_RECENT_REQUESTS => format!(
+            "99 % of the last {} answers of `{}` took {usual} at most",
+            count(Some(recent.requests)),
+            request.model
+        ),
+        _ => format!("longer than {usual}; too few recent answers to say what is usual"),
+    }
 }
 
 fn cells<'a>(model: &Model, request: &'a InFlight) -> Vec<Span<'a>> {
     let or_unknown = |text: &'a str| plain(if text.is_empty() { UNKNOWN } else { text });
     vec![
-        Span::styled(duration(Some(request.age_ms)), age_style(model, request)),
+        age(model, request),
         plain(request.account.as_str()),
         plain(request.model.as_str()),
         plain(request.endpoint.as_str()),
@@ -88,7 +101,8 @@ fn detail<'a>(model: &'a Model, request: &'a InFlight) -> Detail<'a> {
     let stream = if request.stream { ", as a stream" } else { "" };
     let mut detail = Detail::default();
     detail
-        .row("age", Span::styled(duration(Some(request.age_ms)), age_style(model, request)))
+        .row("age", age(model, request))
+        .optional_row("late", request.is_late().then(|| plain(lateness(request))))
         .row("started", plain(full_time(request.started_at, &model.zone)))
         .row("account", plain(request.account.as_str()))
         .row("key", plain(request.key.as_str()))

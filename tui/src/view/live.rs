@@ -15,7 +15,7 @@ use crate::model::usage::Period;
 
 use super::widget::bars::{Bar, bars};
 use super::widget::chart::chart;
-use super::widget::frame::frame;
+use super::widget::frame::{frame, note};
 use super::widget::status::{empty, stale};
 use super::widget::text::{
     UNKNOWN, ago, approximate_count, clock_time, count, duration, rate, short_count,
@@ -25,13 +25,15 @@ use super::{in_flight, live_now};
 /// The name of the chart of requests, which shows the errors, too.
 pub(super) const REQUESTS: &str = "Requests/min";
 /// The least width at which a figure has room for its name.
-const MIN_WIDTH_OF_TILE: u16 = 12;
+const MIN_WIDTH_OF_TILE: u16 = 13;
 /// How long records wait for the database while all is well: they are written each second.
 const MAX_RECORD_DELAY: SignedDuration = SignedDuration::from_secs(10);
 /// The least height of a chart with times below it.
 const MIN_HEIGHT_OF_AXIS: u16 = 5;
 /// The least height at which there is room for who uses what.
-const MIN_HEIGHT_OF_NOW: u16 = 26;
+const MIN_HEIGHT_OF_NOW: u16 = 20;
+/// The number of figures, if all of them are visible.
+const NUMBER_OF_FIGURES: usize = 10;
 
 /// Draws the traffic of the gateway.
 pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
@@ -47,7 +49,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     if now > 0 {
         live_now::render(model, buffer, lowest);
     }
-    tiles(model, buffer, top);
+    let hidden = tiles(model, buffer, top);
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(middle);
     minutes(model, REQUESTS, theme.bar(), |it| it.requests, buffer, left);
@@ -56,30 +58,36 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
         Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(bottom);
     in_flight::panel(model, buffer, left);
     errors(model, buffer, right);
+    more(model, &hidden, now > 0, buffer, area);
 }
 
-/// Draws the figures of the moment, as many as there is room for, the most important first.
-fn tiles(model: &Model, buffer: &mut Buffer, area: Rect) {
+/// Draws the figures of the moment, as many as there is room for, the most important first. Returns
+/// the names of the others.
+fn tiles(model: &Model, buffer: &mut Buffer, area: Rect) -> Vec<&'static str> {
     let theme = model.theme;
     let traffic = model.data.traffic.value.as_ref();
     let ttft = |pick: fn(&Percentiles) -> f64| {
         traffic.and_then(|it| it.ttft.as_ref()).map(|it| duration(Some(pick(it))))
     };
     let ledger = traffic.and_then(|it| it.ledger.as_ref());
-    let balances = ledger.and_then(|it| parse_nanos(&it.balance_usd));
-    let balances =
-        balances.map(|nanos| u64::try_from(nanos).map_or("debts".to_owned(), short_dollars));
-    let figures = [
+    let money = |pick: fn(&LedgerState) -> &str| {
+        let nanos = parse_nanos(pick(ledger?))?;
+        Some(u64::try_from(nanos).map_or("debts".to_owned(), short_dollars))
+    };
+    let figures: [_; NUMBER_OF_FIGURES] = [
         ("req/s", traffic.map(|it| rate(it.requests_per_second))),
         ("tok/s", traffic.map(|it| rate(it.tokens_per_second))),
         ("in flight", traffic.map(|it| count(Some(it.in_flight)))),
         ("ttft p50", ttft(|it| it.p50_ms)),
         ("ttft p99", ttft(|it| it.p99_ms)),
         ("ledger", ledger.map(|it| ledger_text(it, model.now))),
+        ("balances", money(|it| &it.balance_usd)),
+        ("held", money(|it| &it.held_usd)),
+        ("waiting", ledger.map(|it| count(Some(it.waiting_records)))),
         ("ttft p90", ttft(|it| it.p90_ms)),
-        ("balances", balances),
     ];
     let room = usize::from(area.width / MIN_WIDTH_OF_TILE).clamp(1, figures.len());
+    let hidden = figures.iter().skip(room).map(|(title, _)| *title).collect();
     let areas = Layout::horizontal(vec![Constraint::Fill(1); room]).split(area);
     for ((title, figure), tile) in figures.into_iter().zip(areas.iter()) {
         let inside = frame(theme, title, buffer, *tile);
@@ -87,6 +95,22 @@ fn tiles(model: &Model, buffer: &mut Buffer, area: Rect) {
         let style = if is_late { theme.bad() } else { theme.strong() };
         let figure = figure.unwrap_or_else(|| UNKNOWN.to_owned());
         Line::styled(figure, style).centered().render(inside, buffer);
+    }
+    hidden
+}
+
+/// Says in the last row of `area` which figures and panels a larger terminal shows.
+fn more(model: &Model, figures: &[&str], has_panels: bool, buffer: &mut Buffer, area: Rect) {
+    let columns = usize::from(MIN_WIDTH_OF_TILE) * NUMBER_OF_FIGURES;
+    let rows = MIN_HEIGHT_OF_NOW + model.size.1.saturating_sub(area.height);
+    let figures =
+        (!figures.is_empty()).then(|| format!("{} from {columns} columns on", figures.join(", ")));
+    let panels = (!has_panels).then(|| format!("accounts, models, upstreams from {rows} rows on"));
+    let both: Vec<_> = figures.into_iter().chain(panels).collect();
+    let short = format!("more in {columns}×{rows}");
+    let last = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area }.intersection(area);
+    if !both.is_empty() {
+        note(model.theme, "", &[both.join(" · "), short], buffer, last);
     }
 }
 

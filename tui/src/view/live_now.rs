@@ -20,8 +20,8 @@ use super::widget::text::{UNKNOWN, duration, fit, short_count};
 
 /// The age of the requests that count.
 const WINDOW: SignedDuration = SignedDuration::from_mins(5);
-/// The greatest plausible duration of a request: 30 days.
-const MAX_DURATION_MS: f64 = 30.0 * 86_400_000.0;
+/// The least width of a panel whose title has room for whole words.
+const MIN_WIDTH_OF_TITLE: u16 = 30;
 /// The least width of the upstreams at which there is room for the number of their requests in flight.
 const MIN_WIDTH_OF_IN_FLIGHT: u16 = 34;
 
@@ -40,7 +40,12 @@ fn top(model: &Model, name: &str, pick: fn(&Record) -> &str, buffer: &mut Buffer
         seconds if span < WINDOW => format!("{seconds} s"),
         seconds => format!("{} min", seconds / 60),
     };
-    let inside = frame(model.theme, &format!("{name} · tokens in {span}"), buffer, area);
+    let title = if area.width < MIN_WIDTH_OF_TITLE {
+        format!("{name} · tok/{span}")
+    } else {
+        format!("{name} · tokens in {span}")
+    };
+    let inside = frame(model.theme, &title, buffer, area);
     let values = tokens_by(records.into_iter(), pick);
     if values.is_empty() {
         return empty(model.theme, &model.data.log.fetch, "none", buffer, inside);
@@ -53,18 +58,11 @@ fn top(model: &Model, name: &str, pick: fn(&Record) -> &str, buffer: &mut Buffer
 fn recent(log: &RequestLog, now: Option<Timestamp>) -> (Vec<&Record>, SignedDuration) {
     let (mut records, is_complete) = log.newest();
     let Some(now) = now else { return (records, WINDOW) };
-    let age = |record: &Record| ended_at(record).map(|end| now.duration_since(end));
+    let age = |record: &Record| record.ended_at().map(|end| now.duration_since(end));
     let oldest = records.iter().filter_map(|record| age(record)).max();
     let covered = if is_complete { WINDOW } else { oldest.map_or(WINDOW, |age| age.min(WINDOW)) };
     records.retain(|record| age(record).is_some_and(|age| age <= WINDOW));
     (records, covered.max(SignedDuration::from_secs(1)))
-}
-
-/// Returns when the request ended; records arrive in this order.
-fn ended_at(record: &Record) -> Option<Timestamp> {
-    let took = record.duration_ms.unwrap_or(0.0).clamp(0.0, MAX_DURATION_MS);
-    let took = SignedDuration::from_secs_f64(took / 1_000.0);
-    record.started_at?.checked_add(took).ok()
 }
 
 /// Sums the tokens by name, greatest first.

@@ -52,7 +52,7 @@ pub(super) fn render(model: &Model, buffer: &mut Buffer, area: Rect) {
     let [left, right] =
         Layout::horizontal([Constraint::Length(codes), Constraint::Fill(1)]).areas(bottom);
     errors(model, buffer, left);
-    let inside = frame(theme, "Latest requests", buffer, right);
+    let inside = frame(theme, "Requests that ended last", buffer, right);
     log_table(model, None, buffer, inside);
 }
 

@@ -12,7 +12,9 @@ use std::ops::RangeInclusive;
 use crate::keymap;
 use crate::model::accounts::{Account, AccountStatus};
 use crate::model::first_steps::{Step, step};
-use crate::model::{ConnectionState, Model, Notice, Screen};
+use crate::model::form::FormKind;
+use crate::model::overlay::Overlay;
+use crate::model::{Action, ConnectionState, Model, Notice, Screen};
 
 use super::widget::frame::clear;
 use super::widget::text::{dollars, fit, hour_and_zone, wrap};
@@ -89,22 +91,43 @@ pub(super) fn header(model: &Model, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Draws what a new user presses next.
+/// Draws what a new user presses next. An overlay receives all keys, so that those of the screen
+/// below are named as what comes after it.
 fn first_steps(model: &Model, step: Step, buffer: &mut Buffer, row: Rect) {
     let theme = model.theme;
-    let (number, keys, purpose) = match (step, model.screen) {
-        (Step::MakeKey, Screen::Keys) => (1, "n", "makes an API key"),
-        (Step::MakeKey, _) => (1, "2, then n,", "makes an API key"),
-        (Step::TryModel, Screen::Models) => (2, "t", "tries the model"),
-        (Step::TryModel, _) => (2, "3, then t,", "tries a model"),
-        (Step::SeeLog, _) => (3, "4", "shows your request in the log"),
+    let number = match step {
+        Step::MakeKey => 1,
+        Step::TryModel => 2,
+        Step::SeeLog => 3,
     };
-    let line = Line::from_iter([
-        Span::styled(format!(" First steps, {number} of 3: "), theme.warning()),
+    let (is_now, keys, purpose) = match (step, &model.overlay) {
+        (Step::MakeKey, Some(Overlay::Form(form))) if form.kind == FormKind::CreateKey => {
+            (true, "Enter", "makes the API key")
+        }
+        (Step::TryModel, Some(Overlay::Secret(_))) if model.allows(Action::Try) => {
+            (true, "t", "tries the key with a model")
+        }
+        (Step::TryModel, Some(Overlay::Trial(_))) => (true, "Enter", "sends what you typed"),
+        (step, overlay) => {
+            let (keys, purpose) = match (step, model.screen) {
+                (Step::MakeKey, Screen::Keys) => ("n", "makes an API key"),
+                (Step::MakeKey, _) => ("2, then n,", "makes an API key"),
+                (Step::TryModel, Screen::Models) => ("t", "tries the model"),
+                (Step::TryModel, _) => ("3, then t,", "tries a model"),
+                (Step::SeeLog, _) => ("4", "shows your request in the log"),
+            };
+            (overlay.is_none(), keys, purpose)
+        }
+    };
+    let before = if is_now { "" } else { "close this box, then " };
+    let mut line = Line::from_iter([
+        Span::styled(format!(" First steps, {number} of 3: {before}"), theme.warning()),
         Span::styled(keys, theme.accent()),
         Span::styled(format!(" {purpose}"), theme.warning()),
-        Span::styled("  ·  H hides this", theme.faint()),
     ]);
+    if model.overlay.is_none() {
+        line.push_span(Span::styled("  ·  H hides this", theme.faint()));
+    }
     line.render(row, buffer);
 }
 

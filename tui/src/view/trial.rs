@@ -94,15 +94,16 @@ fn advice(model: &Model, trial: &Trial, problem: &str) -> Vec<String> {
     let mut advice = Vec::new();
     match upstream {
         _ if problem.contains("(insufficient_quota)") => {
-            advice.push("The overview (1) shows what is used up.".to_owned());
+            advice.push("The overview (Esc, then 1) shows what is used up.".to_owned());
         }
         _ if !problem.contains("(upstream_") => {}
         Some(upstream) if problem.contains("(upstream_unreachable)") => advice.push(format!(
-            "Start the server at {}, or change the address of `{}` (7, then e). There, t tests it.",
+            "Start the server at {}, or change the address of `{}` (Esc, then 7, then e). There, t \
+             tests it.",
             upstream.url, upstream.name
         )),
         Some(upstream) => advice.push(format!(
-            "The server of `{}` at {} is the cause: 7, then t tests it.",
+            "The server of `{}` at {} is the cause: Esc, then 7, then t tests it.",
             upstream.name, upstream.url
         )),
         None => advice.push("Ask an operator whether the server of this model runs.".to_owned()),

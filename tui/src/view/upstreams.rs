@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Span;
 
 use crate::model::Model;
-use crate::model::upstreams::{CredentialHealth, Health, HealthStatus, Upstream};
+use crate::model::upstreams::{CredentialHealth, Deadlines, Health, HealthStatus, Upstream};
 
 use super::panes::Panes;
 use super::widget::chart::trend;
@@ -83,6 +83,7 @@ fn detail<'a>(model: &'a Model, upstream: &'a Upstream) -> Detail<'a> {
         )
         .optional_row("proxy", proxy(upstream))
         .optional_row("connections", upstream.max_connections.map(bound))
+        .optional_row("timeouts", timeouts(upstream.deadlines))
         .optional_row("check", upstream.health_check.as_ref().map(|it| check(it, upstream)))
         .row("added", plain(full_time(upstream.created_at, &model.zone)));
     detail.heading("Health");
@@ -136,6 +137,22 @@ fn key_state(model: &Model, state: &CredentialHealth) -> String {
 
 fn bound((connections, waiting): (u32, u32)) -> Span<'static> {
     plain(format!("{connections}, {waiting} may wait"))
+}
+
+/// Describes the timeouts that are not the default in one line.
+fn timeouts(deadlines: Deadlines) -> Option<Span<'static>> {
+    let named = [
+        ("connect", deadlines.connect_ms),
+        ("first byte", deadlines.first_byte_ms),
+        ("idle", deadlines.idle_ms),
+        ("total", deadlines.total_ms),
+    ];
+    let set = named.into_iter().filter_map(|(name, milliseconds)| {
+        let milliseconds = u32::try_from(milliseconds?).unwrap_or(u32::MAX);
+        Some(format!("{name} {}", duration(Some(milliseconds.into()))))
+    });
+    let set: Vec<_> = set.collect();
+    (!set.is_empty()).then(|| plain(set.join(", ")))
 }
 
 /// Describes the proxy in one line.

@@ -21,7 +21,7 @@ use super::widget::table::{Column, Table, hidden_columns};
 use super::widget::text::{UNKNOWN, count, dollars, duration, full_time, log_time, short_count};
 
 const COLUMNS: &[Column] = &[
-    Column::text("time", 11, 0, 0),
+    Column::text("started", 11, 0, 0),
     Column::text("account", 10, 1, 5),
     Column::text("model", 12, 3, 0),
     Column::text("endpoint", 16, 0, 7),
@@ -134,7 +134,9 @@ fn title(model: &Model) -> String {
         skipped => format!(" · {} skipped", count(Some(skipped))),
     };
     let title = panes::with_trail(model, "Requests");
-    format!("{title}{filter} · {position}{skipped}")
+    // The column with the times has those of the start.
+    let order = if log.table.sort.is_none() { " by end" } else { "" };
+    format!("{title}{order}{filter} · {position}{skipped}")
 }
 
 /// Draws the log, newest first. Returns notes on the columns that are not visible.
@@ -220,6 +222,10 @@ fn key_text(model: &Model, record: &Record) -> String {
     }
 }
 
+fn ended(model: &Model, record: &Record) -> Span<'static> {
+    plain(full_time(record.ended_at(), &model.zone))
+}
+
 /// Returns everything about a request.
 pub(super) fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
     let theme = model.theme;
@@ -249,6 +255,7 @@ pub(super) fn detail<'a>(model: &'a Model, record: &'a Record) -> Detail<'a> {
     }
     detail
         .row("started", plain(full_time(record.started_at, &model.zone)))
+        .optional_row("ended", record.duration_ms.map(|_| ended(model, record)))
         .row("took", plain(took))
         .row("endpoint", plain(format!("{}{stream}", record.endpoint)))
         .row("model", plain(record.model.as_deref().unwrap_or(UNKNOWN)))

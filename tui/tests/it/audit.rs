@@ -16,7 +16,7 @@ use tui::model::command_line::arguments;
 use tui::model::keys::Key;
 use tui::model::people::PersonRole;
 use tui::model::plans::{Limits, Plan};
-use tui::model::upstreams::Profile;
+use tui::model::upstreams::{Deadlines, Profile};
 
 /// The ids that a gateway chose.
 #[derive(Default)]
@@ -59,7 +59,9 @@ fn model(context: Option<u64>, price: &str) -> Box<CatalogueModel> {
 }
 
 fn upstream(url: &str, credential: Option<CredentialDraft>) -> UpstreamDraft {
-    UpstreamDraft { name: text("local"), url: text(url), profile: Profile::Vllm, credential }
+    let deadlines = Deadlines { idle_ms: Some(60_000), ..Deadlines::default() };
+    let (name, url, profile) = (text("local"), text(url), Profile::Vllm);
+    UpstreamDraft { name, url, profile, credential, deadlines }
 }
 
 /// The changes in an order in which each is possible.

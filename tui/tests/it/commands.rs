@@ -8,7 +8,7 @@ use tui::model::command_line::arguments;
 use tui::model::keys::Key;
 use tui::model::people::PersonRole;
 use tui::model::plans::{Limits, Plan};
-use tui::model::upstreams::Profile;
+use tui::model::upstreams::{Deadlines, Profile};
 
 /// The exit code of `ctl` for a gateway that cannot be reached.
 const UNAVAILABLE: u8 = 6;
@@ -43,6 +43,12 @@ fn changes() -> Vec<Change> {
         url: text("http://127.0.0.1:8000/v1"),
         profile: Profile::LlamaCpp,
         credential,
+        deadlines: Deadlines {
+            connect_ms: Some(2_000),
+            first_byte_ms: Some(0),
+            idle_ms: Some(60_000),
+            total_ms: Some(1),
+        },
     };
     let plan = Plan {
         name: text("team"),

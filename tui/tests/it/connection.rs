@@ -334,6 +334,37 @@ fn ends_when_the_token_is_rejected() {
 }
 
 #[test]
+fn the_reason_of_a_suspension_comes_from_the_audit_log() {
+    let gateway = Gateway::start(&Backend::new());
+    let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Suspension]);
+    client.subscription.send_modify(|it| it.limits_of = Some("bob".to_owned()));
+    let reason = client.wait("the reason", |message| match message {
+        Message::Loaded(loaded) => match *loaded {
+            Loaded::Suspension { account, reason } if account == "bob" => reason,
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(reason, "unpaid");
+}
+
+/// Regression test: the text was that of a token that was never valid.
+#[test]
+fn says_that_the_session_was_ended_elsewhere() {
+    let backend = Backend::new();
+    let gateway = Gateway::start(&backend);
+    let mut client = Client::connect(gateway.url(), TOKEN, &[Topic::Account]);
+    client.next_log_batch();
+    backend.change(|state| state.signed_out += 1);
+    client.refresh.notify_one();
+    let reason = client.wait("the end of the session", |message| match message {
+        Message::SignedOut(reason) => Some(reason),
+        _ => None,
+    });
+    assert!(reason.contains("was ended elsewhere: sign in again"), "{reason}");
+}
+
+#[test]
 fn older_pages_follow_each_other_until_the_last_one() {
     let backend = Backend::new();
     backend.record_all((0..600).map(|row| format!("row-{row}")));

@@ -9,8 +9,10 @@ mod commands;
 mod connection;
 #[cfg(test)]
 mod fake;
+mod first_steps;
 #[cfg(test)]
 mod keys;
+mod live;
 #[cfg(test)]
 mod operations;
 mod overlays;

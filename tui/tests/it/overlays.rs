@@ -3,9 +3,8 @@
 use tui::message::{Loaded, Message};
 use tui::model::accounts::Role;
 use tui::model::error_code::meaning;
-use tui::model::first_steps::FirstSteps;
 use tui::model::overlay::Overlay;
-use tui::model::record::{LogBatch, Totals};
+use tui::model::record::Totals;
 use tui::model::traffic::{LimitKind, LimitScope, LimitUse};
 use tui::model::trial::TrialEvent;
 use tui::model::usage::{Period, Usage};
@@ -143,6 +142,20 @@ fn details_say_what_is_used_of_limits() {
     }
 }
 
+#[test]
+fn the_detail_of_a_suspended_account_has_the_reason() {
+    let mut model = open(Screen::Accounts, Sample::Normal);
+    act(&mut model, Action::Last);
+    act(&mut model, Action::Detail);
+    assert!(draw(&model, (160, 50)).to_string().contains("in its audit log"));
+    for (name, shown) in [("ada", false), ("ada-2", true)] {
+        let (account, reason) = (name.to_owned(), Some("unpaid invoice".to_owned()));
+        load(&mut model, Loaded::Suspension { account, reason });
+        let drawn = draw(&model, (160, 50)).to_string();
+        assert_eq!(drawn.contains("unpaid invoice"), shown, "{drawn}");
+    }
+}
+
 /// Every error code in the manual has a meaning in the detail of a request.
 #[test]
 fn each_error_code_is_explained() {
@@ -158,6 +171,9 @@ fn each_error_code_is_explained() {
     for code in codes {
         assert!(meaning(code).is_some(), "{code}");
     }
+    let limited = meaning("rate_limit_exceeded").unwrap();
+    assert!(limited.contains("in flight hold what is left of the balance"), "{limited}");
+    assert!(limited.contains("smaller `max_tokens`"), "what to do: {limited}");
 }
 
 #[test]
@@ -203,9 +219,9 @@ fn a_form_shows_its_command_before_anything_is_typed() {
 #[test]
 fn a_failed_trial_says_what_to_do_next() {
     let start = "Start the server at http://10.0.0.0:8000/v1";
-    let cause = "The server of `local` at http://10.0.0.0:8000/v1 is the cause";
+    let cause = "The server of `local` at http://10.0.0.0:8000/v1 is the cause: Esc, then 7";
     let next = "Ctrl-N, then Enter, asks";
-    let quota = "The overview (1) shows what is used up";
+    let quota = "The overview (Esc, then 1) shows what is used up";
     for (problem, advice) in [
         ("HTTP 502: it cannot be reached (upstream_unreachable)", &[start, next][..]),
         ("HTTP 504: the upstream timed out (upstream_timeout)", &[cause, next]),
@@ -275,9 +291,13 @@ fn the_title_of_a_drill_down_names_what_was_added_to_its_filter() {
     write(&mut model, " error:upstream_timeout");
     act(&mut model, Action::Submit);
     let drawn = draw(&model, (100, 30)).to_string();
-    let title = "overview › errors › Requests · /error:upstream_timeout · following";
+    let title = "overview › errors › Requests by end · /error:upstream_timeout · following";
     assert!(drawn.contains(title), "{drawn}");
     assert!(model.data.usage.filter.contains("since:1h error:"), "{}", model.data.usage.filter);
+    fill(&mut model, Sample::Normal);
+    act(&mut model, Action::Sort(1));
+    let drawn = draw(&model, (100, 30)).to_string();
+    assert!(drawn.contains("› errors › Requests · "), "in another order: {drawn}");
 }
 
 #[test]
@@ -300,27 +320,6 @@ fn a_search_for_words_says_how_many_requests_it_has_read() {
     fill(&mut model, Sample::Normal);
     let screen = draw(&model, (120, 36)).to_string();
     assert!(screen.contains("/no-such-word · following · 0 in 30 searched"), "{screen}");
-}
-
-#[test]
-fn the_first_steps_of_a_newcomer() {
-    let mut model = signed_in(account(0, Role::Member, Sample::Normal));
-    model.first_steps = FirstSteps::Pending;
-    fill(&mut model, Sample::Empty);
-    check("first_steps", &mut model);
-    act(&mut model, Action::Open(Screen::Keys));
-    check("first_steps_keys", &mut model);
-    load(&mut model, Loaded::Keys(vec![key(0, Sample::Normal)]));
-    act(&mut model, Action::Open(Screen::Models));
-    check("first_steps_models", &mut model);
-    let records = vec![crate::sample::record(0)];
-    let batch = LogBatch { restarted: true, records, dropped: 0, live: true };
-    update(&mut model, Message::LogReceived(batch));
-    let steps = draw(&model, (80, 24)).to_string();
-    assert!(steps.contains("4 shows your request in the log"), "{steps}");
-    act(&mut model, Action::HideFirstSteps);
-    let steps = draw(&model, (80, 24)).to_string();
-    assert!(!steps.contains("First steps"), "{steps}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use tui::theme::{Palette, Theme};
 use tui::update::update;
 use tui::view;
 
-pub(crate) use self::data::{account, key, overlong_record, record};
+pub(crate) use self::data::{account, catalogue_model, key, overlong_record, record};
 pub(crate) use self::operations::route;
 
 /// The time at which samples are drawn.

@@ -99,7 +99,7 @@ async fn stays_responsive_while_thousands_of_records_arrive() {
     let mut screen = open(&gateway.url(), Some(TOKEN));
     screen.wait_for_text("$4.999900").await;
     screen.press("4");
-    screen.wait_for_text("Requests · following").await;
+    screen.wait_for_text("Requests by end · following").await;
     for batch in 0..20 {
         backend.record_all((0..500).map(|row| format!("row-{batch}-{row}")));
     }

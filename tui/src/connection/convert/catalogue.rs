@@ -4,7 +4,7 @@ use proto::v1;
 
 use super::{limits, present, time, to_limits};
 use crate::model::catalogue::{Ability, CatalogueModel, Deployment, Modality, Price};
-use crate::model::upstreams::{Credential, Profile, Upstream};
+use crate::model::upstreams::{Credential, Deadlines, Profile, Upstream};
 
 pub(in crate::connection) fn catalogue_model(model: v1::Model) -> CatalogueModel {
     let abilities = model.abilities().filter_map(ability).collect();
@@ -164,6 +164,7 @@ pub(in crate::connection) fn upstream(upstream: v1::Upstream) -> Upstream {
         health_check: present(upstream.health_check)
             .map(|path| (path, upstream.health_check_interval_ms.unwrap_or_default()))
             .map(|(path, ms)| (path, u32::try_from(ms).unwrap_or(u32::MAX))),
+        deadlines: upstream.deadlines.map(deadlines).unwrap_or_default(),
         problem: present(upstream.problem),
         created_at: time(upstream.created_at),
         health: None,
@@ -181,4 +182,14 @@ pub(in crate::connection) fn to_profile(profile: Profile) -> v1::Profile {
         Profile::Ollama => v1::Profile::Ollama,
         Profile::SgLang => v1::Profile::Sglang,
     }
+}
+
+fn deadlines(it: v1::Deadlines) -> Deadlines {
+    let v1::Deadlines { connect_ms, first_byte_ms, idle_ms, total_ms } = it;
+    Deadlines { connect_ms, first_byte_ms, idle_ms, total_ms }
+}
+
+pub(in crate::connection) fn to_deadlines(it: Deadlines) -> v1::Deadlines {
+    let Deadlines { connect_ms, first_byte_ms, idle_ms, total_ms } = it;
+    v1::Deadlines { connect_ms, first_byte_ms, idle_ms, total_ms }
 }

@@ -33,7 +33,9 @@ pub(in crate::connection) fn traffic(traffic: v1::WatchTrafficResponse) -> Traff
 fn ledger_state(ledger: v1::LedgerState) -> LedgerState {
     LedgerState {
         balance_usd: ledger.balance_usd,
+        held_usd: ledger.held_usd,
         is_stopped: ledger.stopped,
+        waiting_records: ledger.waiting_records,
         oldest_waiting: time(ledger.oldest_waiting),
     }
 }

@@ -94,6 +94,7 @@ pub(in crate::connection) fn in_flight(request: v1::RequestInFlight) -> InFlight
         age_ms: request.age_ms,
         input_bytes: request.input_bytes,
         output_bytes: request.output_bytes,
+        recent: None,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::model::catalogue::CatalogueModel;
 use crate::model::form::{FieldKind, Form};
 use crate::model::plans::Plan;
 use crate::model::sign_in::SignIn;
-use crate::model::upstreams::Upstream;
+use crate::model::upstreams::{Deadlines, Upstream};
 
 /// Returns the forms that these actions open.
 fn forms(role: Role, act: fn(&mut Model, Action) -> Vec<Effect>, actions: &[Action]) -> Vec<Form> {
@@ -79,4 +79,28 @@ fn the_marked_fields_are_those_without_which_a_form_is_refused() {
         refused.sort_unstable();
         assert_eq!(marked, refused, "{}", form.title);
     }
+}
+
+#[test]
+fn the_form_of_an_upstream_sends_the_timeouts_that_changed() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('7'));
+    let deadlines =
+        Deadlines { connect_ms: Some(2_000), idle_ms: Some(9_000), ..Deadlines::default() };
+    let (name, url) = ("local".to_owned(), "http://127.0.0.1:8000/v1".to_owned());
+    load(
+        &mut model,
+        Loaded::Upstreams(vec![Upstream { name, url, deadlines, ..Upstream::default() }]),
+    );
+    press(&mut model, KeyCode::Char('e'));
+    let Some(Overlay::Form(form)) = &mut model.overlay else { panic!("no form") };
+    assert_eq!((form.text("connect ms"), form.text("first byte ms")), ("2000", ""));
+    for (label, text) in [("connect ms", ""), ("total ms", "60k")] {
+        let field = form.fields.iter_mut().find(|it| it.label == label).unwrap();
+        field.input = text.to_owned().into();
+    }
+    let requested = change(&press(&mut model, KeyCode::Enter));
+    let deadlines =
+        Deadlines { connect_ms: Some(0), total_ms: Some(60_000), ..Deadlines::default() };
+    assert!(requested.contains(&format!("deadlines: {deadlines:?}")), "{requested}");
 }

@@ -309,3 +309,47 @@ fn the_chosen_columns_outlast_the_filter_and_its_refusal() {
     update(&mut model, Message::NotLoaded(Topic::Log, failure));
     assert_eq!(model.data.log.table, chosen);
 }
+
+/// Regression test: the log was in the order of arrivals after it had been sorted.
+#[test]
+fn the_end_of_sorting_restores_the_order_of_ends() {
+    let mut model = usage();
+    let record = |id: &str, start: i64, took: f64| Record {
+        id: id.to_owned(),
+        started_at: Timestamp::from_second(start).ok(),
+        duration_ms: Some(took),
+        ..Record::default()
+    };
+    // `a` arrived first and ended last.
+    let records = vec![record("b", 100, 1_000.0), record("c", 110, 0.0), record("a", 50, 99_000.0)];
+    let batch = LogBatch { restarted: true, records, dropped: 0, live: true };
+    update(&mut model, Message::LogReceived(batch));
+    let ids = |model: &Model| {
+        model.data.log.records.iter().map(|it| it.id.clone()).collect::<Vec<_>>().concat()
+    };
+    assert_eq!(ids(&model), "acb");
+    press(&mut model, KeyCode::Char('>'));
+    press(&mut model, KeyCode::Char('='));
+    assert_eq!(ids(&model), "abc", "by the start");
+    press(&mut model, KeyCode::Char('p'));
+    assert_eq!((ids(&model).as_str(), model.data.log.table.sort), ("acb", None));
+}
+
+#[test]
+fn a_pasted_key_is_found_by_its_public_id_and_its_secret_is_not_kept() {
+    let mut model = usage();
+    press(&mut model, KeyCode::Char('/'));
+    update(&mut model, Message::Pasted("sk-tg-d954a5ca9647-0a1b2c3d\n".into()));
+    let Some(Overlay::Filter(filter)) = &model.overlay else { panic!("{:?}", model.overlay) };
+    assert_eq!(filter.input.value(), "sk-tg-d954a5ca9647-");
+    let effects = press(&mut model, KeyCode::Enter);
+    assert_eq!(subscribed(&effects).filter, "key:d954a5ca9647");
+    assert!(!format!("{model:?}").contains("0a1b"));
+    press(&mut model, KeyCode::Char('2'));
+    load(&mut model, Loaded::Keys(vec![key("e0"), key("d954a5ca9647")]));
+    press(&mut model, KeyCode::Char('/'));
+    update(&mut model, Message::Pasted("sk-tg-d954a5ca9647-0a1b2c3d".into()));
+    press(&mut model, KeyCode::Enter);
+    let found: Vec<_> = model.data.keys.visible().map(|it| it.id.as_str()).collect();
+    assert_eq!(found, ["d954a5ca9647"]);
+}

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::model::catalogue::CatalogueModel;
+use crate::model::in_flight::InFlight;
+use crate::model::record::{LogBatch, Record, RequestStatus};
 use crate::model::upstreams::Upstream;
 use crate::model::{Action, Start};
 
@@ -27,14 +29,17 @@ fn numbers_tabs_and_commands_open_screens() {
 fn an_open_detail_subscribes_to_the_limits_of_its_account() {
     let mut model = signed_in(Role::Operator);
     press(&mut model, KeyCode::Char('6'));
-    let accounts = ["ada", "bob"].map(|name| account(name, Role::Member));
+    let mut accounts = ["ada", "bob"].map(|name| account(name, Role::Member));
+    accounts[1].status = AccountStatus::Suspended;
     load(&mut model, Loaded::Accounts(accounts.into()));
     let effects = press(&mut model, KeyCode::Enter);
     assert_eq!(subscribed(&effects).limits_of.as_deref(), Some("ada"));
+    assert!(!subscribed(&effects).topics.contains(&Topic::Suspension));
     let effects = press(&mut model, KeyCode::Down);
     let subscription = subscribed(&effects);
     assert_eq!(subscription.limits_of.as_deref(), Some("bob"));
     assert!(subscription.topics.contains(&Topic::Limits));
+    assert!(subscription.topics.contains(&Topic::Suspension), "why is it suspended?");
     let effects = press(&mut model, KeyCode::Esc);
     assert_eq!(subscribed(&effects).limits_of, None);
 }
@@ -242,4 +247,47 @@ fn only_members_of_the_gateway_have_people() {
         assert_eq!((model.screen, model.subject()), (Screen::People, Some(name)));
         assert_eq!(model.allows(Action::New), can, "{name}");
     }
+}
+
+#[test]
+fn a_request_in_flight_is_late_after_the_usual_time_of_its_model() {
+    let mut model = signed_in(Role::Operator);
+    press(&mut model, KeyCode::Char('5'));
+    let record = |index: u32, status| Record {
+        id: index.to_string(),
+        model: Some("fast".to_owned()),
+        status: Some(status),
+        duration_ms: Some(f64::from(index) * 100.0),
+        ..Record::default()
+    };
+    let in_flight = |id: &str, name: &str, age_ms| InFlight {
+        id: id.to_owned(),
+        model: name.to_owned(),
+        age_ms,
+        ..InFlight::default()
+    };
+    let requests = vec![
+        in_flight("usual", "fast", 1_900.0),
+        in_flight("late", "fast", 2_001.0),
+        in_flight("unknown", "other", 59_000.0),
+        in_flight("old", "other", 61_000.0),
+    ];
+    let late = |model: &Model| {
+        let late = model.data.in_flight.entries.iter().filter(|it| it.is_late());
+        late.map(|it| it.id.as_str()).collect::<Vec<_>>().join(" ")
+    };
+    let tail = |model: &mut Model, records| {
+        let batch = LogBatch { restarted: false, records, dropped: 0, live: true };
+        update(model, Message::LogReceived(batch));
+    };
+    load(&mut model, Loaded::InFlight { requests: requests.clone(), has_more: false });
+    assert_eq!(late(&model), "old", "nothing is known of either model");
+    // A failure after a long time says nothing about answers.
+    tail(&mut model, (1..20).map(|it| record(it, RequestStatus::Completed)).collect());
+    tail(&mut model, vec![record(9_000, RequestStatus::Failed)]);
+    assert_eq!(late(&model), "old", "19 answers are too few");
+    tail(&mut model, vec![record(20, RequestStatus::Completed)]);
+    assert_eq!(late(&model), "late old");
+    load(&mut model, Loaded::InFlight { requests, has_more: false });
+    assert_eq!(late(&model), "late old", "after the next fetch, too");
 }

@@ -45,6 +45,9 @@ impl AccountService for Backend {
         request: Request<WhoAmIRequest>,
     ) -> Result<Response<WhoAmIResponse>, Status> {
         authorize(&request)?;
+        if self.read(|state| state.signed_out) > 0 {
+            return Err(Status::unauthenticated("the session has ended"));
+        }
         Ok(Response::new(WhoAmIResponse { account: Some(self.me()), person: None }))
     }
 

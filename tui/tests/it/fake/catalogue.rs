@@ -151,8 +151,13 @@ impl AuditService for Backend {
         request: Request<ListAuditRequest>,
     ) -> Result<Response<ListAuditResponse>, Status> {
         authorize(&request)?;
-        let entry = AuditEntry { id: 1, action: "key.create".to_owned(), ..AuditEntry::default() };
-        let next_page_token = String::new();
-        Ok(Response::new(ListAuditResponse { entries: vec![entry], next_page_token }))
+        let entry = |id, action: &str, details: &str| AuditEntry {
+            id,
+            action: action.to_owned(),
+            details: details.to_owned(),
+            ..AuditEntry::default()
+        };
+        let entries = vec![entry(2, "key.create", ""), entry(1, "account.suspend", "unpaid")];
+        Ok(Response::new(ListAuditResponse { entries, next_page_token: String::new() }))
     }
 }

@@ -17,7 +17,7 @@ use tui::model::traffic::{
     ErrorCount, LedgerState, LimitKind, LimitScope, LimitUse, Minute, Percentiles, Traffic,
 };
 use tui::model::upstreams::{
-    BreakerState, CheckState, Credential, CredentialHealth, Health, Profile, Upstream,
+    BreakerState, CheckState, Credential, CredentialHealth, Deadlines, Health, Profile, Upstream,
 };
 
 use super::{NOW, Sample};
@@ -98,6 +98,7 @@ pub(super) fn in_flight(index: usize, state: Sample) -> InFlight {
         age_ms: 71_000.0 / f64::from(u32::try_from(index + 1).unwrap()),
         input_bytes: 48_000,
         output_bytes: 2_048 * (3 - number.min(3)),
+        recent: None,
     }
 }
 
@@ -151,7 +152,7 @@ pub(super) fn node(index: usize, state: Sample) -> Node {
     }
 }
 
-pub(super) fn catalogue_model(index: usize, state: Sample) -> CatalogueModel {
+pub(crate) fn catalogue_model(index: usize, state: Sample) -> CatalogueModel {
     let abilities =
         [Ability::Tools, Ability::Vision, Ability::Reasoning, Ability::StructuredOutput];
     let names = ["qwen3-coder", "gpt-oss-20b", "tiny"];
@@ -209,6 +210,11 @@ pub(super) fn upstream(index: usize, state: Sample) -> Upstream {
         max_connections: (index == 2).then_some((8, 100)),
         health_check: (index == 2).then(|| ("/health".to_owned(), 10_000)),
         profile: Profile::Vllm,
+        deadlines: Deadlines {
+            idle_ms: (index == 2).then_some(90_000),
+            total_ms: (index == 2).then_some(3_600_000),
+            ..Deadlines::default()
+        },
         problem: (index == 2).then(|| "the variable `LOCAL_KEY` is not set".to_owned()),
         created_at: ago(9_000),
         health: None,
@@ -322,7 +328,12 @@ pub(super) fn traffic(state: Sample) -> Traffic {
         minutes: (0..60).map(minute).collect(),
         ttft: Some(Percentiles { p50_ms: 180.0, p90_ms: 950.0, p99_ms: 4_200.0 }),
         errors: (0..if state == Sample::Full { 30 } else { 3 }).map(error).collect(),
-        ledger: Some(LedgerState { balance_usd: "1234.5".to_owned(), ..LedgerState::default() }),
+        ledger: Some(LedgerState {
+            balance_usd: "1234.5".to_owned(),
+            held_usd: "0.75".to_owned(),
+            waiting_records: 12,
+            ..LedgerState::default()
+        }),
     }
 }
 
