@@ -27,6 +27,17 @@ const BYTES_PER_TOKEN: u64 = 4;
 const DATA_BYTES_PER_TOKEN: usize = 1024;
 
 /// What is known of an answer so far.
+///
+/// Its text passes through these counters:
+///
+/// 1. What arrives adds to `received_bytes` as escaped JSON, and to `text_bytes` unescaped.
+/// 2. It is kept until it is counted, in `texts` and `calls`; `pending_bytes` is the length of what is kept.
+///    [`count_here`](Self::count_here) counts it, and keeps the last words, which may continue: `tail_tokens` is their
+///    count, and `fresh_bytes` the length of what has arrived since then.
+/// 3. [`take_batch`](Self::take_batch) takes it, and `counting_bytes` is the length of what was taken.
+///    [`batch_counted`](Self::batch_counted) adds its tokens to `counted`.
+///
+/// Base64 is not kept: its tokens are estimated by its length, and added to `counted` and `data_tokens` at once.
 #[derive(Debug, Default)]
 pub struct Meter {
     /// The usage that the upstream reports; the last report counts.
