@@ -30,8 +30,12 @@ use store::{Store, StoreError};
 pub(crate) use response_file::ResponseFile;
 pub use write_delay::WriteDelay;
 
-/// The bytes that may wait to be written. Beyond this, requests that store their response are refused.
-const MAX_WAITING_BYTES: u64 = 64 * 1024 * 1024;
+/// The bytes that should wait to be written. An account may have half as much as is left of it; beyond that, its requests
+/// that store their response are refused.
+const WAITING_BYTES: u64 = 64 * 1024 * 1024;
+/// The bytes that may wait to be written, of all accounts together: those that have nothing waiting may exceed
+/// [`WAITING_BYTES`].
+const MAX_WAITING_BYTES: u64 = 256 * 1024 * 1024;
 const MAX_BATCH: usize = 64;
 /// The items that one request may reference. An agent that stores nothing itself references everything that
 /// its model ever said; each item costs the store a search of some microseconds.
@@ -40,7 +44,9 @@ const MAX_ITEMS: usize = 4_096;
 /// The stored responses.
 pub struct ResponseStore {
     pending: papaya::HashMap<RequestId, Arc<StoredResponse>>,
-    waiting_bytes: Arc<AtomicU64>,
+    waiting_bytes: AtomicU64,
+    /// The bytes that wait of each account that ever had any.
+    waiting_of: papaya::HashMap<AccountId, AtomicU64>,
     queue: UnboundedSender<Change>,
     /// Where responses go once another process has the store.
     file: OnceLock<ResponseFile>,
@@ -98,7 +104,8 @@ impl ResponseStore {
         let (sender, queue) = mpsc::unbounded_channel();
         let responses = Arc::new(Self {
             pending: papaya::HashMap::new(),
-            waiting_bytes: Arc::default(),
+            waiting_bytes: AtomicU64::default(),
+            waiting_of: papaya::HashMap::new(),
             queue: sender,
             file: OnceLock::new(),
             store,
@@ -107,9 +114,27 @@ impl ResponseStore {
         (responses.clone(), ResponseStoreTask { responses, queue, retention })
     }
 
-    /// Returns whether so much waits to be written that no more responses should be stored.
-    pub fn is_behind(&self) -> bool {
-        self.waiting_bytes.load(Ordering::Relaxed) > MAX_WAITING_BYTES
+    /// Returns whether so much waits to be written that `account` should store no more responses. One account that
+    /// stores much does not keep others from it.
+    pub fn is_behind(&self, account: AccountId) -> bool {
+        let all = self.waiting_bytes.load(Ordering::Relaxed);
+        let waiting_of = self.waiting_of.pin();
+        let own = waiting_of.get(&account).map_or(0, |bytes| bytes.load(Ordering::Relaxed));
+        own > WAITING_BYTES.saturating_sub(all) / 2 || all > MAX_WAITING_BYTES
+    }
+
+    fn add_waiting(&self, response: &StoredResponse) {
+        self.waiting_bytes.fetch_add(response.bytes(), Ordering::Relaxed);
+        let waiting_of = self.waiting_of.pin();
+        let own = waiting_of.get_or_insert_with(response.account, AtomicU64::default);
+        own.fetch_add(response.bytes(), Ordering::Relaxed);
+    }
+
+    fn remove_waiting(&self, response: &StoredResponse) {
+        self.waiting_bytes.fetch_sub(response.bytes(), Ordering::Relaxed);
+        if let Some(own) = self.waiting_of.pin().get(&response.account) {
+            own.fetch_sub(response.bytes(), Ordering::Relaxed);
+        }
     }
 
     /// Stores a response.
@@ -117,7 +142,7 @@ impl ResponseStore {
         response.items = response.contents().into_iter().filter_map(item_id).collect();
         let response = Arc::new(response);
         self.pending.pin().insert(response.id, response.clone());
-        self.waiting_bytes.fetch_add(response.bytes(), Ordering::Relaxed);
+        self.add_waiting(&response);
         // Once the task has ended, responses stay pending: see `hand_over` and `write_rest`.
         if self.queue.send(Change::Keep(response.clone())).is_err()
             && let Some(file) = self.file.get()
@@ -360,7 +385,7 @@ impl ResponseStoreTask {
         let pending = self.responses.pending.pin_owned();
         for response in &responses {
             pending.remove(&response.id);
-            self.responses.waiting_bytes.fetch_sub(response.bytes(), Ordering::Relaxed);
+            self.responses.remove_waiting(response);
         }
         Some(())
     }

@@ -101,10 +101,10 @@ impl<S, R> ProtocolIo<S, R> {
         }
     }
 
-    /// Ready when the next head of HTTP/1 is late. The deadline of the first is below this layer. Called when
-    /// there is nothing to read or to write.
+    /// Ready when the next head of HTTP/1 is late. The deadline of the first is below this layer. Called when there is
+    /// nothing to read. A request ends when hyper has its whole answer, which may take long to be written.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.protocol != Protocol::Http1 || !self.activity.is_idle() {
+        if self.protocol != Protocol::Http1 || !self.activity.is_idle() || !self.is_accepted {
             return Poll::Pending;
         }
         let started = self.activity.started();
@@ -160,6 +160,7 @@ impl<S, R> ProtocolIo<S, R> {
             self.protocol = if is_http1 { Protocol::Http1 } else { Protocol::Http2 };
         }
         self.has_unanswered = false;
+        self.next_head.reset();
         self.is_accepted = matches!(written, Poll::Ready(Ok(taken)) if *taken == length);
     }
 }

@@ -200,7 +200,7 @@ fn response_to_store(
     memory: MemoryGuard,
     open: &OpenRequest,
 ) -> Result<ResponseToStore, Refusal> {
-    if responses.is_behind() {
+    if responses.is_behind(principal.account.id) {
         return Err(Refusal::RecorderBehind);
     }
     Ok(ResponseToStore {

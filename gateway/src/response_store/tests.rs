@@ -154,3 +154,23 @@ async fn a_failing_store_is_not_logged_with_each_attempt() {
     assert!(stopped.is_err(), "responses are not given up before a shutdown");
     assert_eq!(count.load(Ordering::Relaxed), 3);
 }
+
+/// Regression test: one long response that waited to be written had those of all accounts refused.
+#[tokio::test]
+async fn what_one_account_stores_does_not_keep_others_from_it() {
+    let Bench { _dir, responses, .. } = bench();
+    let bob = AccountId(Uuid::from_u128(77));
+    let long = || "x".repeat(WAITING_BYTES as usize + 1).into();
+    assert!(!responses.is_behind(ALICE));
+    responses.keep(StoredResponse { input: long(), ..response(1, None, ["a", "b"]) });
+    assert_eq!([ALICE, bob].map(|account| responses.is_behind(account)), [true, false]);
+    for number in 2..5 {
+        let account = AccountId(Uuid::from_u128(number));
+        responses.keep(StoredResponse {
+            account,
+            input: long(),
+            ..response(number, None, ["a", "b"])
+        });
+    }
+    assert!(responses.is_behind(bob), "there is a bound for all");
+}

@@ -21,6 +21,10 @@ pub use request_fields::{FieldValue, RequestFields};
 pub use request_lines::RequestLines;
 pub use writer::LogGuard;
 
+/// The filter of the log if none is set. `h2` warns about each connection that a client ends badly, which any client can
+/// do thousands of times a second.
+const DEFAULT_FILTER: &str = "info,h2=error";
+
 /// The log, for what needs more of it than `tracing`. By default, there is none.
 #[derive(Clone, Default)]
 pub struct Log {
@@ -70,7 +74,7 @@ pub fn init(
     format: Option<LogFormat>,
     journal_stream: Option<&str>,
 ) -> anyhow::Result<(Log, LogGuard)> {
-    let filter = EnvFilter::try_new(filter.unwrap_or("info"))?;
+    let filter = EnvFilter::try_new(filter.unwrap_or(DEFAULT_FILTER))?;
     let is_terminal = std::io::stderr().is_terminal();
     let default = if is_terminal {
         LogFormat::Human

@@ -118,6 +118,30 @@ async fn no_head_is_late_while_a_request_is_in_progress() {
     assert!(server.read_to_end(&mut read).await.is_err());
 }
 
+/// Regression test: an answer that a slow client reads for longer than a head may take was cut.
+#[tokio::test(start_paused = true)]
+async fn no_head_is_late_while_an_answer_is_written() {
+    let (mut client, server) = connection(4);
+    drop(server.activity.begin());
+    let (mut reading, mut writing) = tokio::io::split(server);
+    let answer = b"HTTP/1.1 200 OK\r\n\r\n";
+    let began = Instant::now();
+    let read = async {
+        for byte in answer {
+            sleep(HEAD_TIMEOUT / 8).await;
+            assert_eq!(client.read_u8().await.unwrap(), *byte);
+        }
+    };
+    let (mut rest, answered) =
+        (Vec::new(), async { tokio::join!(writing.write_all(answer), read) });
+    tokio::select! {
+        biased;
+        (written, ()) = answered => written.unwrap(),
+        late = reading.read_to_end(&mut rest) => panic!("{late:?} after {:?}", began.elapsed()),
+    }
+    assert!(began.elapsed() > HEAD_TIMEOUT * 2);
+}
+
 #[tokio::test]
 async fn a_shutdown_closes_a_connection_without_a_request() {
     let (mut client, mut server) = connection(4);

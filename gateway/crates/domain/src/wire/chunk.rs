@@ -359,8 +359,9 @@ mod tests {
 
     #[test]
     fn rejects_values_that_are_not_a_completion() {
-        for json in ["", "[1", "null", "3", r#"{"choices":3}"#, "{} {}"] {
-            assert!(ChunkView::parse(json).is_err(), "{json:?}");
+        let endless = format!(r#"{{"choices":[{}{{}}]}}"#, "{},".repeat(16 * 1024));
+        for json in ["", "[1", "null", "3", r#"{"choices":3}"#, "{} {}", &endless] {
+            assert!(ChunkView::parse(json).is_err(), "{json:.99?}");
         }
     }
 }

@@ -55,6 +55,10 @@ impl<'a> Field<'a> for u32 {
     }
 }
 
+/// The most elements of a list, more than any server sends. The view of an element takes a hundred times the memory of
+/// its text if that is `{}`.
+const MAX_ELEMENTS: usize = 16 * 1024;
+
 impl<'a, T: Field<'a>> Field<'a> for Vec<T> {
     fn read(json: &mut JsonReader<'a>) -> Result<Option<Self>, Malformed> {
         if json.null()? {
@@ -64,6 +68,9 @@ impl<'a, T: Field<'a>> Field<'a> for Vec<T> {
         // KiB for the choices of each chunk.
         let mut list = Self::with_capacity(1);
         json.array(|json| {
+            if list.len() == MAX_ELEMENTS {
+                return Err(json.error("a list of too many elements"));
+            }
             list.push(T::read(json)?.ok_or_else(|| json.malformed())?);
             Ok::<_, Malformed>(())
         })?;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::json::RawJson;
+use super::json::{JsonReader, Malformed, RawJson};
 
 /// Returns the escaped text of a string, or of an array of strings and parts with a `text`; empty
 /// for any other value.
@@ -11,12 +11,18 @@ pub fn text_of(raw: Option<RawJson<'_>>) -> Cow<'_, str> {
     match raw.first_byte() {
         b'"' => Cow::Borrowed(raw.inner()),
         b'[' => {
-            let parts = raw.elements().unwrap_or_default();
-            let texts = parts.into_iter().filter_map(|part| match part.first_byte() {
-                b'{' => part.member("text"),
-                _ => Some(part),
+            let mut text = String::new();
+            let read = JsonReader::new(raw.get()).array::<Malformed>(|json| {
+                let part = json.value()?;
+                let of_part =
+                    if part.first_byte() == b'{' { part.member("text") } else { Some(part) };
+                if let Some(found) = of_part.filter(|raw| raw.first_byte() == b'"') {
+                    text.push_str(found.inner());
+                }
+                Ok(())
             });
-            Cow::Owned(texts.filter(|raw| raw.first_byte() == b'"').map(RawJson::inner).collect())
+            debug_assert!(read.is_ok(), "a raw value is valid JSON");
+            Cow::Owned(text)
         }
         _ => Cow::Borrowed(""),
     }
