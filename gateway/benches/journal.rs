@@ -13,7 +13,7 @@ use domain::money::Nanos;
 use domain::price::Price;
 use domain::record::{RequestRecord, RequestStatus, ServedBy};
 use domain::usage::{Tokens, Usage, UsageBasis};
-use gateway::ledger::journal::{Journal, Open};
+use gateway::ledger::journal::{Journal, JournaledRequest};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -58,8 +58,13 @@ fn records() -> Vec<RequestRecord> {
     (0..REQUESTS).map(record).collect()
 }
 
-fn open_request(record: &RequestRecord) -> Open {
-    Open { record: record.clone(), price: Price::default(), input_bytes: 4_800, output_bytes: 0 }
+fn open_request(record: &RequestRecord) -> JournaledRequest {
+    JournaledRequest {
+        record: record.clone(),
+        price: Price::default(),
+        input_bytes: 4_800,
+        output_bytes: 0,
+    }
 }
 
 #[divan::bench]

@@ -20,7 +20,7 @@ use domain::price::Price;
 use domain::record::{RequestRecord, RequestStatus, ServedBy};
 use domain::usage::{Tokens, Usage, UsageBasis};
 use fuzz::process::scratch;
-use gateway::ledger::journal::{Journal, Open, Recovered};
+use gateway::ledger::journal::{Journal, JournaledRequest, Recovered};
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
 use store::sqlite::SqliteStore;
@@ -268,7 +268,7 @@ fn id(number: u128) -> RequestId {
 }
 
 /// Returns a request in progress that has received `output_bytes`.
-fn open(number: u128, output_bytes: u64) -> Open {
+fn open(number: u128, output_bytes: u64) -> JournaledRequest {
     let record = RequestRecord {
         id: id(number),
         account: AccountId(Uuid::from_u128(9)),
@@ -296,11 +296,11 @@ fn open(number: u128, output_bytes: u64) -> Open {
         count: NonZeroU32::MIN,
         trace: None,
     };
-    Open { record, price: PRICE, input_bytes: 41, output_bytes }
+    JournaledRequest { record, price: PRICE, input_bytes: 41, output_bytes }
 }
 
 /// Returns the record of a request that was open when its process died.
-fn interrupted(open: Open) -> RequestRecord {
+fn interrupted(open: JournaledRequest) -> RequestRecord {
     let usage = Usage::bounded(open.input_bytes, open.output_bytes);
     let cost = Some(open.price.cost(&usage));
     RequestRecord { usage: Some(usage), basis: UsageBasis::Bounded, cost, ..open.record }

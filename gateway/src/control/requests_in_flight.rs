@@ -12,7 +12,7 @@ use super::access::Permission;
 use super::change::ReplayExt;
 use super::usage::RecordView;
 use super::{Caller, Control, ControlError};
-use crate::ledger::journal::Open;
+use crate::ledger::journal::JournaledRequest;
 use domain::audit::AuditAction;
 use domain::id::{AccountId, RequestId};
 
@@ -63,7 +63,7 @@ impl Control {
         let matches =
             |id: AccountId| account.is_none_or(|account| account == id) && caller.can_see(id);
         // The journal, which requests wait for, is locked meanwhile: only what is listed is copied as a whole.
-        let all = self.ledger.in_flight_requests(|Open { record, .. }| {
+        let all = self.ledger.in_flight_requests(|JournaledRequest { record, .. }| {
             matches(record.account).then_some((record.started_at, record.id))
         });
         let mut all: Vec<(Timestamp, RequestId)> = all.into_iter().flatten().collect();
@@ -96,7 +96,7 @@ impl Control {
             ))
         };
         let id = RequestId(id.parse().map_err(|_| missing())?);
-        let found = self.ledger.in_flight_requests(|Open { record, .. }| {
+        let found = self.ledger.in_flight_requests(|JournaledRequest { record, .. }| {
             (record.id == id).then_some((record.account, record.key.clone()))
         });
         let (account, key) = found
@@ -131,8 +131,8 @@ impl Control {
         })
     }
 
-    fn request_in_flight(&self, open: Open, now: Timestamp) -> RequestInFlight {
-        let Open { record, input_bytes, output_bytes, .. } = open;
+    fn request_in_flight(&self, open: JournaledRequest, now: Timestamp) -> RequestInFlight {
+        let JournaledRequest { record, input_bytes, output_bytes, .. } = open;
         let age = Duration::try_from(now.duration_since(record.started_at)).unwrap_or_default();
         RequestInFlight { view: self.record_view(record), age, input_bytes, output_bytes }
     }

@@ -33,7 +33,7 @@ const PER_MILLION: u64 = 1_000_000;
 
 /// The size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct RequestSize {
     /// The length of the body without the data of images, audio and files, in bytes.
     pub input_bytes: u64,
     /// An estimate of the tokens of its images, audio and files.
@@ -67,7 +67,7 @@ pub(super) struct Calibration {
     rates: papaya::HashMap<ModelId, Arc<AtomicU64>, RandomState>,
 }
 
-impl Size {
+impl RequestSize {
     /// Returns the tokens that the request may use, with an input of about `estimate` and at most `max_input`
     /// tokens.
     pub(super) fn demand(&self, model: &Model, estimate: u64, max_input: u64) -> Demand {
@@ -124,7 +124,7 @@ impl HoldPlan {
     /// does not cover the input and one output token for each choice.
     pub(super) fn of(
         model: &Model,
-        size: &Size,
+        size: &RequestSize,
         input_tokens: u64,
         spendable: Nanos,
     ) -> Option<Self> {
@@ -151,7 +151,7 @@ impl HoldPlan {
 impl HoldPlan {
     /// Returns the amount with which an answer to a request with at most `input_tokens` is not shortened: the
     /// client's cap or, without one, [`MAX_WANTED_TOKENS`].
-    pub(super) fn wanted(model: &Model, size: &Size, input_tokens: u64) -> Nanos {
+    pub(super) fn wanted(model: &Model, size: &RequestSize, input_tokens: u64) -> Nanos {
         let longest = size.longest_answer(model);
         let wanted = size.max_output.unwrap_or_else(|| longest.min(MAX_WANTED_TOKENS));
         let output = size.policy().payable_for(wanted).saturating_mul(size.choices.max(1));
@@ -163,7 +163,7 @@ impl HoldPlan {
 
 impl Calibration {
     /// Estimates the input tokens of a request, rather too high than too low.
-    pub(super) fn input_tokens(&self, model: &Model, size: &Size) -> u64 {
+    pub(super) fn input_tokens(&self, model: &Model, size: &RequestSize) -> u64 {
         let rate = self.rates.pin().get(&model.id).map(|rate| rate.load(Ordering::Relaxed));
         let rate = rate.unwrap_or(DEFAULT_RATE).max(MIN_RATE);
         let text = size.input_bytes.saturating_mul(rate) / PER_MILLION + 8;
@@ -228,8 +228,8 @@ mod tests {
         }
     }
 
-    fn of(input_bytes: u64, media_tokens: u64) -> Size {
-        Size { input_bytes, media_tokens, max_output: None, choices: 1, stream: true }
+    fn of(input_bytes: u64, media_tokens: u64) -> RequestSize {
+        RequestSize { input_bytes, media_tokens, max_output: None, choices: 1, stream: true }
     }
 
     #[track_caller]
@@ -238,7 +238,7 @@ mod tests {
         spendable: i64,
         expected: Option<(i64, u64, Option<u64>)>,
     ) {
-        let size = Size { input_bytes: 0, media_tokens: 0, max_output, choices, stream };
+        let size = RequestSize { input_bytes: 0, media_tokens: 0, max_output, choices, stream };
         let bound = HoldPlan::of(&model(Some(10_000)), &size, 100, Nanos(spendable));
         let bound = bound.map(|bound| (bound.amount.0, bound.output_tokens, bound.cap));
         assert_eq!(bound, expected);
@@ -300,8 +300,12 @@ mod tests {
 
     #[test]
     fn absurd_sizes_do_not_wrap() {
-        let size =
-            Size { max_output: Some(u64::MAX), choices: u64::MAX, stream: false, ..of(0, 0) };
+        let size = RequestSize {
+            max_output: Some(u64::MAX),
+            choices: u64::MAX,
+            stream: false,
+            ..of(0, 0)
+        };
         assert_eq!(HoldPlan::of(&model(None), &size, u64::MAX, Nanos(i64::MAX)), None);
         assert_eq!(HoldPlan::of(&model(None), &size, 0, Nanos(i64::MAX)), None);
     }

@@ -42,12 +42,12 @@ use domain::model::Model;
 use domain::money::Nanos;
 use domain::record::RequestRecord;
 use domain::usage::Tokens;
-use journal::{Journal, JournalWriteError, Open, SyncError};
+use journal::{Journal, JournalWriteError, JournaledRequest, SyncError};
 use recorder::RecordSender;
 use store::{Cursor, DiskFault, Store, StoreError};
 
 pub use balances::TotalBalance;
-pub use bound::Size;
+pub use bound::RequestSize;
 pub use funds::{FundsWait, InsufficientFunds};
 pub use hand_over::{Reservation, RetainedFunds};
 pub use hold::Hold;
@@ -144,7 +144,7 @@ impl Ledger {
     }
 
     /// Bounds the tokens of a request. If `input_tokens` is not known, the length of the request bounds them.
-    pub fn demand(&self, model: &Model, size: &Size, input_tokens: Option<u64>) -> Demand {
+    pub fn demand(&self, model: &Model, size: &RequestSize, input_tokens: Option<u64>) -> Demand {
         let estimate = self.calibration.input_tokens(model, size);
         let max_input = input_tokens.unwrap_or_else(|| size.max_input(model));
         size.demand(model, estimate, max_input)
@@ -161,7 +161,7 @@ impl Ledger {
         &self,
         key: &Key,
         model: &Model,
-        size: &Size,
+        size: &RequestSize,
         input_tokens: Option<u64>,
     ) -> Result<Option<Hold>, InsufficientFunds> {
         if model.price.is_free() {
@@ -236,7 +236,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The journal cannot be written; the request must not be sent.
-    pub fn begin(&self, open: Open) -> Result<(), JournalWriteError> {
+    pub fn begin(&self, open: JournaledRequest) -> Result<(), JournalWriteError> {
         self.journal.begin(open)
     }
 
@@ -251,7 +251,7 @@ impl Ledger {
     }
 
     /// Updates what the journal knows of a request that went upstream.
-    pub fn update(&self, id: RequestId, change: impl FnOnce(&mut Open)) {
+    pub fn update(&self, id: RequestId, change: impl FnOnce(&mut JournaledRequest)) {
         self.journal.update(id, change);
     }
 
@@ -327,7 +327,7 @@ impl Ledger {
 
     /// Returns the result of `look` for each request that went upstream and has not ended. The journal is
     /// locked meanwhile.
-    pub fn in_flight_requests<T>(&self, look: impl FnMut(&Open) -> T) -> Vec<T> {
+    pub fn in_flight_requests<T>(&self, look: impl FnMut(&JournaledRequest) -> T) -> Vec<T> {
         self.journal.open_requests(look)
     }
 

@@ -3,7 +3,7 @@
 //! Reported counts are charged up to this bound; the rest is the operator's loss. The bounds are generous: an
 //! upstream that counts correctly never comes near them.
 
-use super::bound::{MAX_ANSWER_TOKENS, Size};
+use super::bound::{MAX_ANSWER_TOKENS, RequestSize};
 use domain::model::Model;
 
 /// The maximum number of tokens that a chat template and a system prompt of the server add to the input.
@@ -27,7 +27,7 @@ pub struct UsageBound {
 
 impl UsageBound {
     /// Returns the bound of a request of `size` to `model`.
-    pub fn of(model: &Model, size: &Size) -> Self {
+    pub fn of(model: &Model, size: &RequestSize) -> Self {
         let context_window = model.context_window.map(|tokens| tokens.0);
         Self {
             context_window,

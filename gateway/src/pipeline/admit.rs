@@ -9,7 +9,7 @@ use super::count::{InputText, InputTokens};
 use super::coverage::{self, MAX_RETRIES, RETRY_INTERVAL, input_bound};
 use super::open_request::OpenRequest;
 use crate::directory::Catalogue;
-use crate::ledger::{Hold, InsufficientFunds, Size, UsageBound};
+use crate::ledger::{Hold, InsufficientFunds, RequestSize, UsageBound};
 use crate::limits::{Exceeded, ExceededCause, LimitedSubjects, Moment, Permit, ReceiveGuard};
 use domain::id::ModelId;
 use domain::limit::LimitKind;
@@ -94,7 +94,7 @@ pub struct AdmissionRequest<'a> {
     /// The requested model.
     pub model: &'a Model,
     /// The size of the request.
-    pub size: &'a Size,
+    pub size: &'a RequestSize,
     /// Returns the request's text, which is counted if the bound on its input is too high.
     pub input: &'a (dyn Fn() -> InputText + Sync),
 }
@@ -300,7 +300,7 @@ impl AdmittedRequest {
     /// Returns the cap to send upstream if the client set none or a larger one: what its money and quotas leave,
     /// or, for a plain answer, the longest that the model allows. Invariant: this is what was held for. A stream
     /// is ended when its hold cannot grow; a plain answer is bounded only by this cap.
-    pub fn cap_to_send(&self, model: &Model, size: &Size) -> Option<u64> {
+    pub fn cap_to_send(&self, model: &Model, size: &RequestSize) -> Option<u64> {
         let longest = model.max_output_tokens.filter(|_| size.max_output.is_none() && !size.stream);
         self.output_cap().or(longest.map(|tokens| tokens.0))
     }

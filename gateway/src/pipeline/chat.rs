@@ -19,7 +19,7 @@ use super::plain_answer::{self, PlainAnswer};
 use super::relay::Relay;
 use super::stream_adapter::StreamAdapter;
 use super::{AppState, admit};
-use crate::ledger::Size;
+use crate::ledger::RequestSize;
 use crate::upstream::UpstreamError;
 use domain::key::Translation;
 use domain::model::{Modality, Model};
@@ -39,7 +39,7 @@ struct Prepared<'a> {
     model: Arc<Model>,
     /// The fields that have no effect.
     ignored: LossReport,
-    size: Size,
+    size: RequestSize,
 }
 
 /// A plain chat answer, which goes to the client as it is except for the model's name.
@@ -101,7 +101,7 @@ fn prepare<'a>(
     let ignored = ignored(&request, principal.key.translation)?;
     let model = admit::find_model(app, principal, &request.model)?;
     check_modalities(&model, body)?;
-    let size = Size {
+    let size = RequestSize {
         input_bytes: (body.len() as u64).saturating_sub(request.media.data_bytes),
         media_tokens: request.media.tokens,
         max_output: request.max_output,

@@ -15,7 +15,7 @@ use super::meter::Meter;
 use super::open_request::OpenRequest;
 use super::passthrough::ChatPassthrough;
 use super::plausible_usage::PlausibleUsage;
-use crate::ledger::journal::Open;
+use crate::ledger::journal::JournaledRequest;
 use crate::ledger::{DiskSync, UsageBound};
 use crate::upstream::{InFlight, SendStatus, UpstreamClient, UpstreamError};
 use domain::id::RequestId;
@@ -120,7 +120,7 @@ impl ForwardedRequest {
     ) -> Result<(), Refusal> {
         self.coverage.set_request_body(chat_body.clone());
         self.input_bytes = count::text_bytes(chat_body);
-        let open = Open {
+        let open = JournaledRequest {
             record: self.open.set_deployment(target, credential),
             price: self.price,
             input_bytes: self.input_bytes,

@@ -20,7 +20,7 @@ use super::stream_adapter::StreamAdapter;
 use super::translations::Translations;
 use super::{AppState, Fault, admit, rate_limit_headers};
 use crate::clock::Clock;
-use crate::ledger::Size;
+use crate::ledger::RequestSize;
 use crate::memory_budget::MemoryGuard;
 use crate::response_store::ResponseStore;
 use crate::secrets::seal::AccountSealer;
@@ -75,7 +75,7 @@ struct Prepared<'a> {
     /// `None` if responses are not stored.
     recalled: Option<Recalled>,
     copies: RequestCopies,
-    size: Size,
+    size: RequestSize,
 }
 
 /// An admitted request in the upstreams' dialects, and what its answer is built from.
@@ -175,7 +175,7 @@ async fn prepare<'a>(
         recalled = recall(app, principal, &request, &mut copies, &model, body_bytes).await?;
     }
     let sizes = InputSize::of(body, recalled.iter().flat_map(Recalled::texts));
-    let size = Size {
+    let size = RequestSize {
         input_bytes: sizes.text_bytes,
         media_tokens: sizes.media_tokens,
         max_output: request.max_output_tokens,

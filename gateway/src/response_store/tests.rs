@@ -160,7 +160,7 @@ async fn a_failing_store_is_not_logged_with_each_attempt() {
 async fn what_one_account_stores_does_not_keep_others_from_it() {
     let Bench { _dir, responses, .. } = bench();
     let bob = AccountId(Uuid::from_u128(77));
-    let long = || "x".repeat(WAITING_BYTES as usize + 1).into();
+    let long = || "x".repeat(usize::try_from(WAITING_BYTES).unwrap() + 1).into();
     assert!(!responses.is_behind(ALICE));
     responses.keep(StoredResponse { input: long(), ..response(1, None, ["a", "b"]) });
     assert_eq!([ALICE, bob].map(|account| responses.is_behind(account)), [true, false]);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::ledger::Ledger;
-use crate::ledger::journal::Open;
+use crate::ledger::journal::JournaledRequest;
 use domain::id::{AccountId, UpstreamName};
 
 /// The maximum age of cached counts: the journal is scanned once in this time for all watchers.
@@ -46,7 +46,7 @@ impl InFlightCache {
 impl InFlight {
     fn of(ledger: &Ledger) -> Self {
         // Only copied under the journal's lock, which requests wait for; counted afterwards.
-        let open = ledger.in_flight_requests(|Open { record, .. }| {
+        let open = ledger.in_flight_requests(|JournaledRequest { record, .. }| {
             let upstream = record.deployment.as_ref().map(|deployment| deployment.upstream.clone());
             (record.account, upstream)
         });

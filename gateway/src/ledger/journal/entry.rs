@@ -23,7 +23,7 @@ const COUNTED: u8 = 0x20;
 
 /// A request in progress, with everything necessary to record and charge it if it is never closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
+pub struct JournaledRequest {
     /// The record so far. Its status is the one it gets if the process crashes.
     pub record: RequestRecord,
     /// The price that it is charged at.
@@ -38,11 +38,11 @@ pub struct Open {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum JournalEntry {
     /// An open request; replaces earlier entries of the same request.
-    Open(Box<Open>),
+    Open(Box<JournaledRequest>),
     Closed(Box<RequestRecord>),
 }
 
-impl Open {
+impl JournaledRequest {
     /// Returns the record of a request that was open when the process died at `died_at`: charged by
     /// [`Usage::bounded`] for what was sent and received.
     pub(super) fn into_record(self, died_at: Option<Timestamp>) -> RequestRecord {
@@ -60,8 +60,8 @@ impl Open {
 }
 
 /// Appends the entry of an open request.
-pub(super) fn put_open(open: &Open, out: &mut Vec<u8>) {
-    let Open { record, price, input_bytes, output_bytes } = open;
+pub(super) fn put_open(open: &JournaledRequest, out: &mut Vec<u8>) {
+    let JournaledRequest { record, price, input_bytes, output_bytes } = open;
     put_kind(OPEN, record, out);
     put_record(record, out);
     put_price(price, out);
@@ -97,7 +97,7 @@ pub(super) fn read(mut from: &[u8]) -> Result<JournalEntry, DecodeError> {
     let count = (kind & COUNTED != 0).then(|| take_count(from)).transpose()?;
     let count = count.unwrap_or(NonZeroU32::MIN);
     let mut entry = match kind & !(KEYED | COUNTED) {
-        OPEN => JournalEntry::Open(Box::new(Open {
+        OPEN => JournalEntry::Open(Box::new(JournaledRequest {
             record: take_record(from)?,
             price: take_price(from)?,
             input_bytes: from.try_get_u64()?,

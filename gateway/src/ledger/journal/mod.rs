@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 use domain::id::RequestId;
 use domain::record::RequestRecord;
-pub use entry::Open;
+pub use entry::JournaledRequest;
 pub use replay::{AccountCheckError, Recovered, without_stored};
 use segment::Segment;
 pub use sync::SyncError;
@@ -92,7 +92,7 @@ struct State {
 
 /// An open request, and the segment that holds its last entry.
 struct OpenEntry {
-    open: Box<Open>,
+    open: Box<JournaledRequest>,
     segment: u64,
 }
 
@@ -145,7 +145,7 @@ impl Journal {
     ///
     /// # Errors
     /// The journal cannot be written: the request must not continue.
-    pub fn begin(&self, open: Open) -> Result<(), JournalWriteError> {
+    pub fn begin(&self, open: JournaledRequest) -> Result<(), JournalWriteError> {
         let mut state = self.lock();
         let state = &mut *state;
         state.rotate_if_long();
@@ -182,7 +182,7 @@ impl Journal {
     }
 
     /// Updates an open request. A failure is no reason to stop: after a crash, the earlier entry counts.
-    pub fn update(&self, id: RequestId, change: impl FnOnce(&mut Open)) {
+    pub fn update(&self, id: RequestId, change: impl FnOnce(&mut JournaledRequest)) {
         let mut state = self.lock();
         let state = &mut *state;
         let Some(open_entry) = state.open.get_mut(&id) else { return };
@@ -236,7 +236,7 @@ impl Journal {
     }
 
     /// Returns the result of `look` for each open request.
-    pub fn open_requests<T>(&self, mut look: impl FnMut(&Open) -> T) -> Vec<T> {
+    pub fn open_requests<T>(&self, mut look: impl FnMut(&JournaledRequest) -> T) -> Vec<T> {
         let state = self.lock();
         state.open.values().map(|open_entry| look(&open_entry.open)).collect()
     }
@@ -309,7 +309,7 @@ impl JournalPosition {
 impl State {
     /// Appends the frame of a request to the unwritten ones and returns its segment. Ensures that there is
     /// space for it and for `reserve` more bytes.
-    fn append(&mut self, open: &Open, reserve: u64) -> io::Result<u64> {
+    fn append(&mut self, open: &JournaledRequest, reserve: u64) -> io::Result<u64> {
         let before = self.unwritten.len();
         frame::append(&mut self.unwritten, |out| entry::put_open(open, out));
         let mut entered = self.make_room(reserve);

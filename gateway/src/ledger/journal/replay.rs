@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::charge;
-use super::entry::{self, JournalEntry, Open};
+use super::entry::{self, JournalEntry, JournaledRequest};
 use super::frame::{self, NextFrame};
 use super::segment::{self, HEADER, SegmentFile};
 use domain::id::RequestId;
@@ -54,7 +54,7 @@ pub enum AccountCheckError {
 
 /// The state of a request while the journal is read.
 enum ReplayState {
-    Open(Box<Open>),
+    Open(Box<JournaledRequest>),
     Closed(Box<RequestRecord>),
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use domain::wire::json::RawJson;
+use domain::wire::json::{JsonReader, Malformed, RawJson};
 
 /// A URL citation in the flat form of the Responses API.
 #[derive(Serialize)]
@@ -18,20 +18,32 @@ struct Citation {
 
 /// Returns the URL citations among the annotations, each as JSON; drops other kinds.
 pub(super) fn annotations(raw: RawJson<'_>) -> Vec<String> {
-    let all: Vec<Value> = serde_json::from_str(raw.get()).unwrap_or_default();
-    let citations = all.iter().filter(|it| it["type"] == "url_citation").filter_map(|annotation| {
-        let fields = annotation.get("url_citation").unwrap_or(annotation);
-        let text = |name: &str| fields[name].as_str().map(str::to_owned);
-        let number = |name: &str| fields[name].as_u64().unwrap_or_default();
-        Some(Citation {
-            kind: "url_citation",
-            url: text("url")?,
-            title: text("title").unwrap_or_default(),
-            start_index: number("start_index"),
-            end_index: number("end_index"),
-        })
+    let mut citations = Vec::new();
+    // One by one: all of a long list together would take many times their text.
+    _ = JsonReader::new(raw.get()).array::<Malformed>(|json| {
+        let annotation: Value = serde_json::from_str(json.value()?.get()).unwrap_or_default();
+        citations.extend(citation(&annotation));
+        Ok(())
     });
-    citations.map(|it| serde_json::to_string(&it).expect("texts and numbers serialise")).collect()
+    citations
+}
+
+/// Returns an annotation as JSON if it is a URL citation.
+fn citation(annotation: &Value) -> Option<String> {
+    if annotation["type"] != "url_citation" {
+        return None;
+    }
+    let fields = annotation.get("url_citation").unwrap_or(annotation);
+    let text = |name: &str| fields[name].as_str().map(str::to_owned);
+    let number = |name: &str| fields[name].as_u64().unwrap_or_default();
+    let citation = Citation {
+        kind: "url_citation",
+        url: text("url")?,
+        title: text("title").unwrap_or_default(),
+        start_index: number("start_index"),
+        end_index: number("end_index"),
+    };
+    Some(serde_json::to_string(&citation).expect("texts and numbers serialise"))
 }
 
 /// Returns the log probabilities of the tokens as comma-separated JSON; empty if there are none.
@@ -82,8 +94,6 @@ pub(super) fn logprobs(raw: RawJson<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::wire::json::JsonReader;
-
     use super::*;
 
     fn raw(json: &str) -> RawJson<'_> {

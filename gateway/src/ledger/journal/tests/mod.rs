@@ -62,12 +62,12 @@ fn in_progress(number: u128) -> RequestRecord {
 }
 
 /// Returns a request that goes upstream.
-pub(in crate::ledger) fn open(number: u128) -> Open {
-    Open { record: in_progress(number), price: PRICE, input_bytes: 41, output_bytes: 0 }
+pub(in crate::ledger) fn open(number: u128) -> JournaledRequest {
+    JournaledRequest { record: in_progress(number), price: PRICE, input_bytes: 41, output_bytes: 0 }
 }
 
 /// Begins a request.
-fn begin(journal: &Journal, open: Open) {
+fn begin(journal: &Journal, open: JournaledRequest) {
     journal.begin(open).unwrap();
     journal.flush().unwrap();
 }
