@@ -156,7 +156,7 @@ impl Meter {
     }
 
     /// Checks the indices of choices. They may exceed the number of requested choices, because some servers number them
-    /// in other ways, but not [`MAX_CHOICES`] as well.
+    /// in other ways, but not 128 as well.
     ///
     /// # Errors
     /// The upstream sent a choice with a higher index.
