@@ -167,8 +167,8 @@ impl Driver {
 
     /// Polls the connection; its wake-ups are noted from now on.
     fn poll_connection(&mut self) {
-        let Some(connection) = &mut self.connection else { return };
         self.wake_state.flags.swap(NOT_WAITING, Ordering::AcqRel);
+        let Some(connection) = &mut self.connection else { return };
         let Poll::Ready(ended) = connection.as_mut().poll(&mut Context::from_waker(&self.waker))
         else {
             return;
