@@ -118,7 +118,7 @@ async fn what_a_failover_lost_is_refused_by_all_gateways() {
     let verified = verify(&operator).await;
     assert!(verified.ok, "{:?}", verified.differences);
     // Each gateway had obtained at least $0.9 of the lost credit, a quarter of what was left, and spends of it until its
-    // heartbeat sees the failover, which takes some seconds: less than a tenth. What is not spent is not charged.
+    // heartbeat sees the failover, which takes some seconds. What is not spent is not charged.
     let overspent = adam_at_two.account().await.balance_usd;
     assert!(overspent.parse::<f64>().unwrap() > -0.9, "{overspent}");
     for gateway in [one, two] {

@@ -44,10 +44,8 @@ pub(super) struct ProtocolIo<S, R> {
     has_unanswered: bool,
     /// Whether `stream` accepted all of the last write.
     is_accepted: bool,
-    /// The time for the next head.
+    /// The time for the next head, from the last write of the answer before it.
     next_head: IdleTimeout,
-    /// The number of requests before that head.
-    seen: u64,
     /// The part of an error that is not written yet.
     reply: Bytes,
     /// The number of requests that hyper has polled: it polls a request, then flushes.
@@ -91,7 +89,6 @@ impl<S, R> ProtocolIo<S, R> {
             has_unanswered: false,
             is_accepted: true,
             next_head: IdleTimeout::new(head_timeout),
-            seen: 0,
             reply: Bytes::new(),
             polled_requests: 0,
             flood: FloodDetector::new(max_head_bytes),
@@ -106,10 +103,6 @@ impl<S, R> ProtocolIo<S, R> {
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.protocol != Protocol::Http1 || !self.activity.is_idle() || !self.is_accepted {
             return Poll::Pending;
-        }
-        let started = self.activity.started();
-        if std::mem::replace(&mut self.seen, started) != started {
-            self.next_head.reset();
         }
         self.next_head.poll_elapsed(context)
     }
